@@ -205,7 +205,7 @@ class CgroupHand:
         elif event.mask & IN_ISDIR and event.mask & IN_CREATE:
             for group in self._tree.created(event.watch, event.name, Footing.NEWBORN, now):
                 if event.made and group.name == event.name:
-                    group.watch = event.made
+                    group.watch, group.is_answered = event.made, True
                     self._table.by_watch[group.watch] = group
                 self._welcome(group, now)
             self._tell_parents()
@@ -246,4 +246,6 @@ class CgroupHand:
             self._news.add(ParentsChanged(now))
 
     def _end(self, reason: str) -> None:
+        # Without the watcher its answers would stay as they are, against every later order.
+        self._queue.halt()
         self._news.add(HandBroken(reason))

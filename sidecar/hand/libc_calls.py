@@ -100,6 +100,9 @@ class Queue:
     def expect(self, watch: int, parent: int, name: bytes, line: bytes | None) -> None:
         """Keep a group at this line; None: leave it to the reader."""
 
+    def halt(self) -> None:
+        """Answer nothing any more."""
+
     def close(self) -> None:
         """Close the descriptor. May be called twice."""
         if self.fd >= 0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import deque
+import threading
 from contextlib import suppress
 from typing import Final
 
@@ -19,36 +19,35 @@ class NewsRoom:
     """`add` may be called from any thread; `wait` from one trio task at a time."""
 
     def __init__(self) -> None:
-        self._news: deque[HandNews] = deque()
+        self._lock = threading.Lock()
+        self._news: list[HandNews] = []
         self._bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
 
     def add(self, news: HandNews) -> None:
         """Append news, and wake the task if it may wait. After `close` they are dropped."""
-        if self._bell < 0:
-            return
-        if len(self._news) >= MOST_NEWS:
-            self._news.clear()
-            self._news.append(NewsLost())
-        is_first = not self._news
-        self._news.append(news)
-        if is_first:
-            os.eventfd_write(self._bell, 1)
+        with self._lock:
+            if self._bell < 0:
+                return
+            if len(self._news) >= MOST_NEWS:
+                self._news = [NewsLost()]
+            self._news.append(news)
+            if len(self._news) == 1:
+                os.eventfd_write(self._bell, 1)
 
     async def wait(self) -> tuple[HandNews, ...]:
         """Wait for news, and return all there are."""
         await trio.lowlevel.wait_readable(self._bell)
-        os.eventfd_read(self._bell)
-        # One by one: the thread may add some meanwhile, and rings again only if it finds none.
-        found = []
-        while self._news:
-            found.append(self._news.popleft())
+        with self._lock:
+            os.eventfd_read(self._bell)
+            found, self._news = self._news, []
         return tuple(found)
 
     def close(self) -> None:
         """Close the descriptor. May be called twice."""
-        if self._bell >= 0:
-            with suppress(RuntimeError):
-                # There is no trio, so no task waits.
-                trio.lowlevel.notify_closing(self._bell)
-            os.close(self._bell)
-            self._bell = -1
+        with self._lock:
+            if self._bell >= 0:
+                with suppress(RuntimeError):
+                    # There is no trio, so no task waits.
+                    trio.lowlevel.notify_closing(self._bell)
+                os.close(self._bell)
+                self._bell = -1

@@ -31,7 +31,7 @@ struct reflex {
     int has_names[KINDS];
     void *parents, *groups;             /* trees by watch */
     char *others, *blob, **own;         /* own: sorted, each an id and its line */
-    size_t owners, kept, room;
+    size_t owners, kept;
     char *out;
 };
 
@@ -54,18 +54,13 @@ static void set_group(struct reflex *r, int watch, int parent, const char *name,
     if (!g->name || !g->line || !tsearch(g, &r->groups, by_watch)) { free(g->name); free(g->line); free(g); }
 }
 
-static void pass_on(struct reflex *r, const struct inotify_event *event, int made, const char *name, size_t length) {
-    size_t size = sizeof *event + length;
-    if (r->kept + size > r->room) {
-        char *more = r->room < MOST_KEPT ? realloc(r->out, r->room * 2) : NULL;
-        if (!more) { r->is_full = 1; return; }
-        r->out = more; r->room *= 2;
-    }
-    struct inotify_event copy = *event;
-    copy.cookie = made;
-    copy.len = length;
-    memcpy(r->out + r->kept, &copy, sizeof copy);
-    memcpy(r->out + r->kept + sizeof copy, name, length);
+static void pass_on(struct reflex *r, const struct inotify_event *event, int made, const char *name) {
+    size_t length = (strlen(name) + 4) & ~3UL, size = sizeof *event + length;
+    if (r->kept + size > MOST_KEPT) { r->is_full = 1; return; }
+    struct inotify_event copy = {.wd = event->wd, .mask = event->mask, .cookie = made, .len = length};
+    char *at = r->out + r->kept;
+    memcpy(at, &copy, sizeof copy);
+    strncpy(at + sizeof copy, name, length);
     r->kept += size;
 }
 
@@ -92,8 +87,18 @@ static const char *answer(struct reflex *r, const char *name) {
     return r->others;
 }
 
-/* Return the watch that was made; 0 without one. */
-static int born(struct reflex *r, struct parent *p, const char *name) {
+/* Read the first line of a group's cpuset. Return whether that was possible. */
+static int get(int group, char text[LINE]) {
+    int fd = openat(group, "cpuset.cpus", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    ssize_t length = fd < 0 ? -1 : read(fd, text, LINE - 1);
+    if (fd >= 0) close(fd);
+    text[length > 0 ? length : 0] = 0;
+    text[strcspn(text, "\n")] = 0;
+    return length >= 0 && length < LINE - 1;
+}
+
+/* Return the watch that was made, and in `theirs` what the group had; 0 without one. */
+static int born(struct reflex *r, struct parent *p, const char *name, char theirs[LINE]) {
     if (!r->has_names[p->kind] || regexec(&r->names[p->kind], name, 0, NULL, 0)) return 0;
     const char *line = answer(r, name);
     int group = line && *line ? opened(p->fd, name) : -1;
@@ -102,6 +107,7 @@ static int born(struct reflex *r, struct parent *p, const char *name) {
     snprintf(path, sizeof path, "/proc/self/fd/%d/cpuset.cpus", group);
     int watch = inotify_add_watch(r->events, path, IN_MODIFY);
     if (watch >= 0) set_group(r, watch, p->fd, name, line);
+    get(group, theirs);
     put(group, line);
     close(group);
     return watch > 0 ? watch : 0;
@@ -110,23 +116,17 @@ static int born(struct reflex *r, struct parent *p, const char *name) {
 /* Return whether the event is dealt with, and nothing is left to do. */
 static int modified(struct reflex *r, const struct inotify_event *event) {
     struct group *g = found(&r->groups, event->wd);
-    int group = g ? opened(g->parent, g->name) : -1;
+    int group = g ? opened(g->parent, g->name) : -1, is_done = 0;
     if (group < 0) return 0;
     char text[LINE];
-    int fd = openat(group, "cpuset.cpus", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    ssize_t length = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    if (fd >= 0) close(fd);
-    int is_done = 0;
-    if (length >= 0 && length < LINE - 1) {
-        text[length] = 0;
-        text[strcspn(text, "\n")] = 0;
+    if (get(group, text)) {
         struct timespec now;
         clock_gettime(CLOCK_MONOTONIC, &now);
         if (now.tv_sec != g->second) { g->second = now.tv_sec; g->answers = 0; }
-        if (!strcmp(text, g->line)) is_done = 1;
-        else if (g->answers++ < MOST_ANSWERS) {
+        is_done = !strcmp(text, g->line);
+        if (!is_done && g->answers++ < MOST_ANSWERS) {
             put(group, g->line);
-            pass_on(r, event, 0, text, strlen(text) + 1);
+            pass_on(r, event, 0, text);
             is_done = 1;
         }
     }
@@ -143,9 +143,11 @@ int reflex_take(struct reflex *r) {
         struct inotify_event *event = (struct inotify_event *)at;
         at += sizeof *event + event->len;
         struct parent *p = event->mask & IN_CREATE && event->mask & IN_ISDIR ? found(&r->parents, event->wd) : NULL;
-        int made = p ? born(r, p, event->name) : 0;
+        char theirs[LINE] = "";
+        int made = p ? born(r, p, event->name, theirs) : 0;
         if (event->mask & IN_IGNORED || (event->mask & IN_MODIFY && modified(r, event))) continue;
-        pass_on(r, event, made, event->name, event->len);
+        pass_on(r, event, made, event->len ? event->name : "");
+        if (made && *theirs) pass_on(r, &(struct inotify_event){.wd = made, .mask = IN_MODIFY}, 0, theirs);
     }
     int has_news = r->kept > before || r->is_full;
     pthread_mutex_unlock(&r->lock);
@@ -216,7 +218,7 @@ int reflex_names(struct reflex *r, int kind, const char *pattern) {
 
 struct reflex *reflex_new(int events, int bell) {
     struct reflex *r = calloc(1, sizeof *r);
-    if (!r || !(r->out = malloc(r->room = 1 << 16))) { free(r); return NULL; }
+    if (!r || !(r->out = malloc(MOST_KEPT))) { free(r); return NULL; }
     r->events = events;
     r->bell = bell;
     pthread_mutexattr_t inherits;

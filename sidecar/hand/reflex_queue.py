@@ -105,13 +105,17 @@ class ReflexQueue(Queue):
         """Keep a group at this line; None: leave it to the watcher."""
         self._calls.reflex_expect(self._reflex, watch, parent, name, line)
 
+    def halt(self) -> None:
+        """End the thread: answer nothing any more."""
+        os.eventfd_write(self._stop, 1)
+        if self._thread.is_alive():
+            self._thread.join()
+
     def close(self) -> None:
         """End the thread, and close all descriptors. May be called twice."""
         if self._stop < 0:
             return
-        os.eventfd_write(self._stop, 1)
-        if self._thread.is_alive():
-            self._thread.join()
+        self.halt()
         self._calls.reflex_free(self._reflex)
         for fd in (self._stop, self._events):
             os.close(fd)

@@ -1,4 +1,5 @@
-/* Prints where it may run as its first act, and when that changes: CPUs and microseconds, then waits to be killed. */
+/* Prints where it may run as its first act, and when that changes: the number of CPUs and microseconds, and at first the
+   CPUs as well; then waits to be killed. */
 #define _GNU_SOURCE
 #include <sched.h>
 #include <stdio.h>
@@ -15,7 +16,11 @@ int main(void) {
     cpu_set_t first, later;
     sched_getaffinity(0, sizeof first, &first);
     double began = now(CLOCK_MONOTONIC);
-    printf("first %d %.0f\n", CPU_COUNT(&first), now(CLOCK_REALTIME));
+    printf("first %d %.0f", CPU_COUNT(&first), now(CLOCK_REALTIME));
+    for (int cpu = 0, before = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &first))
+            printf("%c%d", before++ ? ',' : ' ', cpu);
+    printf("\n");
     fflush(stdout);
     while (now(CLOCK_MONOTONIC) - began < 2e6) {
         sched_getaffinity(0, sizeof later, &later);

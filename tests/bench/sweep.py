@@ -1,106 +1,202 @@
-"""One exclusive arrival on a host with many shared containers: `python -m tests.bench.sweep [--shared 50]`.
+"""One exclusive arrival on a host with many shared containers: `python -m tests.bench.sweep [--shared 50,300]`.
 
-Time from the arrival's create event to its projection saying `settled`, and the number of updates, compared with the
-bare engine: the same updates of the same containers by a blocking client, as many at once, in the same run. Use an
-engine of your own.
+Three times of each arrival: until the kernel is right, by a judge that reads only the kernel (no other container may
+run on the arrival's CPU, and it runs nowhere else); until its projection says `settled`; and until the engine's records
+of all shared containers agree. The engine's own events count the updates. The columns and the bare engine take turns:
+the same updates by a blocking client, as many at once. On an engine of its own, which needs root and gcc.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import signal
-import subprocess
 import sys
 import tempfile
+import threading
 import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Final, NamedTuple
+from urllib.parse import quote
 
 from sidecar.decide.moves.plan import SWEEP_SLOTS
+from state.cpuset import CPUSet
+from tests.bench.exposure.columns import EXCLUSIVE, OWNED, READ_ONLY, Column
+from tests.bench.exposure.judging import judge
 from tests.bench.latency import IMAGE, engine_at
-from tests.live.engineapi import EngineApi
+from tests.live.engineapi import EngineApi, EngineConnection
+from tests.live.kernelview import online
+from tests.live.privateengine import NoPrivateEngine, PrivateEngine
+from tests.live.sidecarprocess import LAST, SidecarProcess
+from tests.live.waiting import eventually
+
+_PATIENCE: Final = 120.0
+"""Seconds until everything has settled: 300 updates of a busy engine take half a minute."""
 
 
-def wait_for(path: Path, key: str, seconds: float = 30) -> float:
-    """Poll a JSON file until a key is true; return the wall clock in seconds then."""
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        try:
-            if json.loads(path.read_text()).get(key):
-                return time.time()
-        except (OSError, ValueError):
-            pass
-        time.sleep(0.0005)
-    raise SystemExit(f"{path} did not say {key} within {seconds:g} s")
+class Change(NamedTuple):
+    """An event of the engine: the wall clock in nanoseconds, what happened, and to which container."""
+
+    at: int
+    action: str
+    id: str
 
 
-def bare_sweep(api: EngineApi, ids: list[str], cpus: str) -> float:
+class Arrival(NamedTuple):
+    """One arrival, or the bare engine's updates. Milliseconds after the engine's `start` event; `create_ms` is when the
+    `create` event was, before it. `bare_ms` is how long the bare engine took; 0 in a column.
+    """
+
+    shared: int
+    column: str
+    create_ms: float = 0
+    kernel_ms: float | None = None
+    settled_ms: float | None = None
+    records_ms: float | None = None
+    updates: int = 0
+    most_updates: int = 0
+    """Of one shared container."""
+    bare_ms: float = 0
+
+
+def bare_sweep(api: EngineApi, ids: Sequence[str], cpus: CPUSet) -> float:
     """Return the seconds that a blocking client needs to update all, as many at once as the sidecar does."""
     with ThreadPoolExecutor(SWEEP_SLOTS) as pool:
         began = time.perf_counter()
-        list(pool.map(lambda id: api.update(id, CpusetCpus=cpus), ids))
+        list(pool.map(lambda id: api.update(id, CpusetCpus=str(cpus)), ids))
         return time.perf_counter() - began
 
 
-def main() -> int:
-    """Measure, and print a line per round."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--socket", default="/var/run/docker.sock")
-    parser.add_argument("--shared", type=int, default=50)
-    parser.add_argument("--rounds", type=int, default=5)
-    args = parser.parse_args()
-    api = engine_at(args.socket)
-    ids: list[str] = []
-    with tempfile.TemporaryDirectory() as name:
-        scratch = Path(name)
-        try:
-            for number in range(args.shared):
-                ids.append(api.create(f"bench-shared-{number}", IMAGE, "sleep", "3600"))
-                api.act(ids[-1], "start")
-            command = [sys.executable, "-m", "tests.bench.timed", f"unix://{args.socket}", str(scratch / "state")]
-            daemon = subprocess.Popen([*command, str(scratch / "projections"), str(scratch / "updates")])
-            try:
-                wait_for(scratch / "state" / "status.json", "is_ready")
-                for _ in range(args.rounds):
-                    one_round(api, scratch, ids)
-            finally:
-                daemon.send_signal(signal.SIGTERM)
-                daemon.wait(20)
-            bare = [bare_sweep(api, ids, cpus) for cpus in ("0", "0-1") * args.rounds]
-            shown = ", ".join(f"{seconds * 1e3:.0f}" for seconds in sorted(bare))
-            print(f"the bare engine, {len(ids)} updates, {SWEEP_SLOTS} at once: {shown} ms")
-        finally:
-            for id in ids:
-                api.ask("DELETE", f"containers/{id}", force="1")
-    return 0
+@contextmanager
+def heard(socket_path: str) -> Iterator[list[Change]]:
+    """Collect the engine's events of containers for the block."""
+    changes: list[Change] = []
+    connection = EngineConnection(socket_path)
+    connection.timeout = None  # silence is no error
+    wanted = quote(json.dumps({"type": ["container"], "event": ["create", "start", "update"]}))
+    connection.request("GET", f"/v1.41/events?filters={wanted}")
+    stream = connection.getresponse()
+
+    def listen() -> None:
+        with suppress(OSError, ValueError, AttributeError):  # closed while it reads
+            while line := stream.readline():
+                event = json.loads(line)
+                changes.append(Change(event["timeNano"], event["Action"], event["Actor"]["ID"]))
+
+    threading.Thread(target=listen, daemon=True).start()
+    yield changes
 
 
-def one_round(api: EngineApi, scratch: Path, ids: list[str]) -> None:
-    """Measure one arrival and departure."""
-    updates = scratch / "updates"
-    before = len(updates.read_text().splitlines())
-    began = time.time()
-    id = api.create("bench-exclusive", IMAGE, "sleep", "3600", labels={"cpuset.exclusive": "1"})
-    api.act(id, "start")
-    started = time.time()
-    settled = wait_for(scratch / "projections" / "by-id" / id[:12] / "status.json", "settled")
-    rows = [json.loads(text) for text in updates.read_text().splitlines()[before:]]
-    shared = sum(1 for row in rows if row["id"] in ids)
-    stamped = next((row["stamped"] / 1e9 for row in rows if row["id"] == id and row["stamped"]), began)
-    print(
-        f"settled {(settled - stamped) * 1e3:.0f} ms after the create event "
-        f"({(settled - started) * 1e3:.0f} ms after the start answered); {shared} updates of shared containers, "
-        f"{len(rows) - shared} of the arrival"
+def arrivals(engine: PrivateEngine, folder: Path, count: int, args: argparse.Namespace) -> Iterator[Arrival]:
+    """Measure arrivals beside so many shared containers, in turns."""
+    api = engine_at(engine.socket_path)
+    sidecar = SidecarProcess(folder / f"beside-{count}", engine.socket_path)
+    sidecar.configure(linger="10s", reconcile_period="10s")
+    ids = [api.create(f"bench-shared-{number}", IMAGE, "sleep", "3600") for number in range(count)]
+    try:
+        for id in ids:
+            api.act(id, "start")
+        for turn in range(args.rounds):
+            for column in args.columns:
+                sidecar.wrapper = READ_ONLY if column is Column.ENGINE else ()
+                sidecar.start()
+                yield one_arrival(api, sidecar, folder, ids, f"{column.name}-{turn}", column)
+                sidecar.terminate()
+            bare = bare_sweep(api, ids, online() - LAST)
+            bare_sweep(api, ids, online())
+            yield Arrival(count, "bare engine", bare_ms=bare * 1e3)
+    finally:
+        sidecar.kill()
+        for id in ids:
+            api.remove(id)
+
+
+def one_arrival(
+    api: EngineApi, sidecar: SidecarProcess, folder: Path, ids: Sequence[str], name: str, column: Column
+) -> Arrival:
+    """Measure one arrival, and let it go again."""
+    rest = str(online() - LAST)
+    recorded = {id: str(online()) for id in ids}
+    eventually(lambda: _agree(api, recorded), "the pool is whole", seconds=_PATIENCE)
+    ahead = time.time_ns() - time.monotonic_ns()
+    with heard(api.socket_path) as changes, judge(folder, OWNED) as judging:
+        id = api.create(f"bench-exclusive-{name}", IMAGE, "sleep", "3600", labels=EXCLUSIVE)
+        api.act(id, "start")
+        settled = eventually(lambda: _settled(sidecar, id), "it is settled", seconds=_PATIENCE)
+        eventually(lambda: _updated(changes, ids), "each was updated", seconds=_PATIENCE)
+        eventually(lambda: _agree(api, dict.fromkeys(ids, rest)), "the records agree", seconds=_PATIENCE)
+        alone = judging.end().alone_at(id)
+        started = next(each.at for each in changes if each.action == "start" and each.id == id)
+        created = next(each.at for each in changes if each.action == "create" and each.id == id)
+        updates = [each for each in changes if each.action == "update" and each.id in recorded]
+        found = Arrival(
+            len(ids),
+            column.value,
+            create_ms=(started - created) / 1e6,
+            kernel_ms=None if alone is None else (alone + ahead - started) / 1e6,
+            settled_ms=(settled - started) / 1e6,
+            records_ms=(max(each.at for each in updates) - started) / 1e6,
+            updates=len(updates),
+            most_updates=max(Counter(each.id for each in updates).values()),
+        )
+    api.remove(id)
+    return found
+
+
+def _settled(sidecar: SidecarProcess, id: str) -> int:
+    """Return the wall clock in nanoseconds if its projection says settled, else 0."""
+    told = sidecar.projection(id)
+    return time.time_ns() if told and told.settled and told.cpus == LAST else 0
+
+
+def _updated(changes: Sequence[Change], ids: Sequence[str]) -> bool:
+    """Return whether the engine told of an update of each."""
+    return {each.id for each in tuple(changes) if each.action == "update"} >= set(ids)
+
+
+def _agree(api: EngineApi, recorded: dict[str, str]) -> bool:
+    """Return whether the engine's configuration of each container names these CPUs; "" is a pool that is whole."""
+    whole = str(online())
+    return all((api.inspect(id)["HostConfig"]["CpusetCpus"] or whole) == cpus for id, cpus in recorded.items())
+
+
+def shown(row: Arrival) -> str:
+    """Return a line for people."""
+    if row.bare_ms:
+        return f"{row.shared} shared, {row.column}: the same updates in {row.bare_ms:.0f} ms"
+    kernel = "never" if row.kernel_ms is None else f"{row.kernel_ms:.1f} ms"
+    return (
+        f"{row.shared} shared, {row.column}: the kernel right {kernel} after the start ({row.create_ms:.0f} ms after "
+        f"`create`), settled {row.settled_ms:.1f} ms, records {row.records_ms:.0f} ms; {row.updates} updates, "
+        f"at most {row.most_updates} of one"
     )
-    api.ask("DELETE", f"containers/{id}", force="1")
-    quiet = len(updates.read_text().splitlines())
-    while True:
-        time.sleep(0.5)
-        now = len(updates.read_text().splitlines())
-        if now == quiet:
-            return
-        quiet = now
+
+
+def main() -> int:
+    """Measure, and print a line per arrival."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--shared", default="50,300", help="how many shared containers")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--columns", default="engine,hand", help="engine, hand")
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    args.columns = [Column[each.upper()] for each in args.columns.split(",")]
+    try:
+        engine = PrivateEngine()
+    except NoPrivateEngine as error:
+        sys.exit(str(error))
+    try:
+        engine.start()
+        with tempfile.TemporaryDirectory(prefix="cpuset-bench-") as scratch:
+            for count in map(int, args.shared.split(",")):
+                for row in arrivals(engine, Path(scratch), count, args):
+                    print(json.dumps(row._asdict()) if args.json else shown(row), flush=True)
+    finally:
+        engine.close()
+    return 0
 
 
 if __name__ == "__main__":

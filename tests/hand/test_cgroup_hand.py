@@ -16,6 +16,7 @@ from sidecar.failures import CgroupClosed, CgroupGone
 from sidecar.hand.cgroup_hand import CgroupHand
 from sidecar.hand.enforcing import MOST_ANSWERS
 from sidecar.hand.libc_calls import IN_Q_OVERFLOW, InotifyEvent, Queue
+from sidecar.hand.standing_answers import StandingAnswers
 from sidecar.ports import GroupBorn, GroupOverwritten, HandBroken, NewsLost
 from state.cpuset import EMPTY, CPUSet
 from tests.support.hand.stages import FileStage, news_until, until, v1_stage, v2_stage
@@ -225,6 +226,18 @@ def test_a_group_that_is_gone_while_it_is_written_is_gone(v1: FileStage) -> None
         v1.hand.write(view_of(ONE), Update(cpus=POOL))
 
 
+def test_a_newborn_that_is_let_go_before_it_was_heard_of_gets_its_parents_cpus(v1: FileStage) -> None:
+    """Whatever the reflex has written meanwhile is no wish of the runtime's."""
+    with v1.hand._lock:
+        v1.make(at(ONE))
+        v1.hand._queue.drain()
+        v1.hand._enforcer.hold(StandingAnswers(Answers()))
+        v1.hand._take_all(1.0)
+        for group in v1.hand._table.groups():
+            v1.hand._enforcer.rewrite(group, 1.0)
+    assert v1.cpus(at(ONE)) == "0-1"
+
+
 def test_thousands_of_groups_change_their_answer_in_one_call(v2: FileStage) -> None:
     """Nothing is read of those that have it already."""
     for number in range(300):
@@ -235,14 +248,19 @@ def test_thousands_of_groups_change_their_answer_in_one_call(v2: FileStage) -> N
     assert {v2.cpus(f"/machine.slice/docker-{number:064x}.scope") for number in range(300)} == {"1"}
 
 
-def test_an_error_of_the_watcher_is_the_last_news(v2: FileStage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_the_watcher_is_the_last_news_and_nothing_is_written_any_more(v2: FileStage) -> None:
+    """From then on the engine alone changes cpusets, and no old answer is in its way."""
+
     def broken() -> float | None:
         raise OSError(errno.EIO, "it broke")
 
     v2.hand._watcher._hear = broken
     v2.make(f"/machine.slice/docker-{ONE}.scope")
     news_until(v2.hand, lambda each: each == HandBroken("it broke"))
-    assert not v2.hand._watcher._thread.is_alive()
+    until(lambda: not v2.hand._watcher._thread.is_alive())
+    v2.make(f"/machine.slice/docker-{TWO}.scope")
+    v2.overwrite(f"/machine.slice/docker-{TWO}.scope", "0-1")
+    assert v2.cpus(f"/machine.slice/docker-{TWO}.scope") == "0-1"
 
 
 def test_without_a_hierarchy_there_is_no_hand(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ class EngineApi:
     def _ask(self, path: str, method: str, body: object, params: Mapping[str, str]) -> Any:
         raw = body if isinstance(body, bytes) else json.dumps(body).encode() if body is not None else b""
         kind = "application/x-tar" if isinstance(body, bytes) else "application/json"
-        connection = _UnixConnection(self.socket_path)
+        connection = EngineConnection(self.socket_path)
         try:
             query = f"?{urlencode(params)}" if params else ""
             connection.request(method, f"/{path}{query}", raw, {"Content-Type": kind})
@@ -158,7 +158,9 @@ def api_at(socket_path: str) -> EngineApi:
     return PodmanApi(socket_path) if any("Podman" in part["Name"] for part in parts) else api
 
 
-class _UnixConnection(http.client.HTTPConnection):
+class EngineConnection(http.client.HTTPConnection):
+    """HTTP over the engine's socket, with a limit of 60 s for each step, unless `timeout` is changed."""
+
     def __init__(self, path: str) -> None:
         super().__init__("engine", timeout=_SECONDS)
         self._path = path

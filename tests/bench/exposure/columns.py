@@ -1,0 +1,94 @@
+"""The three columns: without a sidecar, with the engine as its only instrument, and with the hand on the cgroups.
+
+The engine alone is the same daemon where it cannot write a cgroup: in a mount namespace in which they are read-only.
+The owner is one container on the machine's last CPU; without a sidecar, its author chose that CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import Enum
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from tests.bench.latency import IMAGE, engine_at
+from tests.live.engineapi import EngineApi
+from tests.live.kernelview import KernelView
+from tests.live.privateengine import PrivateEngine
+from tests.live.sidecarprocess import LAST, SidecarProcess
+from tests.live.waiting import eventually
+
+OWNED: Final = max(LAST)
+"""The CPU that is granted."""
+
+EXCLUSIVE: Final = {"cpuset.exclusive": "1"}
+
+_SLEEP: Final = ("sleep", "3600")
+
+_CGROUPS: Final = "/sys/fs/cgroup/cpuset" if Path("/sys/fs/cgroup/cpuset").is_dir() else "/sys/fs/cgroup"
+
+READ_ONLY: Final = (
+    *("unshare", "--mount", "--propagation", "private", "sh", "-c"),
+    *(f'mount -o remount,bind,ro {_CGROUPS} && exec "$@"', "sh"),
+)
+"""Put before a command that may not write cgroups of the cpuset controller."""
+
+
+class Column(Enum):
+    """Who keeps newcomers off the owner's CPU."""
+
+    NONE = "without sidecar"
+    ENGINE = "engine alone"
+    HAND = "with the hand"
+
+
+class Scene(NamedTuple):
+    """An engine, and perhaps a sidecar. `owner` is the id of the owner, "" if there is none yet."""
+
+    column: Column
+    api: EngineApi
+    folder: Path
+    sidecar: SidecarProcess | None
+    owner: str
+
+    def create(self, name: str, *command: str, **host: Any) -> str:
+        """Create a plain container, not started; return its id."""
+        return self.api.create(name, IMAGE, *(command or _SLEEP), **host)
+
+    def create_exclusive(self, name: str) -> str:
+        """Create one that asks for a CPU, or without a sidecar has that CPU; return its id."""
+        if self.column is Column.NONE:
+            return self.create(name, CpusetCpus=str(OWNED))
+        return self.api.create(name, IMAGE, *_SLEEP, labels=EXCLUSIVE)
+
+
+@contextmanager
+def scene(engine: PrivateEngine, column: Column, folder: Path, *, has_owner: bool = True) -> Iterator[Scene]:
+    """Begin a column: the daemon is ready, and the owner alone on its CPU. At the end all containers are removed."""
+    api = engine_at(engine.socket_path)
+    sidecar = None if column is Column.NONE else _started(engine, column, folder)
+    made = Scene(column, api, folder, sidecar, "")
+    try:
+        if has_owner:
+            owner = made.create_exclusive("owner")
+            api.act(owner, "start")
+            kernel = KernelView()
+            eventually(lambda: kernel.allowed(owner) == LAST, "the owner is on its CPU", seconds=60)
+            made = made._replace(owner=owner)
+        yield made
+    finally:
+        for each in api.ask("GET", "containers/json", all="1"):
+            api.remove(each["Id"])
+        if sidecar is not None:
+            sidecar.terminate()
+
+
+def _started(engine: PrivateEngine, column: Column, folder: Path) -> SidecarProcess:
+    """Start the daemon with its defaults, except that all CPUs but one are reserved."""
+    sidecar = SidecarProcess(folder, engine.socket_path)
+    sidecar.configure(linger="10s", reconcile_period="10s")
+    if column is Column.ENGINE:
+        sidecar.wrapper = READ_ONLY
+    sidecar.start()
+    return sidecar

@@ -1,0 +1,142 @@
+/* Reads again and again where the threads of all groups below PARENT may run, and prints each change:
+
+       exposure_judge PARENT CPU [PREFIX]        nanoseconds of the monotonic clock, state, group
+
+   The state is 0: no thread may run on the CPU; 1: one may, on others as well; 2: all may run there and nowhere else;
+   -1: the group has no threads, or is gone. Not read: groups whose name does not begin with PREFIX, and groups that were
+   there without threads before the first pass, as engines that were killed leave them. The first line is `begin`, the
+   last one, after SIGTERM, is `end`, with the number of passes and the longest pass in nanoseconds. Threads that have
+   ended are not in the kernel's list (cgroup.threads, tasks), and runtimes' own threads are. libc only.
+
+   It runs before everybody else (SCHED_FIFO) with a tenth of a millisecond between two passes: one that never paused, as
+   an ordinary process, would lose its CPU for many milliseconds under load. Where that is not permitted, it does not
+   pause. */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MOST 8192
+
+static struct group {
+    char name[256];
+    int state, is_left;
+    long pass;
+} groups[MOST];
+static int known, said;
+static volatile sig_atomic_t is_over;
+
+static void finish(int number) {
+    (void)number;
+    is_over = 1;
+}
+
+static long long now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+static int state_of(int parent, const char *name, const char *list, int cpu) {
+    static char text[1 << 16];
+    char path[300];
+    int on = 0, threads = 0, only = 0;
+    snprintf(path, sizeof path, "%s/%s", name, list);
+    int fd = openat(parent, path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    ssize_t have = 0, got;
+    while ((got = read(fd, text + have, sizeof text - 1 - have)) > 0)
+        have += got;
+    close(fd);
+    if (got < 0)
+        return -1;
+    text[have] = 0;
+    for (char *at = text, *next; *at; at = next) {
+        cpu_set_t allowed;
+        pid_t id = strtol(at, &next, 10);
+        if (next == at)
+            break;
+        while (*next == '\n')
+            next++;
+        if (id <= 0 || sched_getaffinity(id, sizeof allowed, &allowed))
+            continue;
+        threads++;
+        on += !!CPU_ISSET(cpu, &allowed);
+        only += CPU_ISSET(cpu, &allowed) && CPU_COUNT(&allowed) == 1;
+    }
+    return !threads ? -1 : !on ? 0 : only == threads ? 2 : 1;
+}
+
+static struct group *entry_of(const char *name) {
+    for (int i = 0; i < known; i++)
+        if (!strcmp(groups[i].name, name))
+            return &groups[i];
+    if (known == MOST)
+        exit(3);
+    struct group *made = &groups[known++];
+    snprintf(made->name, sizeof made->name, "%s", name);
+    made->state = -1;
+    made->is_left = 0;
+    return made;
+}
+
+static void say(struct group *group, int state) {
+    if (group->state != state && ++said)
+        printf("%lld %d %s\n", now(), state, group->name);
+    group->state = state;
+}
+
+int main(int count, char **words) {
+    if (count < 3)
+        return 2;
+    const char *prefix = count > 3 ? words[3] : "";
+    int cpu = atoi(words[2]), parent = open(words[1], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *listed = parent < 0 ? NULL : opendir(words[1]);
+    const char *list = !faccessat(parent, "cgroup.threads", R_OK, 0) ? "cgroup.threads" : "tasks";
+    if (!listed)
+        return 2;
+    signal(SIGTERM, finish);
+    struct sched_param first = {.sched_priority = 1};
+    int is_first = !sched_setscheduler(0, SCHED_FIFO, &first);
+    setvbuf(stdout, NULL, _IOFBF, 1 << 16);
+    long long last = now(), longest = 0;
+    long pass = 0;
+    printf("%lld 0 begin\n", last);
+    fflush(stdout);
+    while (!is_over) {
+        struct dirent *each;
+        pass++;
+        rewinddir(listed);
+        while ((each = readdir(listed)))
+            if (each->d_type == DT_DIR && each->d_name[0] != '.' && !strncmp(each->d_name, prefix, strlen(prefix))) {
+                struct group *group = entry_of(each->d_name);
+                group->pass = pass;
+                if (!group->is_left)
+                    say(group, state_of(parent, each->d_name, list, cpu));
+                group->is_left |= pass == 1 && group->state < 0;
+            }
+        for (int i = 0; i < known; i++)
+            if (groups[i].pass != pass) {
+                say(&groups[i], -1);
+                groups[i--] = groups[--known];
+            }
+        if (said)
+            fflush(stdout);
+        said = 0;
+        long long ended = now();
+        if (ended - last > longest)
+            longest = ended - last;
+        last = ended;
+        if (is_first)
+            usleep(100);
+    }
+    printf("%lld %ld end %lld\n", now(), pass, longest);
+    return fflush(stdout) ? 1 : 0;
+}

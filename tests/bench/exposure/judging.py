@@ -1,0 +1,180 @@
+"""What the judge saw: a program of its own reads the kernel (`exposure_judge.c`), and its notes become figures here.
+
+It knows nothing of the sidecar and asks no engine: it sees groups, their threads and the CPUs of these. A stay is a
+time in which some thread of a group was allowed on the owner's CPU, from the pass that saw it first to the pass that no
+longer did.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from tests.live.waiting import eventually
+
+_SOURCE: Final = Path(__file__).with_name("exposure_judge.c")
+_MOUNT: Final = Path("/sys/fs/cgroup")
+_PLACES: Final = (
+    (_MOUNT / "cpuset/docker", ""),
+    (_MOUNT / "docker", ""),
+    (_MOUNT / "cpuset/system.slice", "docker-"),
+    (_MOUNT / "system.slice", "docker-"),
+)
+"""Where Docker's groups lie, with what their names begin with: the cgroupfs driver first."""
+
+OFF: Final = 0
+"""No thread of the group may run on the CPU."""
+ONLY: Final = 2
+"""All its threads may run on the CPU, and nowhere else."""
+
+
+class Note(NamedTuple):
+    """One change that the judge saw; nanoseconds of the monotonic clock."""
+
+    at: int
+    state: int
+    group: str
+
+
+class Notes(NamedTuple):
+    """All that one judge saw, in order. `longest` is its longest pass in nanoseconds: it may miss what is shorter."""
+
+    began: int
+    ended: int
+    passes: int
+    longest: int
+    notes: tuple[Note, ...]
+
+    def stays(self, but: Collection[str] = (), since: int = 0) -> tuple[Note, ...]:
+        """Return a note for each stay, with its length as the state; `but` are ids in names of groups to leave out."""
+        since = max(since, self.began)
+        open_: dict[str, int] = {}
+        found = []
+        for each in (
+            *self.notes,
+            *(Note(self.ended, OFF, name) for name in dict.fromkeys(n.group for n in self.notes)),
+        ):
+            if any(id in each.group for id in but):
+                continue
+            if each.state > OFF:
+                open_.setdefault(each.group, max(each.at, since))
+            elif (began := open_.pop(each.group, None)) is not None and each.at > since:
+                found.append(Note(began, each.at - began, each.group))
+        return tuple(found)
+
+    def groups(self, but: Collection[str] = ()) -> frozenset[str]:
+        """Return the groups that had a thread."""
+        return frozenset(each.group for each in self.notes if not any(id in each.group for id in but))
+
+    def alone_at(self, id: str) -> int | None:
+        """Return since when that container and no other has been on the CPU, and it nowhere else; None: never yet."""
+        state, since = OFF, 0
+        for each in self.notes:
+            if id in each.group and each.state != state:
+                state, since = each.state, each.at
+        if state != ONLY:
+            return None
+        last = max((each.at + each.state for each in self.stays((id,))), default=0)
+        return None if last >= self.ended else max(since, last)
+
+
+class Exposure(NamedTuple):
+    """How newcomers were allowed on the owner's CPU. `percent` is above 100 where several were at once."""
+
+    percent: float
+    any_percent: float
+    """The share of the time in which at least one was."""
+    ever: int
+    newcomers: int
+    longest_ms: float
+
+
+def exposure_of(notes: Notes, but: Collection[str] = (), since: int = 0) -> Exposure:
+    """Return the figures since that instant; `but` are ids of containers that are no newcomers: the owner's."""
+    stays = notes.stays(but, since)
+    seconds = notes.ended - max(since, notes.began)
+    return Exposure(
+        percent=100 * sum(each.state for each in stays) / seconds,
+        any_percent=100 * _union(stays) / seconds,
+        ever=len({each.group for each in stays}),
+        newcomers=len(notes.groups(but)),
+        longest_ms=max((each.state for each in stays), default=0) / 1e6,
+    )
+
+
+def added(found: Sequence[tuple[float, Exposure]]) -> Exposure:
+    """Return one figure for several times, each with its length in seconds."""
+    whole = sum(seconds for seconds, _ in found)
+    return Exposure(
+        percent=sum(seconds * each.percent for seconds, each in found) / whole,
+        any_percent=sum(seconds * each.any_percent for seconds, each in found) / whole,
+        ever=sum(each.ever for _, each in found),
+        newcomers=sum(each.newcomers for _, each in found),
+        longest_ms=max(each.longest_ms for _, each in found),
+    )
+
+
+def read_notes(lines: Iterable[str]) -> Notes:
+    """Return what a judge printed. ValueError if its last line is missing: it was killed."""
+    notes: list[Note] = []
+    began = 0
+    for line in lines:
+        at, state, name, *more = line.split()
+        if name == "begin":
+            began = int(at)
+        elif name == "end":
+            return Notes(began, int(at), int(state), int(more[0]), tuple(notes))
+        else:
+            notes.append(Note(int(at), int(state), name))
+    raise ValueError("the judge did not finish")
+
+
+class Judge:
+    """A running judge. Its notes are there when it has been ended."""
+
+    def __init__(self, process: subprocess.Popen[bytes], out: Path) -> None:
+        self._process = process
+        self._out = out
+
+    def states_of(self, id: str) -> list[int]:
+        """Return the states that it has seen of a group so far, the newest last."""
+        lines = self._out.read_text().splitlines(keepends=True)
+        words = [line.split() for line in lines if line.endswith("\n")]
+        return [int(state) for _, state, name, *_ in words if id in name]
+
+    def end(self) -> Notes:
+        """End it, and return its notes."""
+        self._process.terminate()
+        if code := self._process.wait(30):
+            raise RuntimeError(f"the judge ended with {code}")
+        return read_notes(self._out.read_text().splitlines())
+
+
+@contextmanager
+def judge(folder: Path, cpu: int, places: Sequence[tuple[Path, str]] = _PLACES) -> Iterator[Judge]:
+    """Run a judge of that CPU for the block; it watches the first of the places that exists, when this begins."""
+    program, out = folder / "exposure_judge", folder / f"judged-{time.monotonic_ns()}"
+    if not program.exists():
+        subprocess.run(["gcc", "-O2", "-o", str(program), str(_SOURCE)], check=True)
+    parent, prefix = next(place for place in places if place[0].is_dir())
+    with open(out, "wb") as file:
+        process = subprocess.Popen([str(program), str(parent), str(cpu), prefix], stdout=file)
+    try:
+        eventually(lambda: out.stat().st_size, "the judge looks")
+        yield Judge(process, out)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _union(stays: Iterable[Note]) -> int:
+    """Return the nanoseconds in which at least one stay went on."""
+    covered, until = 0, 0
+    for began, length, _ in sorted(stays):
+        covered += max(0, began + length - max(began, until))
+        until = max(until, began + length)
+    return covered

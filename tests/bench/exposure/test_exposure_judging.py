@@ -1,0 +1,96 @@
+"""The judge of exposure sees a planted newcomer, and its arithmetic is right."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.bench.exposure.judging import Judge, Note, Notes, added, exposure_of, judge, read_notes
+from tests.live.waiting import eventually
+
+MS = 1_000_000
+
+
+def seen(*notes: tuple[int, int, str], ended: int = 100) -> Notes:
+    """Return notes of a judge that looked from 0 to `ended`; all times in milliseconds."""
+    return Notes(0, ended * MS, 10, MS, tuple(Note(at * MS, state, group) for at, state, group in notes))
+
+
+def test_several_at_once_add_up() -> None:
+    """Two newcomers for half of the time each, of which a quarter together: 100 %, and 75 % with at least one."""
+    found = exposure_of(seen((0, 1, "a"), (25, 1, "b"), (50, 0, "a"), (75, -1, "b")))
+    assert (found.percent, found.any_percent, found.ever, found.newcomers, found.longest_ms) == (100, 75, 2, 2, 50)
+
+
+def test_the_owner_is_no_newcomer() -> None:
+    """Its own stay counts nothing; one beside it that never was on its CPU is counted as a newcomer."""
+    found = exposure_of(seen((0, 2, "docker-owner.scope"), (5, 0, "plain")), but=("owner",))
+    assert (found.percent, found.ever, found.newcomers) == (0, 0, 1)
+
+
+def test_what_still_stays_counts_to_the_end_and_what_was_before_from_then() -> None:
+    assert exposure_of(seen((90, 1, "late"))).percent == 10
+    assert exposure_of(seen((0, 1, "old"), (10, 0, "old")), since=50 * MS).percent == 0
+    assert exposure_of(seen((0, 1, "on")), since=50 * MS).percent == 100
+
+
+def test_another_state_on_the_cpu_is_the_same_stay() -> None:
+    """First on all CPUs, then on this one alone: one stay."""
+    assert exposure_of(seen((0, 1, "a"), (10, 2, "a"), (20, 0, "a"))).longest_ms == 20
+
+
+def test_times_are_weighted_by_their_length() -> None:
+    short, long = exposure_of(seen((0, 1, "a"))), exposure_of(seen())
+    assert added([(1.0, short), (3.0, long)]).percent == 25
+
+
+def test_alone_is_since_the_last_other_left_and_the_arrival_is_nowhere_else() -> None:
+    """None while another one may run there, or the arrival elsewhere."""
+    arrived = (10, 1, "new"), (20, 2, "new"), (0, 1, "old")
+    assert seen(*sorted(arrived)).alone_at("new") is None
+    assert seen(*sorted((*arrived, (30, 0, "old")))).alone_at("new") == 30 * MS
+    assert seen(*sorted((*arrived, (15, -1, "old")))).alone_at("new") == 20 * MS
+    assert seen((10, 1, "new")).alone_at("new") is None
+
+
+def test_notes_without_an_end_are_refused() -> None:
+    with pytest.raises(ValueError, match="did not finish"):
+        read_notes(["5 0 begin", "6 1 a"])
+
+
+@pytest.mark.skipif(not shutil.which("gcc"), reason="there is no gcc")
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one CPU")
+def test_a_planted_newcomer_is_seen(tmp_path: Path) -> None:
+    """Each of its states: on the CPU among others, there alone, elsewhere, and gone; no other group is taken for it."""
+    here = sorted(os.sched_getaffinity(0))
+    owned = here[-1]
+    parent = tmp_path / "parent"
+    parent.mkdir()
+    planted = subprocess.Popen(["sleep", "60"])
+    try:
+        eventually(lambda: Path(f"/proc/{planted.pid}/status").exists(), "it lives")
+        for name in ("docker-planted", "docker-empty", "elsewhere"):
+            (parent / name).mkdir()
+            (parent / name / "tasks").write_text(f"{planted.pid}\n" if name != "docker-empty" else "")
+        with judge(tmp_path, owned, [(tmp_path / "missing", ""), (parent, "docker-")]) as judging:
+            for cpus, state in ((set(here), 1), ({owned}, 2), ({here[0]}, 0)):
+                os.sched_setaffinity(planted.pid, cpus)
+                eventually(partial(_is_seen, judging, state), f"state {state}")
+            shutil.rmtree(parent / "docker-planted")
+            eventually(partial(_is_seen, judging, -1), "it is gone")
+            notes = judging.end()
+    finally:
+        planted.kill()
+        planted.wait()
+    assert [each.state for each in notes.notes if each.group == "docker-planted"] == [1, 2, 0, -1]
+    assert notes.groups() == {"docker-planted"}
+    assert 0 < exposure_of(notes).percent < 100
+
+
+def _is_seen(judging: Judge, state: int) -> bool:
+    return judging.states_of("planted")[-1:] == [state]
