@@ -53,6 +53,9 @@ def nothing_is_spare(chronicle: Chronicle) -> Iterator[Finding]:
     last = chronicle.last
     if not chronicle.last.is_dynamic or not _is_still(chronicle):
         return
+    # Whether one that has other CPUs grows onto isolated ones, no page promises.
+    if chronicle.kept_isolated(last):
+        return
     free = _free(chronicle, last)
     over = len(free) and len(last.online - last.granted) - _least(chronicle, last)
     for name in sorted(last.running):
