@@ -118,7 +118,8 @@ def counted(world: World, gone: tuple[ContainerKey, ...], began: int) -> World:
             world = world.without_container(key, began)
     booked = {*world.state.assignments, *world.state.refusals, *world.state.originals}
     for key in sorted(booked - set(world.containers)):
-        world = replace(world, state=world.state.forgetting(key))
+        is_defragmenting = world.is_defragmenting or key in world.state.assignments
+        world = replace(world, state=world.state.forgetting(key), is_defragmenting=is_defragmenting)
     readiness = world.readiness
     if isinstance(readiness, Connected) and began > readiness.since:
         readiness = Ready(readiness.since)

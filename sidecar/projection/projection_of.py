@@ -10,7 +10,7 @@ from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.mounts import projection_name
 from sidecar.decide.moves.alone import is_alone
 from sidecar.decide.moves.never_alone import is_never_alone
-from sidecar.decide.moves.settled import desired, is_settled
+from sidecar.decide.moves.settled import awaits_answer, desired, is_settled
 from sidecar.decide.moves.signals import told_of
 from sidecar.decide.moves.timers import grace_of
 from sidecar.decide.world import World
@@ -23,8 +23,8 @@ from state.projection import Projection, Sharing
 def projection_of(world: World, container: Container) -> Projection:
     """Return this container's present projection; the writer adds number and time."""
     assignment = world.state.assignments.get(container.view.key)
-    sure = world.sure_of(container)
     wanted = assignment.cpus if assignment else _wanted(world, container)
+    sure = wanted if awaits_answer(world, container) else world.sure_of(container)
     leaving = told_of(container, assignment).leaving if assignment else EMPTY
     return Projection(
         container=container.view.id,
@@ -68,7 +68,8 @@ def _is_there(world: World, container: Container, wanted: CPUSet) -> bool:
     """
     if container.wish.standing is Standing.MEMBER and world.group is not None:
         return _is_there(world, world.group, wanted)
-    return container.order is None and container.place.seen == container.sure == wanted
+    is_sure = container.order is None and container.place.seen == container.sure == wanted
+    return is_sure or awaits_answer(world, container)
 
 
 def names_of(world: World, container: Container) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from sidecar.decide.container.askers import is_standing
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.facts import EngineInfo, Load
 from sidecar.decide.moves.alone import is_alone, neighbours
-from sidecar.decide.moves.settled import desired, is_left_alone, is_quota_lifted, is_where_it_should_be
+from sidecar.decide.moves.settled import awaits_answer, desired, is_left_alone, is_quota_lifted, is_where_it_should_be
 from sidecar.decide.moves.timers import grace_of
 from sidecar.decide.settings import IsolatedRule, PolicyName
 from sidecar.decide.world import World
@@ -219,7 +219,7 @@ def container_status(world: World, container: Container, deadlines: Deadlines) -
         phase=container.view.phase.value,
         sharing=sharing_of(world, container),
         asked=demand.cpus if demand else 0,
-        cpus=container.place.seen,
+        cpus=_cpus(world, container, wanted),
         desired=wanted or EMPTY,
         pending=container.order.update.cpus if container.order else EMPTY,
         is_settled=is_where_it_should_be(world, container, assignment, wanted),
@@ -237,6 +237,17 @@ def container_status(world: World, container: Container, deadlines: Deadlines) -
     if demand and world.settings.policy is PolicyName.DYNAMIC:
         made = _with_range(made, demand)
     return _with_grant(made, world, assignment, deadlines) if assignment else made
+
+
+def _cpus(world: World, container: Container, wanted: CPUSet | None) -> CPUSet:
+    """Return where a container was last seen. A member of the shared group is where its group is, and one whose runtime
+    asks will be where the answer says.
+    """
+    if wanted is not None and awaits_answer(world, container):
+        return wanted
+    if container.wish.standing is not Standing.MEMBER or world.group is None or container.is_idle:
+        return container.place.seen
+    return (world.group.place.seen & container.place.configured) or container.place.seen
 
 
 def _with_range(made: ContainerStatus, demand: Demand) -> ContainerStatus:

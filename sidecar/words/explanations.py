@@ -16,7 +16,7 @@ from sidecar.decide.container.line import Paused
 from sidecar.decide.container.originals import cpu_limit
 from sidecar.decide.facts import Phase
 from sidecar.decide.moves.alone import is_alone
-from sidecar.decide.moves.settled import is_quota_lifted, is_where_it_should_be
+from sidecar.decide.moves.settled import awaits_answer, is_quota_lifted, is_where_it_should_be
 from sidecar.decide.moves.timers import grace_of
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
@@ -27,7 +27,7 @@ from sidecar.words.neighbours import clash_text, company, pinned_text
 from sidecar.words.reasons import LEFT_ALONE
 from sidecar.words.refusals import harmless, sentence, warnings
 from state.cpuset import CPUSet
-from state.demand import Scale, Shortage
+from state.demand import MemsRule, Scale, Shortage
 from state.model import Assignment, Leaving, Move, Refused
 from state.refusal import RefusalCode
 
@@ -99,6 +99,8 @@ def explanation(
         said.append(
             f"Its limit of {cpus(limit)} is lifted while it has exclusive CPUs, and restored when it gives them up."
         )
+    if container.keeps_mems and container.wish.mems is MemsRule.FOLLOW:
+        said.append("Its memory nodes stay as they are: an order that changed them failed.")
     if container.fault:
         said.append(f"The last order failed: {container.fault.text}")
     refusal = container.wish.refusal
@@ -163,6 +165,8 @@ def _where(world: World, container: Container, assignment: Assignment | None, wa
     if container.is_idle:
         if assignment and container.view.phase not in (Phase.CREATED, Phase.RESTARTING):
             return [f"It is not running ({container.view.phase}); its CPUs are held for a while in case it restarts."]
+        if awaits_answer(world, container):
+            return [f"It is not running ({container.view.phase}); its runtime asks the sidecar before it starts."]
         return [f"It is not running ({container.view.phase}); it would start on {container.place.configured}."]
     if assignment and assignment.leaving:
         return [f"It runs on {container.place.seen} now.", _leaving(world, assignment, assignment.leaving)]

@@ -165,9 +165,7 @@ def test_a_grant_that_loses_a_cpu_gets_another() -> None:
     story = Story()
     plain, rt = story.arrive("plain"), story.arrive("rt", 2)
     story.settle()
-    story.toggle_cpu(2)
-    story.read_topology()
-    story.settle()
+    story.hotplug(2)
     assert (where(rt), where(plain)) == ("1,3", "0,4-7")
     assert story.is_settled(rt)
     assert [noted(each) for each in story.world.notes] == ["rt moved from CPUs 1-2 to 1,3"]
@@ -178,9 +176,7 @@ def test_a_grant_that_cannot_be_made_whole_is_refused() -> None:
     story = Story(uniform(cores=4))
     rt = story.arrive("rt", 3)
     story.settle()
-    story.toggle_cpu(3)
-    story.read_topology()
-    story.settle()
+    story.hotplug(3)
     assert story.refusal(rt).code is RefusalCode.CPUS_LOST
     assert where(rt) == "0-2"
     assert "rt lost its exclusive CPUs" in noted(story.world.notes[0])
@@ -192,9 +188,7 @@ def test_cpus_that_come_back_are_shared() -> None:
     story.arrive("rt", 2)
     story.settle()
     for _ in range(2):
-        story.toggle_cpu(7)
-        story.read_topology()
-        story.settle()
+        story.hotplug(7)
     assert where(plain) == "0,3-7"
 
 
@@ -202,9 +196,7 @@ def test_a_replacement_is_not_taken_from_a_later_grant_while_there_is_any_other(
     story = Story()
     first, second = story.arrive("first", 2), story.arrive("second", 2)
     story.settle()
-    story.toggle_cpu(1)
-    story.read_topology()
-    story.settle()
+    story.hotplug(1)
     assert (where(first), where(second)) == ("2,5", "3-4")
 
 
@@ -213,9 +205,7 @@ def test_a_reservation_that_loses_its_cpu_is_made_again() -> None:
     story = Story()
     plain, rt = story.arrive("plain"), story.arrive("rt", 2)
     story.settle()
-    story.toggle_cpu(0)
-    story.read_topology()
-    story.settle()
+    story.hotplug(0)
     assert story.world.state.reserved == cpus("3")
     assert (where(rt), where(plain)) == ("1-2", "3-7")
 

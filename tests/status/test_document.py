@@ -21,6 +21,7 @@ from state.cpuset import CPUSet
 from state.errors import StateError
 from state.topology import topology, uniform
 from tests.cli.worlds import STATIC, container, world
+from tests.support.decide.stories import Story
 from tests.support.keys import docker
 
 FOUR = uniform(cores=4)
@@ -135,6 +136,23 @@ def test_a_container_that_does_not_run_is_told_where_it_would() -> None:
     assert [each.name for each in status.containers] == ["web", "done", "late"]
     assert one(status, "late").explanation[-1] == "It is not running (created); it would start on 1."
     assert one(status, "done").explanation[-1] == "It is not running (exited); it would start on 0,2-3."
+
+
+def test_a_container_whose_runtime_asks_is_where_the_answer_will_say() -> None:
+    """It is not moved before: what the engine has configured meanwhile keeps it from nothing."""
+    late = container("late", exclusive=1, phase=Phase.CREATED, runtime="cpuset")
+    told = one(status_of(world(FOUR, late, container("web"))), "late")
+    assert told.explanation[-1] == "It is not running (created); its runtime asks the sidecar before it starts."
+    assert (str(told.cpus), told.is_settled) == ("1", True)
+
+
+def test_a_member_of_the_shared_group_is_where_the_group_is() -> None:
+    """The group is moved, and its members are not looked at again."""
+    story = Story(FOUR, shared_slice="pool.slice")
+    story.arrive("member", is_member=True)
+    story.arrive("web", 1)
+    story.settle()
+    assert str(one(status_of(story.world), "member").cpus) == "0,2-3"
 
 
 def test_problems_warnings_and_troubles_are_told() -> None:

@@ -56,12 +56,13 @@ def without(world: World, state: State, cpus: CPUSet, demand: Demand) -> State:
 
 def shrunk_to(world: World, state: State, targets: Mapping[ContainerKey, int]) -> State:
     """Return the State with each grant above its target shrunk to it. It is a trial only: no cause is recorded."""
+    shrunk = {}
     for key, each in state.assignments.items():
         if key in targets and (surplus := len(each.cpus) - targets[key]) > 0:
             is_whole = is_by_cores(options_of(world, each.demand))
             lost = given_up(world.topology, each, surplus, is_whole=is_whole)
-            state = state.holding(replace(each, cpus=each.cpus - lost))
-    return state
+            shrunk[key] = replace(each, cpus=each.cpus - lost)
+    return replace(state, assignments={**state.assignments, **shrunk}) if shrunk else state
 
 
 def _trials(world: World, state: State, demand: Demand) -> Iterator[tuple[int, Mapping[ContainerKey, int]]]:

@@ -21,9 +21,7 @@ from sidecar.decide.books.exchanges import defragmented
 from sidecar.decide.books.gains_and_losses import gained, given_up, is_bound
 from sidecar.decide.books.grants import (
     departures,
-    fallen_short,
     keeps,
-    misunderstood,
     never,
     options_of,
     unless_only_told_anew,
@@ -100,19 +98,16 @@ def _without_takes_of_what_was_not_its_own(world: World, state: State) -> State:
     return state
 
 
-def _answer(world: World, state: State, container: Container) -> State:
-    demand = container.wish.demand
-    if demand is None:
-        return misunderstood(state, container)
+def _answer(world: World, state: State, container: Container, demand: Demand) -> State | Refusal:
     if demand.cpus % unit_for(world, demand) and (refusal := never(world, state, demand, demand.cpus)):
         # Its bounds are in whole cores, its number is not.
-        return fallen_short(state, container, demand, refusal)
+        return refusal
     if keeps(world, state, container):
         return _granted(world.topology, state, demand, container.place.seen)
     # 2. From free CPUs, or from other grants.
     found = found_for(world, state, demand)
     if isinstance(found, Refusal):
-        return fallen_short(state, container, demand, never(world, state, demand, least_for(world, demand)) or found)
+        return never(world, state, demand, least_for(world, demand)) or found
     return _granted(world.topology, without(world, state, found, demand), demand, found)
 
 

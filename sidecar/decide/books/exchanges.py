@@ -11,7 +11,7 @@ the label allows that.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from sidecar.decide.books.gains_and_losses import is_bound
@@ -23,9 +23,8 @@ from sidecar.decide.placement.tiers import around, beside
 from sidecar.decide.world import World
 from state.cause import Cause, ForOthers, Level, Together
 from state.cpuset import CPUSet
-from state.key import ContainerKey
 from state.model import Assignment, State
-from state.topology import Topology
+from state.topology import Group, Topology
 
 
 class Score(NamedTuple):
@@ -50,17 +49,24 @@ def defragmented(world: World, state: State) -> State:
 
 
 def best_move(world: World, state: State) -> tuple[Assignment, CPUSet] | None:
-    """Return the grant whose move improves the score most, and its new CPUs; None if no move improves it."""
-    now = score(world.topology, state)
+    """Return the grant whose move improves the score most, and its new CPUs; None if no move improves it.
+
+    A move changes the part of one grant in the score, so only these parts are compared.
+    """
     found: list[tuple[Score, int, int, CPUSet]] = []
+    topology, width = world.topology, _width(world.topology)
     for each in state.assignments.values():
         container = world.containers.get(each.container)
         if not each.demand.move or each.leaving or container is None:
             continue
+        now = score_of(topology, each.cpus)
+        if now <= Score(0, 0, int(len(each.cpus) % width > 0)):
+            # No CPUs of this number are better.
+            continue
         for chosen in _candidates(world, state, each):
-            after = score(world.topology, state, each.container, chosen)
+            after = score_of(topology, chosen)
             if after < now:
-                found.append((after, len(chosen - each.cpus), each.since, chosen))
+                found.append((_change(now, after), len(chosen - each.cpus), each.since, chosen))
     if not found:
         return None
     _, _, since, cpus = min(found, key=lambda each: each[:3])
@@ -86,17 +92,28 @@ def _candidates(world: World, state: State, assignment: Assignment) -> Iterator[
                 yield chosen
 
 
-def score(
-    topology: Topology, state: State, container: ContainerKey | None = None, instead: CPUSet | None = None
-) -> Score:
-    """Return the score of a State, with `container` on the CPUs `instead` if both are given."""
-    across_nodes = across_caches = split_cores = 0
-    for key, each in state.assignments.items():
-        cpus = instead if key == container and instead is not None else each.cpus
-        across_nodes += sum(1 for node in topology.nodes if not node.cpus.isdisjoint(cpus)) > 1
-        across_caches += sum(1 for cache in topology.caches if not cache.cpus.isdisjoint(cpus)) > 1
-        split_cores += sum(1 for core in topology.cores if not core.cpus.isdisjoint(cpus) and not core.cpus <= cpus)
-    return Score(across_nodes, across_caches, split_cores)
+def score_of(topology: Topology, cpus: CPUSet) -> Score:
+    """Return the part that a grant of these CPUs has in the score of a machine."""
+    cores = {core.id: core.cpus for core in map(topology.core_of.__getitem__, cpus & topology.online)}
+    return Score(
+        across_nodes=int(_is_across(topology.nodes, cpus)),
+        across_caches=int(_is_across(topology.caches, cpus)),
+        split_cores=sum(1 for core in cores.values() if not core <= cpus),
+    )
+
+
+def _is_across(groups: Sequence[Group], cpus: CPUSet) -> bool:
+    return sum(1 for group in groups if group.cpus.mask & cpus.mask) > 1
+
+
+def _change(before: Score, after: Score) -> Score:
+    return Score(*(now - was for was, now in zip(before, after, strict=True)))
+
+
+def _width(topology: Topology) -> int:
+    """Return the threads of a core; 1 if the cores of this machine differ."""
+    widths = {len(core.cpus) for core in topology.cores}
+    return widths.pop() if len(widths) == 1 else 1
 
 
 def _cause(topology: Topology, before: CPUSet, after: CPUSet) -> Cause:

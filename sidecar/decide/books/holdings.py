@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from sidecar.decide.books.gains_and_losses import cut_off, given_up
 from sidecar.decide.books.grants import options_of
@@ -13,7 +13,7 @@ from sidecar.decide.placement.tiers import around, beside
 from sidecar.decide.placement.whole_cores import is_by_cores
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World, replace
-from state.cause import ByItsRules, Cause, FewerToShare, Gone
+from state.cause import ByItsRules, Cause, Completed, FewerToShare, Gone
 from state.cpuset import EMPTY, CPUSet, union
 from state.demand import Demand
 from state.key import ContainerKey
@@ -53,12 +53,12 @@ def left_without(world: World, grant: Assignment, held: CPUSet, taken: CPUSet) -
     return held - taken - cut_off(world, replace(grant, cpus=held), held & taken)
 
 
-def sources_for(world: World, bare: State, holdings: Holdings, grant: Assignment) -> list[CPUSet]:
-    """Return the CPUs from which a grant is completed, in turn, as disjoint sets: free ones; those that others have
+def sources_for(world: World, bare: State, holdings: Holdings, grant: Assignment) -> Iterator[CPUSet]:
+    """Yield the CPUs from which a grant is completed, in turn, as disjoint sets: free ones; those that others have
     above their fair size; the others that they have above their least sizes.
     """
+    yield bare.assignable - union(holdings.values()) - world.strangers
     others = [each for each in in_order(world.state) if each is not grant and each.container in holdings]
-    sources = [bare.assignable - union(holdings.values())]
     floors = {each.container: least_part(world, each, holdings[each.container]) for each in others}
     surplus = {key: holdings[key] - floor for key, floor in floors.items()}
     if any(surplus.values()):
@@ -68,9 +68,9 @@ def sources_for(world: World, bare: State, holdings: Holdings, grant: Assignment
             for each in others
             if len(held := holdings[each.container]) > sizes_now[each.container]
         )
-        spare = union(surplus.values())
-        sources += [spare & above_fair, spare - above_fair]
-    return [source - world.strangers for source in sources]
+        spare = union(surplus.values()) - world.strangers
+        yield spare & above_fair
+        yield spare - above_fair
 
 
 def fair_sizes(world: World, bare: State, holdings: Holdings) -> dict[ContainerKey, int]:
@@ -90,6 +90,8 @@ def with_holdings(world: World, bare: State, holdings: Holdings) -> State:
 
 def least_part(world: World, grant: Assignment, held: CPUSet) -> CPUSet:
     """Return what a grant keeps in any case: as many of its CPUs as its least size, its original set first."""
+    if len(held) <= grant.demand.floor:
+        return held
     least = fewest_for(world, grant.demand)
     return shrunk(world, grant, held, least) if len(held) > least else held
 
@@ -110,8 +112,8 @@ def lying_on(world: World, grant: Assignment, cpus: CPUSet) -> Assignment:
 def _original(topology: Topology, grant: Assignment, cpus: CPUSet) -> CPUSet:
     """Return the original set of a grant on these CPUs, as large as its floor: its remains, and the nearest CPUs."""
     original, size = grant.original & cpus, grant.demand.floor
-    if len(original) > size:
-        return packed(topology, original, size) or original
+    if len(original) >= size:
+        return original if len(original) == size else packed(topology, original, size) or original
     return original | beside(topology, around(topology, cpus - original, original), size - len(original), ())
 
 
@@ -126,7 +128,8 @@ def recorded(world: World, fitted: State, grant: Assignment, cause: Cause | None
         cause = Gone(gone)
     elif cause is None:
         fewer = FewerToShare(name=grant.name, count=len(taken), floor=fewest_for(world, grant.demand))
-        cause = ByItsRules() if gained else fewer
+        is_larger = len(now.cpus) > len(grant.cpus)
+        cause = Completed(len(now.cpus)) if is_larger else ByItsRules() if gained else fewer
     with_notice = taken if world.settings.policy is PolicyName.DYNAMIC else EMPTY
     if gained or lost - with_notice:
         move = Move(gained=gained, lost=lost - with_notice, cause=cause)

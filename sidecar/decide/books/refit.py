@@ -23,10 +23,11 @@ Every change to a grant is reported, and no file has to be deleted by hand.
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
+from itertools import chain
 
 import msgspec
 
-from sidecar.decide.books.grants import bounds, options_of, place
+from sidecar.decide.books.grants import bounds, never, options_of, place
 from sidecar.decide.books.holdings import (
     Holdings,
     fair_sizes,
@@ -168,8 +169,9 @@ def _completed(
             continue
         found: CPUSet | Refusal = holdings[key]
         if len(holdings[key]) < least:
-            sources = sources_for(world, bare, holdings, grant)
-            sources += _newest(world, holdings, grant) if is_trial else []
+            sources = chain(
+                sources_for(world, bare, holdings, grant), _newest(world, holdings, grant, is_trial=is_trial)
+            )
             beside = older if is_trial else with_holdings(world, bare, _but(holdings, {key}))
             replacement = replaced(world, older, grant.demand, holdings[key], sources, least)
             found = replacement or place(world, beside, grant.demand, least)
@@ -185,14 +187,17 @@ def _completed(
                 older = older.holding(replace(grant, cpus=floor))
         if isinstance(found, Refusal):
             del holdings[key]
-            refused[key] = _refusal_of(grant, found)
+            refused[key] = _refusal_of(grant, never(world, bare, grant.demand, least) or found)
     return holdings, refused
 
 
-def _newest(world: World, holdings: Holdings, grant: Assignment) -> list[CPUSet]:
-    """Return the least parts of the grants that are newer than this one, the newest first."""
+def _newest(world: World, holdings: Holdings, grant: Assignment, *, is_trial: bool) -> Iterator[CPUSet]:
+    """Yield the least parts of the grants that are newer than this one, the newest first; in a trial alone."""
+    if not is_trial:
+        return
     newer = [each for each in in_order(world.state) if each.since > grant.since and each.container in holdings]
-    return [least_part(world, each, holdings[each.container]) for each in reversed(newer)]
+    for each in reversed(newer):
+        yield least_part(world, each, holdings[each.container])
 
 
 def _by_their_rules(world: World, bare: State, holdings: Holdings) -> Holdings:

@@ -8,7 +8,7 @@ a grant takes CPUs from another one as long as free CPUs serve it elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 
 from sidecar.decide.books.grants import ask_of
@@ -27,19 +27,22 @@ from state.topology import Topology
 
 
 def replaced(
-    world: World, state: State, demand: Demand, kept: CPUSet, sources: Sequence[CPUSet], count: int
+    world: World, state: State, demand: Demand, kept: CPUSet, sources: Iterable[CPUSet], count: int
 ) -> CPUSet | None:
     """Return `count` CPUs for a grant that keeps `kept`, from it and the sources alone; None if its rules allow none.
 
     `sources` are disjoint sets of other CPUs, the best first. The State, whose room limits what may be taken, has
-    neither this grant nor any that gives way to it.
+    neither this grant nor any that gives way to it. None of them is asked for before those in front of it are tried.
     """
     accept = room_in(world, state).objection
-    for n, free in enumerate(accumulate(sources, CPUSet.__or__), 1):
+    tried, free = list[CPUSet](), EMPTY
+    for source in sources:
+        tried.append(source)
+        free |= source
         if len(kept | free) < count:
             continue
         for part in _parts(world, demand, kept, free, count):
-            found = _completed(world, demand, part, sources[:n], count)
+            found = _completed(world, demand, part, tried, count)
             if found and accept(found) is None:
                 return found
         fresh = choose(world.topology, kept | free, ask_of(world, demand, count), accept=accept)

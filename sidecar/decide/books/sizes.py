@@ -55,7 +55,8 @@ def unit_for(world: World, demand: Demand, held: CPUSet = EMPTY) -> int:
     """Return the step in CPUs by which the size of a grant of this demand changes, if it holds these CPUs. A grant that
     has cores in part, since CPUs went offline, may gain or lose single CPUs.
     """
-    return 1 if _halves(world, demand, held) else unit_of(world.topology, options_of(world, demand), held)
+    options = options_of(world, demand)
+    return 1 if not is_by_cores(options) or _halves(world, demand, held) else unit_of(world.topology, options, held)
 
 
 def least_for(world: World, demand: Demand) -> int:

@@ -11,9 +11,7 @@ from __future__ import annotations
 
 from sidecar.decide.books.grants import (
     departures,
-    fallen_short,
     keeps,
-    misunderstood,
     never,
     place,
     unless_only_told_anew,
@@ -24,7 +22,9 @@ from sidecar.decide.books.would_fit import with_what_fits
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.world import World
 from state.cpuset import CPUSet
+from state.demand import Demand
 from state.model import State
+from state.refusal import Refusal
 
 
 class StaticPolicy:
@@ -48,15 +48,11 @@ class StaticPolicy:
         return assignment.cpus if assignment else world.state.shared
 
 
-def _answer(world: World, state: State, container: Container) -> State:
-    demand = container.wish.demand
-    if demand is None:
-        return misunderstood(state, container)
+def _answer(world: World, state: State, container: Container, demand: Demand) -> State | Refusal:
     # 3. The CPUs that it has, if it may hold them.
     if keeps(world, state, container):
         return state.granted(demand, container.place.seen)
     found = place(world, state, demand, demand.cpus)
     if isinstance(found, CPUSet):
         return state.granted(demand, found)
-    refusal = never(world, state, demand, demand.cpus) or with_what_fits(world, state, demand, found)
-    return fallen_short(state, container, demand, refusal)
+    return never(world, state, demand, demand.cpus) or with_what_fits(world, state, demand, found)

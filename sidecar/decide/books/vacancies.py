@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from sidecar.decide.books.grants import ask_of, bounds, fallen_short, may_hold
+from sidecar.decide.books.grants import ask_of, bounds, fallen_short, keeps, may_hold, misunderstood
 from sidecar.decide.books.queue import in_turn, is_new_request
 from sidecar.decide.books.room import room_in
 from sidecar.decide.container.askers import is_coming, is_hopeful
@@ -31,19 +31,23 @@ from sidecar.decide.facts import Phase
 from sidecar.decide.placement.choose import choose
 from sidecar.decide.placement.order.packed import packed
 from sidecar.decide.settings import PolicyName
-from sidecar.decide.world import World
+from sidecar.decide.world import World, replace
 from state.cpuset import CPUSet
 from state.demand import Demand
 from state.key import ContainerKey
 from state.model import Assignment, State
 from state.refusal import Refusal, RefusalCode, Replaces
 
-Answer = Callable[[World, State, Container], State]
-"""Returns the State after a container was granted CPUs or refused."""
+Answer = Callable[[World, State, Container, Demand], State | Refusal]
+"""Returns the State after the demand of a container was granted, or why it is refused. A refusal depends on the grants,
+and on what `_wanted` returns.
+"""
 
 Vacancies = Mapping[ContainerKey, Assignment]
 
 _NONE: Final[Vacancies] = {}
+
+_NOBODY: Final = ContainerKey("", "")
 
 
 def answered(world: World, state: State, answer: Answer) -> State:
@@ -65,33 +69,57 @@ def after_refit(before: State, fitted: State) -> State:
 
 def predecessor(state: State, demand: Demand) -> Assignment | None:
     """Return the grant of another container that this demand's container replaces; None if there is none."""
-    return next((each for each in state.assignments.values() if _succeeds(demand, each)), None)
+    return next((each for each in state.assignments.values() if demand.succeeds(each.demand)), None)
 
 
 def _answered(world: World, state: State, answer: Answer) -> State | ContainerKey:
     """Return the State after one round; instead, the key of a vacancy whose successor was refused."""
+    lacking = dict[object, Refusal]()
     for container in in_turn(world, state):
-        demand = container.wish.demand
+        demand, grants = container.wish.demand, state.assignments
         if demand is None:
-            state = answer(world, state, container)
+            state = misunderstood(state, container)
             continue
         if left := _left_to(state, demand):
             # 2. What its predecessor left.
             free = state.keeping(_without(state.vacancies, left.container))
-            state = _taken_over(world, free, demand, left) or answer(world, free, container)
+            state = _taken_over(world, free, demand, left) or _after(world, free, container, demand, answer, {})
             if demand.container not in state.assignments:
                 return left.container
+            lacking = {}
             continue
         # 1. What its predecessor still holds.
         before = predecessor(state, demand)
         if before and _has_not_started(container):
             state = fallen_short(state, container, demand, _awaits(before))
             continue
-        state = answer(world, state, container)
+        state = _after(world, state, container, demand, answer, lacking)
         refused = state.refusals.get(demand.container)
         if before and refused and is_hopeful(refused):
             state = fallen_short(state, container, demand, _awaits(before))
+        if state.assignments is not grants:
+            lacking = {}
     return state
+
+
+def _after(
+    world: World, state: State, container: Container, demand: Demand, answer: Answer, lacking: dict[object, Refusal]
+) -> State:
+    """Return the State after a demand was granted or refused. `lacking` collects the refusals beside the same grants:
+    a demand for the same is refused for the same reason.
+    """
+    wanted = _wanted(world, demand)
+    found = answer(world, state, container, demand) if keeps(world, state, container) else lacking.get(wanted)
+    found = found or answer(world, state, container, demand)
+    if isinstance(found, State):
+        return found
+    lacking[wanted] = found
+    return fallen_short(state, container, demand, found)
+
+
+def _wanted(world: World, demand: Demand) -> object:
+    """Return what a demand asks for, without what only names its container."""
+    return replace(demand, container=_NOBODY, name="", role=""), world.loads.get(demand.container)
 
 
 def _lasting(world: World, state: State) -> Vacancies:
@@ -99,11 +127,13 @@ def _lasting(world: World, state: State) -> Vacancies:
     if not state.vacancies:
         return _NONE
     asking = [each.wish.demand for each in world.containers.values() if _asks(state, each) and each.wish.demand]
-    claimed = {key: each for key, each in state.vacancies.items() if any(_succeeds(demand, each) for demand in asking)}
+    claimed = {
+        key: each for key, each in state.vacancies.items() if any(demand.succeeds(each.demand) for demand in asking)
+    }
     # 3. A container that starts.
     is_wanted = any(
         (container.is_idle or is_new_request(state, container))
-        and not any(_succeeds(demand, each) for each in claimed.values())
+        and not any(demand.succeeds(each.demand) for each in claimed.values())
         for container in in_turn(world, state)
         if (demand := container.wish.demand) and not (_has_not_started(container) and predecessor(state, demand))
     )
@@ -116,7 +146,7 @@ def _asks(state: State, container: Container) -> bool:
 
 def _left_to(state: State, demand: Demand) -> Assignment | None:
     """Return the vacancy for the container of this demand; None if there is none."""
-    return next((each for each in state.vacancies.values() if _succeeds(demand, each)), None)
+    return next((each for each in state.vacancies.values() if demand.succeeds(each.demand)), None)
 
 
 def _taken_over(world: World, state: State, demand: Demand, left: Assignment) -> State | None:
@@ -136,14 +166,6 @@ def _taken_over(world: World, state: State, demand: Demand, left: Assignment) ->
     return state.granted(
         demand, cpus, left.original if is_its_own else packed(world.topology, cpus, demand.floor) or cpus
     )
-
-
-def _succeeds(demand: Demand, before: Assignment) -> bool:
-    """Return whether the container of a demand replaces that of a grant: same role or name, on the same engine."""
-    was = before.demand
-    if demand.container == was.container or demand.container.engine != was.container.engine:
-        return False
-    return demand.name == was.name or (bool(demand.role) and demand.role == was.role)
 
 
 def _has_not_started(container: Container) -> bool:

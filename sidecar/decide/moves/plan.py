@@ -38,7 +38,7 @@ from sidecar.decide.container.originals import originals_of
 from sidecar.decide.facts import Phase
 from sidecar.decide.moves.limits import update_to
 from sidecar.decide.moves.release import released_to
-from sidecar.decide.moves.settled import desires, is_there
+from sidecar.decide.moves.settled import awaits_answer, desires, is_there
 from sidecar.decide.moves.signals import signals, stops
 from sidecar.decide.moves.starts import answers
 from sidecar.decide.moves.timers import timers
@@ -124,7 +124,8 @@ def changes(world: World) -> Iterator[Change]:
             # Only here, because it is costly: most containers that are merely elsewhere find no slot.
             update = update_to(world, container, cpus)
             is_barred = container.barred is not None and container.barred.update == update
-            if is_barred or (update.leaves_limits and (has_arrived or _asks_first(world, container))):
+            # An order that is outstanding when a start is held would wait for it, and move the container afterwards.
+            if is_barred or (update.leaves_limits and (has_arrived or awaits_answer(world, container))):
                 continue
         yield _urgency(container, cpus), container.arrival, container, cpus
 
@@ -173,13 +174,6 @@ def _busy(world: World) -> int:
         line.is_late or (each.is_strict and each.is_idle) for each in ordered if isinstance(line := each.line, Sent)
     ]
     return len(late) - min(sum(late), LATE_SLOTS)
-
-
-def _asks_first(world: World, container: Container) -> bool:
-    """Return whether it runs nothing and certainly will not until its runtime is answered. An order outstanding at that
-    time would wait for the start, and move the container afterwards.
-    """
-    return container.is_strict and container.is_idle and not container.is_doubtful and not world.is_releasing
 
 
 def _without_the_restored(world: World) -> World:

@@ -52,6 +52,14 @@ def is_settled(world: World, container: Container) -> bool:
     )
 
 
+def awaits_answer(world: World, container: Container) -> bool:
+    """Return whether it runs nothing and certainly will not until its runtime is answered: it is placed by the answer.
+    What the engine has configured meanwhile means nothing.
+    """
+    is_asking = container.is_strict and container.is_idle and container.order is None and not container.is_doubtful
+    return is_asking and not world.is_releasing and not is_left_alone(world, container)
+
+
 def is_left_alone(world: World, container: Container) -> bool:
     """Return whether the sidecar does not place it."""
     has_no_policy = world.settings.policy is PolicyName.NONE and not world.is_releasing
@@ -64,8 +72,8 @@ def is_where_it_should_be(
     """Return whether it needs no change; for a live container with a grant, whether it is settled."""
     if assignment and not container.is_idle:
         return is_settled(world, container)
-    if container.view.phase in _GOING:
-        # It will never run again, and cannot be moved.
+    if container.view.phase in _GOING or awaits_answer(world, container):
+        # It will never run again and cannot be moved, or is moved by the answer.
         return True
     return wanted is None or (container.place.seen == container.place.configured == wanted and container.order is None)
 

@@ -89,9 +89,7 @@ def test_a_stopped_pin_to_an_offline_cpu_blocks_nothing() -> None:
     story = Story(uniform(cores=4))
     pinned = story.arrive("pinned", cpuset="3")
     story.end(pinned)
-    story.toggle_cpu(3)
-    story.read_topology()
-    story.settle()
+    story.hotplug(3)
     rt = story.arrive("rt", 1)
     story.settle()
     assert story.granted(rt) == "1"

@@ -317,9 +317,7 @@ def test_a_numa_rule_keeps_a_growth_on_its_node_and_nobody_gives_up_what_it_cann
 def test_an_offline_cpu_is_replaced_by_the_nearest_and_its_owner_told() -> None:
     story = Dynamic()
     batch = story.elastic("batch", 3, 3, 3)
-    story.toggle_cpu(2)
-    story.read_topology()
-    story.settle()
+    story.hotplug(2)
     assert (where(batch), story.told(batch).cpus) == ("1,3-4", cpus("1,3-4"))
 
 

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sidecar.decide.facts import Purpose
+from sidecar.decide.facts import Purpose, ResizeRequested
 from sidecar.decide.settings import PolicyName
+from sidecar.words.causes import why
 from sidecar.words.repairs import noted
 from state.cpuset import CPUSet
 from state.invariants import violations
@@ -57,6 +58,17 @@ def test_options_that_keep_a_core_for_the_pool_take_it_from_the_latest_grant() -
     assert story.why_refused(owners[2]) == f"{said} (1 reserved: 0; 4 held by first, second)"
 
 
+def test_a_grant_that_ends_on_a_machine_that_is_too_small_is_refused_for_that() -> None:
+    """Also while its container rests, when it is not asked again."""
+    story = Story(uniform(cores=2))
+    rests = story.arrive("rests", 1)
+    story.settle()
+    story.end(rests)
+    story.toggle_cpu(1)
+    story.read_topology()
+    assert "but this machine can give none" in story.why_refused(rests)
+
+
 def test_the_same_requests_from_nothing_are_answered_the_same() -> None:
     """A request under these options is refused for the same reason."""
     story = Story(uniform(cores=4, threads=2), options=BY_CORES)
@@ -99,9 +111,7 @@ def test_a_cpu_that_goes_is_taken_from_what_somebody_has_above_its_floor() -> No
     rt = story.arrive("rt", 6, labels={"cpuset.min": "1"})
     story.settle()
     assert story.granted(rt) == "1-6"
-    story.toggle_cpu(7)
-    story.read_topology()
-    story.settle()
+    story.hotplug(7)
     assert story.granted(rt) == "1-5"
     assert story.is_settled(rt)
 
@@ -113,9 +123,7 @@ def test_a_neighbours_cpu_that_goes_is_replaced_with_notice_to_the_one_that_shri
     fixed = story.arrive("fixed", 2)
     story.settle()
     assert granted(story, [elastic, fixed]) == ["1-4", "5-6"]
-    story.toggle_cpu(5)
-    story.read_topology()
-    story.settle()
+    story.hotplug(5)
     assert granted(story, [elastic, fixed]) == ["1-3", "6-7"]
     leaving = story.world.state.assignments[elastic.key].leaving
     assert leaving is not None
@@ -175,6 +183,17 @@ def test_the_pool_keeps_it_in_two_thousand_seeded_cases(first: int, last: int) -
         assert ended_though_they_fit(before, world) == []
         lost += any(isinstance(each.refusal.detail, PoolEmptied) for each in world.state.refusals.values())
     assert lost * 20 > last - first
+
+
+def test_from_dynamic_to_static_a_container_is_completed_and_is_told_why() -> None:
+    """Below its number it gets what it asks for: for no rule of placement."""
+    story = Story(uniform(cores=8), policy=PolicyName.DYNAMIC)
+    small = story.arrive("small", 4, labels={"cpuset.min": "2", "cpuset.max": "4", "cpuset.scale": "manual"})
+    story.feed(ResizeRequested(small.key, 2))
+    story.settle()
+    assert story.granted(small) == "1-2"
+    story.change_settings(policy=PolicyName.STATIC)
+    assert why(story.world.state.assignments[small.key].moves[-1].cause) == "it holds the 4 CPUs that it asks for again"
 
 
 def test_from_dynamic_to_static_a_container_gives_up_what_it_gained_and_keeps_what_it_began_with() -> None:

@@ -10,14 +10,6 @@ from tests.support.decide.stories import Story
 SINGLE = {"cpuset.numa": "single"}
 
 
-def lose(story: Story, *cpus: int) -> None:
-    """Take CPUs offline in one change."""
-    for cpu in cpus:
-        story.toggle_cpu(cpu)
-    story.read_topology()
-    story.settle()
-
-
 def granted(story: Story, *reals: Real) -> list[str | None]:
     return [story.granted(each) for each in reals]
 
@@ -28,7 +20,7 @@ def test_free_cpus_of_another_node_come_before_a_neighbours() -> None:
     bound, free = story.arrive("bound", 2, labels=SINGLE), story.arrive("free", 4)
     story.settle()
     assert granted(story, bound, free) == ["1-2", "3-6"]
-    lose(story, 2)
+    story.hotplug(2)
     assert granted(story, bound, free) == ["7-8", "3-6"]
 
 
@@ -38,10 +30,10 @@ def test_a_numa_rule_that_free_cpus_cannot_meet_moves_no_neighbour() -> None:
     bound, free = story.arrive("bound", 2, labels=SINGLE), story.arrive("free", 2)
     story.settle()
     assert granted(story, bound, free) == ["1-2", "3-4"]
-    lose(story, 1, 5, 7)
+    story.hotplug(1, 5, 7)
     assert granted(story, bound, free) == [None, "3-4"]
     assert story.refusal(bound).code is RefusalCode.CPUS_LOST
-    lose(story, 5)
+    story.hotplug(5)
     assert granted(story, bound, free) == ["5-6", "3-4"]
 
 
@@ -51,7 +43,7 @@ def test_what_a_grant_leaves_that_ends_anyway_comes_before_a_neighbours() -> Non
     first, second, newest = story.arrive("first", 1), story.arrive("second", 4), story.arrive("newest", 1)
     story.settle()
     assert granted(story, first, second, newest) == ["1", "2-5", "6"]
-    lose(story, 1, 3, 7)
+    story.hotplug(1, 3, 7)
     assert granted(story, first, second, newest) == ["2", None, "6"]
 
 
@@ -61,5 +53,5 @@ def test_only_the_newest_that_do_not_fit_end() -> None:
     reals = [story.arrive(name, 2) for name in ("first", "second", "newest")]
     story.settle()
     assert granted(story, *reals) == ["1-2", "3-4", "5-6"]
-    lose(story, 1)
+    story.hotplug(1)
     assert granted(story, *reals) == ["2,5", "3-4", None]

@@ -58,6 +58,13 @@ class Story(Reality):
         self.containers[real.key] = real
         return real
 
+    def hotplug(self, *cpus: int) -> None:
+        """Take CPUs offline, or bring them back, and bring all to rest."""
+        for cpu in cpus:
+            self.toggle_cpu(cpu)
+        self.read_topology()
+        self.settle()
+
     def arrive(self, name: str, exclusive: object = None, *, starts: bool = True, **fields: Any) -> Real:
         """Create and start a container, and deliver both looks."""
         real = self.unseen(name, exclusive, starts=False, **fields)

@@ -1,0 +1,112 @@
+"""The sidecar may be restarted at any moment of any history: what people read becomes the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from sidecar.decide import sightings
+from sidecar.decide.container import machine
+from sidecar.decide.container.news import Looked
+from sidecar.decide.container.start import Answered
+from sidecar.decide.reconcile import begin
+from sidecar.decide.settings import Settings
+from sidecar.decide.world import World, replace
+from sidecar.projection import projection_of
+from sidecar.status import document
+from state.key import ContainerKey
+from state.model import State
+from state.topology import Topology
+from tests.decide.lawbook.unrestlaw import changed_in_unrest
+from tests.support.decide import reality
+from tests.support.soaking import IS_SOAK
+
+
+def changed(seeds: Iterable[int], length: int = 60) -> list[str]:
+    """Return what a restart in the middle of the histories of these seeds changes, as sentences."""
+    return [f"seed {seed}: {each}" for seed in seeds for each in changed_in_unrest(seed, length)]
+
+
+@pytest.mark.parametrize(
+    ("first", "last"), [(0, 150), *(pytest.param(at, at + 300, marks=pytest.mark.slow) for at in (150, 450))]
+)
+def test_a_restart_at_any_moment_changes_nothing_that_people_read(first: int, last: int) -> None:
+    """Once everything was looked at, and at rest; but for times, and what depends on them."""
+    assert changed(range(first, last)) == []
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(161, id="an order lost before a start that asks"),
+        pytest.param(1595, id="a start answered, then pinned by hand"),
+        pytest.param(4190, id="a grant that ended while the sidecar was down"),
+    ],
+)
+def test_a_restart_in_the_middle_changes_nothing_in_rare_histories(seed: int) -> None:
+    """In each of these it once did."""
+    assert changed([seed]) == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not IS_SOAK, reason="make soak plays these")
+@pytest.mark.parametrize("first", range(1000, 21_000, 1000))
+def test_a_restart_in_the_middle_changes_nothing_in_more_churn(first: int) -> None:
+    """The same over 20,000 histories, half of them of up to 200 events."""
+    assert changed(range(first, first + 500)) == []
+    assert changed(range(first + 500, first + 1000), 200) == []
+
+
+def _begun_with(patch: pytest.MonkeyPatch, forgotten: Callable[[State], State]) -> None:
+    def begun(state: State, topology: Topology, settings: Settings) -> World:
+        return begin(forgotten(state), topology, settings)
+
+    patch.setattr(reality, "begin", begun)
+
+
+def forgets_the_queue(patch: pytest.MonkeyPatch) -> None:
+    """A waiting container asks anew after a restart."""
+    _begun_with(patch, lambda state: replace(state, refusals={}))
+
+
+def forgets_the_originals(patch: pytest.MonkeyPatch) -> None:
+    """A container that the sidecar has placed looks as if it were pinned by hand."""
+    _begun_with(patch, lambda state: replace(state, originals={}))
+
+
+def reads_what_a_start_that_asks_will_not_use(patch: pytest.MonkeyPatch) -> None:
+    for module in (document, projection_of):
+        patch.setattr(module, "awaits_answer", lambda world, container: False)
+
+
+def waits_for_an_order_that_never_comes(patch: pytest.MonkeyPatch) -> None:
+    patch.setitem(machine.STARTS, (Answered, Looked), lambda container, news: container)
+
+
+def leaves_the_gap_of_a_container_that_went_meanwhile(patch: pytest.MonkeyPatch) -> None:
+    honest = sightings.counted
+
+    def counted(world: World, gone: tuple[ContainerKey, ...], began: int) -> World:
+        made = honest(world, gone, began)
+        return replace(made, is_defragmenting=made.is_defragmenting and bool(gone))
+
+    patch.setattr("sidecar.decide.step.counted", counted)
+
+
+@pytest.mark.parametrize(
+    ("plant", "seed"),
+    [
+        (forgets_the_queue, 96),
+        (forgets_the_originals, 0),
+        (reads_what_a_start_that_asks_will_not_use, 161),
+        (waits_for_an_order_that_never_comes, 1595),
+        (leaves_the_gap_of_a_container_that_went_meanwhile, 4190),
+    ],
+)
+def test_a_sidecar_that_is_another_after_a_restart_is_caught(
+    plant: Callable[[pytest.MonkeyPatch], None], seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The history of this seed, or one of the next, shows it."""
+    plant(monkeypatch)
+    assert any(changed_in_unrest(each) for each in range(seed, seed + 50))

@@ -1,0 +1,144 @@
+"""The law of restarts in unrest: the sidecar may be restarted at any moment, and what people read becomes the same.
+
+A history is played twice up to some moment, often with orders and looks under way, timers running and events missed.
+Then one of the two sidecars is restarted, and the other goes on. Both get the same news: the machine is read, the
+outstanding orders take effect or fail, held starts are given up, and everything is looked at. The promise is:
+
+1. **At once**, as soon as everything was looked at: what each container is, the CPUs that it is granted, its refusal,
+   its place in the queue, and what the machine can give. The rest depends on what is still under way: after a restart
+   a place was seen that was in doubt before.
+2. **At rest**: everything that the law of restarts at rest compares.
+
+A restart changes times, and what depends on them. It may do no more than this:
+
+- A rest or a notice is timed again. If a rest was over, but nothing could be decided while the engine was away, the
+  container keeps its CPUs for another one. The changes on the way (`moves`) and whether a workload was in time
+  (`forced`) are not compared.
+- Containers about which nothing was decided yet are asked in the order of the looks: no other order was recorded.
+- A sidecar that starts reads the machine before it looks at any container. If CPUs changed meanwhile, it completes
+  grants before it knows what is pinned by hand, and undoes what it may not keep (`World.unlooked`).
+- Of a container whose start is under way only a glance is possible, which shows no cpuset. A pin by hand, and what
+  follows from it, is known when the start is over.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection
+from typing import Final
+
+from sidecar.decide.container.askers import is_coming
+from sidecar.decide.world import World, replace
+from tests.decide.lawbook.restartlaw import told
+from tests.support.decide import strictstarts
+from tests.support.decide.histories import BEGUN_WITH, MACHINES, begun, random_history
+from tests.support.decide.reality import Reality
+from tests.support.decide.workloads import measure_all
+
+_STEPS: Final = 3000
+"""More than any restart takes."""
+
+AT_ONCE: Final = frozenset(
+    {
+        *("sharing", "granted", "original", "refusal", "turn", "clash", "since", "asked", "ordered"),
+        *("floor", "ceiling", "reserved", "exclusive", "shared", "capacity", "free", "waiting"),
+    }
+)
+"""The fields that are the same as soon as everything was looked at."""
+
+
+def changed_in_unrest(seed: int, length: int = 60) -> list[str]:
+    """Restart the sidecar at some moment of the history of this seed, and return what reads differently."""
+    going, restarted = _played(seed, length), _played(seed, length)
+    is_changed = going.topology() != going.world.topology
+    if going.world.is_releasing or is_changed or _is_undecided(going) or _is_starting(going):
+        return []
+    granted = going.world.containers.keys() & going.world.state.assignments
+    is_overdue = any(going.world.containers[key].is_lapsed for key in granted)
+    takes_effect = seed % 4 > 0
+    restarted.crash([takes_effect])
+    _answer(going, takes_effect=takes_effect)
+    for each in (going, restarted):
+        _look_at_everything(each)
+    at_once = [] if is_overdue else _differences(going, restarted, AT_ONCE)
+    if at_once:
+        return [f"at once, {each}" for each in at_once]
+    memory = {each.view.name for each in going.world.containers.values() if each.keeps_mems}
+    for each in (going, restarted):
+        _rest(each)
+    return [
+        f"at rest, {each}"
+        for each in _differences(going, restarted)
+        if not any(each.startswith(f"{name} projected mems ") for name in memory)
+    ]
+
+
+def _played(seed: int, length: int) -> Reality:
+    """Return the host in the middle of the history of this seed."""
+    rng = random.Random(seed)
+    machine, settings = rng.choice(MACHINES), rng.choice(BEGUN_WITH)
+    ops = random_history(rng, length)
+    return begun(machine, settings, ops, rng.randint(1, len(ops)))
+
+
+def _is_undecided(reality: Reality) -> bool:
+    """Return whether a container asks for CPUs, and was neither granted nor refused any."""
+    world = reality.world
+    return any(
+        (each.wish.demand or each.wish.refusal) and is_coming(each)
+        for key, each in world.containers.items()
+        if key not in world.state.assignments and key not in world.state.refusals
+    )
+
+
+def _is_starting(reality: Reality) -> bool:
+    """Return whether a start was answered and is under way."""
+    return any(real.verdict is not None for real in reality.containers.values())
+
+
+def _answer(reality: Reality, *, takes_effect: bool) -> None:
+    """End the orders that are outstanding or lost as they ended for the sidecar that was restarted."""
+    for real in list(reality.containers.values()):
+        strictstarts.let_go(reality, real)
+    reality.read_topology()
+    for order in list(reality.flight):
+        if order in reality.flight:
+            reality.deliver(reality.flight.index(order), "ok" if takes_effect else "failed")
+    while takes_effect and reality.land_late():
+        pass
+    reality.late.clear()
+
+
+def _look_at_everything(reality: Reality) -> None:
+    if not reality.is_reached:
+        reality.connect()
+    reality.take_inventory()
+    while reality.looks or reality.inventories:
+        if reality.looks:
+            reality.deliver_look(0)
+        else:
+            reality.deliver_inventory(0)
+
+
+def _rest(reality: Reality) -> None:
+    for _ in range(_STEPS):
+        if not strictstarts.one_goes_on(reality) and not reality.go_on() and not measure_all(reality):
+            return
+    raise AssertionError("it never comes to rest")
+
+
+def _differences(going: Reality, restarted: Reality, fields: Collection[str] | None = None) -> list[str]:
+    """Return what reads differently, of these fields or of all."""
+    before, now = told(_timeless(going.world)), told(_timeless(restarted.world))
+    return [
+        f"{where} was {before.get(where)!r}, and is {now.get(where)!r} after a restart"
+        for where in sorted(before.keys() | now.keys())
+        if before.get(where) != now.get(where) and (fields is None or where.rpartition(" ")[2] in fields)
+    ]
+
+
+def _timeless(world: World) -> World:
+    """Return the world without the changes on the way, which are a matter of time."""
+    state = world.state
+    grants = {key: replace(each, forced=0, moves=()) for key, each in state.assignments.items()}
+    return replace(world, state=replace(state, assignments=grants, forced=0, acknowledged=0))
