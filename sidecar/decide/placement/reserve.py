@@ -39,8 +39,8 @@ def reserve(topology: Topology, settings: Settings, before: State, sources: Iter
     """Return the CPUs to reserve now; empty only if the settings ask for none.
 
     1. Reserve the online CPUs of the list, or of those that were counted.
-    2. If fewer of a count are online, others stand in for the rest; if none of a list is, one other CPU does. Those that
-       stand in already come first, then the CPUs of each of these sources in turn, then any.
+    2. If fewer of a count are online, others stand in for the rest; if none of a list is, one other CPU does. Those
+       that stand in already come first, then the CPUs of each of these sources in turn, then any.
     """
     # 1. Of the list.
     chosen = settings.reserved_cpus or counted(topology, settings, before)
@@ -63,8 +63,8 @@ def _taken(topology: Topology, settings: Settings, source: CPUSet, count: int) -
 
 
 def _whole_first(topology: Topology, settings: Settings, source: CPUSet, count: int) -> CPUSet:
-    """Return `count` of these CPUs. While CPUs are offline, cores that may lack one come last, unless the options spread
-    CPUs across cores.
+    """Return `count` of these CPUs. While CPUs are offline, cores that may lack one come last, unless the options
+    spread CPUs across cores.
     """
     chosen = EMPTY
     if topology.offline and ACROSS_CORES not in settings.options:

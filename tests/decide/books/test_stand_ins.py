@@ -50,9 +50,7 @@ def test_a_grant_that_ended_for_a_stand_in_comes_back() -> None:
     assert str(story.world.state.reserved) == "0,3"
 
 
-@pytest.mark.parametrize(
-    ("reserved", "fewer"), [(count(2), "2-6"), ({"reserved_cpus": CPUSet.of(0)}, "1-6")], ids=str
-)
+@pytest.mark.parametrize(("reserved", "fewer"), [(count(2), "2-6"), ({"reserved_cpus": CPUSet.of(0)}, "1-6")], ids=str)
 def test_a_stand_in_is_what_was_gained_last(reserved: dict[str, object], fewer: str) -> None:
     """An elastic container keeps its original CPUs, whether a count or a list went offline."""
     story = Story(uniform(cores=8), policy=PolicyName.DYNAMIC, **reserved)
