@@ -60,6 +60,8 @@ def nothing_is_spare(chronicle: Chronicle) -> Iterator[Finding]:
     over = len(free) and len(last.online - last.granted) - _least(chronicle, last)
     for name in sorted(last.running):
         asked, place = chronicle.asked(name, last), last.place(name)
+        if asked != chronicle.asks_now(name, last):
+            continue
         step = len(chronicle.plan.cores[0]) if asked.whole_cores else 1
         if place.granted is None or asked.scale != "fill" or len(place.granted) + step > asked.ceiling or over < step:
             continue
