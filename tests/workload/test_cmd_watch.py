@@ -260,8 +260,8 @@ def test_without_any_projection_it_says_why_there_may_be_none(tmp_path: Path) ->
     with watching("--projections", tmp_path, "voice") as process:
         assert process.wait(20) == 1
         assert complaint(process) == (
-            f"cpuset-sidecar watch: there is no container 'voice' with a projection; there is no projection of any "
-            f"container below {tmp_path}: the policy is none, or everything was released, or the daemon writes elsewhere"
+            f"cpuset-sidecar watch: there is no container 'voice' with a projection; there is no projection of any container "
+            f"below {tmp_path}: the policy is none, or everything was released, or the daemon writes elsewhere"
         )
 
 
