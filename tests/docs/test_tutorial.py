@@ -42,7 +42,7 @@ def page(*views: ContainerView) -> str:
 def sentences(name: str, *views: ContainerView) -> str:
     [told] = [each for each in status_of(world(uniform(cores=2), *views)).containers if each.name == name]
     # The last sentence of the page needs the machine, which `explain` reads itself.
-    return "\n".join(explained(told))
+    return "\n".join(explained(told, WORKS))
 
 
 @pytest.mark.parametrize(

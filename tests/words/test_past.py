@@ -62,6 +62,6 @@ def told_of(names: tuple[str, ...]) -> set[str]:
 def test_every_verb_of_a_sentence_that_outlasts_the_daemon_has_a_past() -> None:
     """A new sentence with another verb has to add it."""
     names = ("explanations.py", "reasons.py", "causes.py", "neighbours.py", "refusals.py", "repairs.py", "cpu_view.py")
-    names += ("mistaken.py", "problem_list.py", "strays.py")
-    assert unknown(told_of(names)) == {}
+    more = ("mistaken.py", "problem_list.py", "strays.py")
+    assert unknown(told_of(names + more)) == {}
     assert list(unknown({"it outlives \0"})) == ["outlives"]
