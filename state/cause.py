@@ -61,6 +61,12 @@ class ByItsRules(msgspec.Struct, frozen=True, tag=True):
     """It lies on whole cores and NUMA nodes again as its rules require."""
 
 
+class Completed(msgspec.Struct, frozen=True, tag=True):
+    """It held fewer CPUs than the policy grants it: now it has this number."""
+
+    cpus: int
+
+
 class Pinned(msgspec.Struct, frozen=True, tag=True):
     """A container was pinned by hand to these CPUs of it."""
 
@@ -103,6 +109,7 @@ Cause = (
     | FewerToShare
     | Gone
     | ByItsRules
+    | Completed
     | Pinned
     | Spare
     | Together

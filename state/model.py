@@ -151,6 +151,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Every CPU of the host, and the container that holds it: *the books*. Containers stand in it by their keys.
 
     `online` is what may be used at all; `reserved` is never granted, and is in the shared pool unless `strict`;
+    `counted` are the CPUs that a count of reserved ones stands for, online or not: others stand in while they are not;
     `isolated` may be granted, and is never in the shared pool. `lifts` holds the values, in 1e-9 CPUs, to which the
     limit of a container was lifted: the sidecar set a limit of such a value, and restores the original. `vacancies` are
     the last grants of containers that are gone, for their successors. `lapsed` were created and not started in time to
@@ -168,6 +169,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     lifts: Mapping[ContainerKey, tuple[int, ...]] = {}
     vacancies: Mapping[ContainerKey, Assignment] = {}
     lapsed: tuple[ContainerKey, ...] = ()
+    counted: CPUSet = EMPTY
     asks: int = 0
     grants: int = 0
     takes: int = 0
@@ -288,9 +290,22 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Return the State with these vacancies and no others."""
         return self if vacancies == self.vacancies else msgspec.structs.replace(self, vacancies=vacancies)
 
+    def _with_its_place_taken(self, container: ContainerKey) -> State:
+        """Return the State in which a successor of a refused container asked when that one did, if it asked later."""
+        went = self.refusals.get(container)
+        if went is None or went.demand is None or went.asked is None:
+            return self
+        for key, each in self.refusals.items():
+            if each.demand and each.demand.succeeds(went.demand) and each.asked is not None and each.asked > went.asked:
+                heir = msgspec.structs.replace(each, asked=went.asked)
+                return msgspec.structs.replace(self, refusals={**self.refusals, key: heir})
+        return self
+
     def forgetting(self, container: ContainerKey) -> State:
-        """Return the State without any trace of a container that no longer exists, but the vacancy that it leaves."""
-        state = self.vacated_by(container).put_back(container)
+        """Return the State without any trace of a container that no longer exists, but the vacancy that it leaves, and
+        its place in the queue if its successor waits already.
+        """
+        state = self._with_its_place_taken(container).vacated_by(container).put_back(container)
         if container in state.lapsed:
             state = msgspec.structs.replace(state, lapsed=tuple(key for key in state.lapsed if key != container))
         if container not in state.originals:

@@ -8,6 +8,7 @@ from sidecar.words.counts import counted, cpus, named, some
 from state.cause import (
     ByItsRules,
     Cause,
+    Completed,
     FewerToShare,
     ForOthers,
     Gone,
@@ -50,6 +51,8 @@ def why(cause: Cause) -> str:
             return f"a container was pinned by hand to {named(cause.cpus)}"
         case ByItsRules():
             return "it lies on whole cores and NUMA nodes again as its rules require"
+        case Completed():
+            return f"it holds the {cpus(cause.cpus)} that it asks for again"
         case Spare():
             return f"its share of the spare CPUs grew by {cause.count}, within its ceiling of {cause.ceiling}"
         case Together():

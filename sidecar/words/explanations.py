@@ -27,7 +27,7 @@ from sidecar.words.neighbours import clash_text, company, pinned_text
 from sidecar.words.reasons import LEFT_ALONE
 from sidecar.words.refusals import harmless, sentence, warnings
 from state.cpuset import CPUSet
-from state.demand import Scale, Shortage
+from state.demand import MemsRule, Scale, Shortage
 from state.model import Assignment, Leaving, Move, Refused
 from state.refusal import RefusalCode
 
@@ -99,6 +99,8 @@ def explanation(
         said.append(
             f"Its limit of {cpus(limit)} is lifted while it has exclusive CPUs, and restored when it gives them up."
         )
+    if container.keeps_mems and container.wish.mems is MemsRule.FOLLOW:
+        said.append("Its memory nodes stay as they are: an order that changed them failed.")
     if container.fault:
         said.append(f"The last order failed: {container.fault.text}")
     refusal = container.wish.refusal

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
-from tests.blackbox.scenarios import Scenario, Table, numbers
+from tests.blackbox.plain_values import Table, numbers
 
 CPUs = frozenset[int]
 
@@ -47,6 +48,22 @@ class Asked(NamedTuple):
     is_managed: bool
     follows: bool
     is_in_doubt: bool
+    priority: int = 5
+    is_strict: bool = False
+    misspelt: tuple[str, ...] = ()
+    role: tuple[str, ...] = ()
+
+
+ROLE = ("com.docker.compose.project", "com.docker.compose.service", "com.docker.compose.container-number")
+
+LABELS = frozenset(
+    f"cpuset.{word}"
+    for word in (
+        *("exclusive", "options", "numa", "near", "mems", "on-shortage", "quota", "projection", "manage", "min", "max"),
+        *("scale", "weight", "grace", "signal", "move", "priority"),
+    )
+)
+"""The labels of the table in docs/reference/labels.md."""
 
 
 def seconds(text: object) -> float:
@@ -78,16 +95,12 @@ def plan_of(machine: Table) -> Plan:
     return Plan(tuple(of_core), tuple(of_node), tuple(of_socket))
 
 
-def asked_of(scenario: Scenario) -> dict[str, Asked]:
-    """Return what each container asks for."""
-    plan, settings = plan_of(scenario["machine"]), scenario["settings"]
-    return {each["name"]: _asked(each, settings, plan) for each in scenario["container"]}
-
-
-def _asked(container: Table, settings: Table, plan: Plan) -> Asked:
-    labels: dict[str, Any] = container.get("labels", {})
+def asked_of(container: Table, settings: Table, plan: Plan) -> Asked:
+    """Return what a container asks for under these settings."""
+    own: dict[str, Any] = container.get("labels", {})
+    labels = {**_by_rule(container, settings.get("rule", [])), **own}
     text = labels.get("cpuset.exclusive", "0")
-    number = int(text) if text.isdigit() else 0
+    number = said = int(text) if text.isdigit() else 0
     least = int(labels.get("cpuset.min", number))
     most = int(labels.get("cpuset.max", number))
     options = settings.get("options", [])
@@ -96,7 +109,8 @@ def _asked(container: Table, settings: Table, plan: Plan) -> Asked:
     whole_cores, threads = "full-pcpus-only" in options, len(plan.cores[0])
     is_dynamic = settings["policy"] == "dynamic"
     is_range = is_dynamic and least < number
-    if not 1 <= least <= number <= most or (whole_cores and number % threads and not is_range):
+    is_wrong = container.get("runtime") == "cpuset" and any(n.startswith("cpu") and n not in LABELS for n in own)
+    if is_wrong or not 1 <= least <= number <= most or (whole_cores and number % threads and not is_range):
         number = 0
     pin = numbers(container.get("cpuset", ""))
     pin = frozenset() if pin >= plan.all else pin
@@ -121,5 +135,38 @@ def _asked(container: Table, settings: Table, plan: Plan) -> Asked:
         pin=pin,
         is_managed=labels.get("cpuset.manage") != "off",
         follows=bool(container.get("follows")) and container.get("moves_in", "never") != "never",
-        is_in_doubt=bool(pin) and number > 0,
+        is_in_doubt=bool(pin) and said == len(pin),
+        priority=int(labels.get("cpuset.priority", 5)),
+        is_strict=container.get("runtime") == "cpuset",
+        misspelt=tuple(name for name in own if name.startswith("cpu") and name not in LABELS),
+        role=tuple(own[each] for each in ROLE) if all(each in own for each in ROLE) else (),
     )
+
+
+def of_both(granted: Asked, now: Asked) -> Asked:
+    """Return what certainly holds for CPUs that were granted under other settings than those of now."""
+    if granted == now:
+        return now
+    return granted._replace(
+        floor=min(granted.floor, now.floor) if granted.whole_cores != now.whole_cores else granted.floor,
+        ceiling=max(granted.ceiling, now.ceiling) if granted.whole_cores != now.whole_cores else granted.ceiling,
+        whole_cores=granted.whole_cores and now.whole_cores,
+        numa=granted.numa if granted.numa == now.numa else "none",
+        is_plain=granted.is_plain and now.is_plain and granted.numa == now.numa,
+    )
+
+
+def _by_rule(container: Table, rules: list[Table]) -> dict[str, str]:
+    """Return the labels of the first rule that matches a container: "all of them must match; `*` stands for anything".
+
+    "The other keys are labels without the prefix `cpuset.`".
+    """
+    texts = {
+        "name": container["name"],
+        "image": container.get("image", ""),
+        "project": container.get("labels", {}).get(ROLE[0], ""),
+    }
+    for rule in rules:
+        if all(fnmatchcase(texts[key], pattern) for key, pattern in rule["match"].items()):
+            return {f"cpuset.{key}": str(value) for key, value in rule.items() if key != "match"}
+    return {}

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from tests.blackbox.asked import Asked, CPUs, Plan, asked_of, joined, plan_of
+from tests.blackbox.asked import Asked, CPUs, Plan, asked_of, joined, of_both, plan_of
+from tests.blackbox.plain_values import REST, Scenario, Table, numbers
 from tests.blackbox.player import Printed
-from tests.blackbox.scenarios import REST, Scenario, Table, numbers
 
 
 class Said(NamedTuple):
@@ -44,6 +44,7 @@ class Stage(NamedTuple):
     """The host from `at` to `until`. `is_watched` says whether the sidecar runs, `since` from when on it does or not.
 
     `there` are all containers that exist, `running` those that run. `said` is what was printed when it began.
+    `settings` are in force, and `under` are those under which each container was granted what it has.
     """
 
     at: float
@@ -56,6 +57,18 @@ class Stage(NamedTuple):
     is_watched: bool
     since: float
     said: tuple[Said, ...]
+    settings: Table
+    under: dict[str, Table]
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether sizes change."""
+        return bool(self.settings["policy"] == "dynamic")
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether the reserved CPUs are not in the shared pool."""
+        return "strict-cpu-reservation" in self.settings.get("options", [])
 
     def place(self, name: str) -> Place:
         """Return where a container is, NOWHERE if nothing is known."""
@@ -83,25 +96,48 @@ class Chronicle:
         return plan_of(self.scenario["machine"])
 
     @cached_property
-    def asked(self) -> dict[str, Asked]:
-        """What the containers ask for, by their names. A cpuset of all CPUs that are online "is not a pin"."""
-        found = asked_of(self.scenario)
-        onlines = {stage.online for stage in self.stages}
-        for name, each in found.items():
-            if each.pin and any(online <= each.pin for online in onlines):
-                found[name] = each._replace(pin=frozenset(), number=0, is_in_doubt=True)
-        return found
+    def isolated(self) -> CPUs:
+        """The CPUs that the kernel isolates."""
+        return numbers(self.scenario["machine"].get("isolated", ""))
 
-    @property
-    def settings(self) -> Table:
-        """The table `settings`."""
-        table: Table = self.scenario["settings"]
-        return table
+    @cached_property
+    def _containers(self) -> dict[str, Table]:
+        return {each["name"]: each for each in self.scenario["container"]}
 
-    @property
-    def is_strict(self) -> bool:
-        """Whether the reserved CPUs are not in the shared pool."""
-        return "strict-cpu-reservation" in self.settings.get("options", [])
+    @cached_property
+    def _known(self) -> dict[tuple[str, int, int], Asked]:
+        return {}
+
+    @cached_property
+    def _onlines(self) -> set[CPUs]:
+        return {stage.online for stage in self.stages}
+
+    def asked(self, name: str, stage: Stage) -> Asked:
+        """Return what a container asks for: "new options apply to new grants", and a container that has CPUs "keeps
+        their number until its next request". A cpuset of all CPUs that are online "is not a pin".
+        """
+        before = stage.under.get(name, stage.settings) if stage.place(name).granted is not None else stage.settings
+        known = name, id(stage.settings), id(before)
+        if known not in self._known:
+            kept: Table = {key: before[key] for key in ("options", "numa", "rule") if key in before}
+            others = {key: value for key, value in stage.settings.items() if key not in ("options", "numa", "rule")}
+            container = self._containers[name]
+            now = asked_of(
+                container, {**stage.settings, **{key: kept[key] for key in kept if key == "rule"}}, self.plan
+            )
+            found = of_both(asked_of(container, {**others, **kept}, self.plan), now)
+            if found.pin and any(online <= found.pin for online in self._onlines):
+                found = found._replace(pin=frozenset(), number=0, is_in_doubt=True)
+            self._known[known] = found
+        return self._known[known]
+
+    def asks_now(self, name: str, stage: Stage) -> Asked:
+        """Return what it would ask for in a new request."""
+        return self.asked(name, stage._replace(under={}))
+
+    def stage_at(self, at: float) -> Stage:
+        """Return the stage in which something was printed."""
+        return next((each for each in reversed(self.stages) if each.at <= at), self.stages[0])
 
     @property
     def last(self) -> Stage:
@@ -115,23 +151,40 @@ class Chronicle:
         return bool(self.stages) and self.last.is_watched and self.last.until >= ended + REST - 1
 
     @cached_property
+    def reloads(self) -> tuple[float, ...]:
+        """When other settings came into force."""
+        return tuple(after.at for before, after in self.pairs() if before.settings is not after.settings)
+
+    @cached_property
     def hotplugs(self) -> tuple[float, ...]:
         """When CPUs went offline, or came back."""
         return tuple(each.at for each in self.said if each.what in ("went offline", "came online"))
 
     def pool(self, stage: Stage) -> CPUs:
-        """Return the shared pool, by its definition: what is online and not granted, and not kept for the host."""
-        rest = stage.online - stage.granted
-        return (rest - stage.reserved or rest) if self.is_strict else rest
+        """Return the shared pool, by its definition: what is online and not granted, and not kept for the host. With
+        `prefer` and `only` it "never has" the isolated CPUs.
+        """
+        rest = stage.online - stage.granted - self.kept_isolated(stage)
+        return (rest - stage.reserved or stage.reserved & stage.online or rest) if stage.is_strict else rest
 
-    def is_stranger(self, name: str) -> bool:
+    def kept_isolated(self, stage: Stage) -> CPUs:
+        """Return the isolated CPUs that are for exclusive containers."""
+        return self.isolated if stage.settings.get("isolated", "ignore") != "ignore" else frozenset()
+
+    def is_stranger(self, name: str, stage: Stage) -> bool:
         """Return whether it is pinned by hand, and is left there."""
-        asked = self.asked[name]
+        asked = self.asked(name, stage)
         return bool(asked.pin) and asked.number == 0
+
+    def is_given_up(self, name: str, at: float) -> bool:
+        """Return whether people have released its CPUs: "it asks again at its next start"."""
+        words = ("release", "started")
+        last = [each for each in self.said if each.container == name and each.what in words and each.at <= at][-1:]
+        return any(each.what == "release" and not each.why.startswith("not done") for each in last)
 
     def pinned(self, stage: Stage, *, but: str = "") -> CPUs:
         """Return the CPUs of the containers that are pinned by hand."""
-        return joined(self.asked[name].pin for name in stage.there if name != but and self.asked[name].pin)
+        return joined(self.asked(name, stage).pin for name in stage.there if name != but)
 
     def pairs(self) -> Iterator[tuple[Stage, Stage]]:
         """Yield each stage with the next one."""
@@ -144,8 +197,8 @@ class Chronicle:
         return len([each for each in events if stage.at - 1 < each["at"] <= stage.at]) > 1
 
     def is_quiet(self, since: float, at: float) -> bool:
-        """Return whether no CPU went or came from `since` to `at`."""
-        return not any(since <= each <= at for each in self.hotplugs)
+        """Return whether no CPU went or came from `since` to `at`, and no settings changed."""
+        return not any(since <= each <= at for each in (*self.hotplugs, *self.reloads))
 
 
 def chronicle_of(scenario: Scenario, printed: Printed) -> Chronicle:
@@ -155,14 +208,18 @@ def chronicle_of(scenario: Scenario, printed: Printed) -> Chronicle:
     there: set[str] = set()
     running: set[str] = set()
     is_watched, since, pending = False, 0.0, len(lines)
+    settings = _Settings(scenario)
     for each in printed.objects:
         if each["what"] != "now":
             line = _said(each)
             lines.append(line)
             _follow(line, there, running)
+            settings.follow(line, is_watched=is_watched)
             if line.what in ("the sidecar starts", "the sidecar is killed"):
                 is_watched, since = line.what == "the sidecar starts", line.at
-                made += [made[-1]._replace(at=line.at, said=(), is_watched=is_watched, since=since)] if made else []
+                if made:
+                    now = made[-1]._replace(at=line.at, said=(), is_watched=is_watched, since=since)
+                    made.append(now._replace(settings=settings.in_force))
             continue
         if made and made[-1].at == each["at"]:
             # Several decisions of one instant: between them nothing was in force.
@@ -187,14 +244,40 @@ def chronicle_of(scenario: Scenario, printed: Printed) -> Chronicle:
                 is_watched=is_watched,
                 since=since,
                 said=tuple(lines[pending:]),
+                settings=settings.in_force,
+                under=dict(settings.under),
             )
         )
         pending = len(lines)
     if made and pending < len(lines):
         now = made[-1]._replace(at=lines[-1].at, said=tuple(lines[pending:]), is_watched=is_watched, since=since)
-        made.append(now._replace(there=frozenset(there), running=frozenset(running)))
+        made.append(now._replace(there=frozenset(there), running=frozenset(running), settings=settings.in_force))
     ends = max((event["at"] for event in scenario["event"]), default=0.0) + REST
     return Chronicle(scenario, tuple(lines), tuple(_timed(made, ends)), printed.code, printed.complaint)
+
+
+class _Settings:
+    """The settings in force, from line to line: those of the file, which a sidecar that was killed reads at its start.
+
+    `under` are those of each container's grant.
+    """
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._file = self.in_force = scenario["settings"]
+        events = [each for each in scenario["event"] if each["do"] == "reload"]
+        self._changes = [each["settings"] for each in sorted(events, key=lambda each: each["at"])]
+        self.under: dict[str, Table] = {}
+
+    def follow(self, line: Said, *, is_watched: bool) -> None:
+        if line.what == "reload":
+            change = self._changes.pop(0)
+            if not line.why.startswith("not done"):
+                self._file = {**self._file, **change}
+            self.in_force = self._file if is_watched else self.in_force
+        elif line.what == "the sidecar starts":
+            self.in_force = self._file
+        elif line.what == "granted":
+            self.under[line.container] = self.in_force
 
 
 def _timed(stages: Sequence[Stage], ends: float) -> Iterator[Stage]:

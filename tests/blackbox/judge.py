@@ -5,17 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from copy import deepcopy
 
-from tests.blackbox import promises_keeping, promises_rest, promises_sharing, promises_sizes
+from tests.blackbox import (
+    promises_keeping,
+    promises_rest,
+    promises_settings,
+    promises_sharing,
+    promises_sizes,
+    promises_starts,
+)
 from tests.blackbox.chronicle import Chronicle, chronicle_of
 from tests.blackbox.finding import Finding
+from tests.blackbox.plain_values import Scenario
 from tests.blackbox.player import printed
-from tests.blackbox.scenarios import Scenario
 
 PROMISES = (
     *promises_sharing.PROMISES,
     *promises_sizes.PROMISES,
     *promises_keeping.PROMISES,
     *promises_rest.PROMISES,
+    *promises_settings.PROMISES,
+    *promises_starts.PROMISES,
 )
 
 
@@ -70,6 +79,15 @@ def _smaller(scenario: Scenario) -> Iterator[Scenario]:
     for key in set(scenario["settings"]) - {"policy", "reserved"}:
         less = deepcopy(scenario)
         del less["settings"][key]
+        yield less
+    for number, event in enumerate(scenario["event"]):
+        for key in event.get("settings", {}) if len(event.get("settings", {})) > 1 else ():
+            less = deepcopy(scenario)
+            del less["event"][number]["settings"][key]
+            yield less
+    if "isolated" in scenario["machine"]:
+        less = deepcopy(scenario)
+        del less["machine"]["isolated"]
         yield less
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sidecar.__main__ import main
-from tests.blackbox.scenarios import Scenario, toml_of
+from tests.blackbox.plain_values import Scenario
+from tests.blackbox.scenarios import toml_of
 
 
 class Printed(NamedTuple):

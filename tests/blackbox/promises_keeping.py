@@ -20,7 +20,6 @@ def notice_is_given(chronicle: Chronicle) -> Iterator[Finding]:
     acknowledgement shortens it" (labels); "No CPU changes hands before the take was acknowledged or its grace was over"
     (dynamic). But for CPUs that go offline, and for a grant that ends since there is no replacement.
     """
-    is_dynamic = chronicle.settings["policy"] == "dynamic"
     had_since: dict[Held, float] = {}
     leaving_since: dict[Held, float] = {}
     told: list[Said] = []
@@ -30,18 +29,22 @@ def notice_is_given(chronicle: Chronicle) -> Iterator[Finding]:
             if each.what == "take started":
                 leaving_since |= {(each.container, cpu): each.at for cpu in each.cpus} | leaving_since
         ended = {each.container for each in after.said if each.what in ENDS}
+        is_dynamic = before.is_dynamic and after.is_dynamic
         for name in before.running & after.running - ended:
             short = set()
             for cpu in (before.place(name).own - after.place(name).cpus) & after.online:
                 since = leaving_since.get((name, cpu), after.at)
-                is_over = is_dynamic and after.at - since >= chronicle.asked[name].grace - 1e-6
+                is_over = is_dynamic and after.at - since >= chronicle.asked(name, after).grace - 1e-6
                 is_told = any(each.container == name and each.at >= since and cpu in each.cpus for each in told)
                 # What was ordered at the end of a take happens, also if a growth comes before the kernel.
                 is_told |= any(e.container == name and after.at - e.at < ORDERS and cpu in e.cpus for e in told)
                 is_new = after.at - had_since.get((name, cpu), after.at) <= ORDERS
                 short |= set() if is_over or is_told or is_new else {cpu}
             may_end = after.place(name).granted is None or not is_dynamic
-            is_excused = may_end and not chronicle.is_quiet(after.at - 31, after.at)
+            # "CPUs that become reserved go at once"; people may release them (commands).
+            short -= set(after.reserved)
+            is_excused = may_end and _is_released(chronicle, name, after.at)
+            is_excused |= may_end and not chronicle.is_quiet(after.at - 31, after.at)
             is_excused |= not is_dynamic and bool((before.place(name).own) & chronicle.pinned(after, but=name))
             if short and not is_excused:
                 text = f"{listed(frozenset(short))} gone before its notice was over"
@@ -58,6 +61,13 @@ def notice_is_given(chronicle: Chronicle) -> Iterator[Finding]:
                 del leaving_since[name, cpu]
 
 
+def _is_released(chronicle: Chronicle, name: str, at: float) -> bool:
+    """Return whether people have just ordered to release its CPUs."""
+    return any(
+        each.what == "release" and each.container == name and 0 <= at - each.at < ORDERS for each in chronicle.said
+    )
+
+
 def _in_force(stage: Stage, had_since: dict[Held, float], ended: set[str]) -> dict[Held, float]:
     """Return since when each CPU has been its container's own, in a container that ran on nothing else."""
     found = {}
@@ -72,7 +82,10 @@ def _in_force(stage: Stage, had_since: dict[Held, float], ended: set[str]) -> di
 def notice_is_as_long_as_promised(chronicle: Chronicle) -> Iterator[Finding]:
     """`cpuset.grace`, or the key `grace`: "notice before CPUs are taken from it" (labels)."""
     for each in chronicle.said:
-        if each.what == "take started" and (each.seconds or 0.0) < chronicle.asked[each.container].grace - 1e-6:
+        if each.what != "take started":
+            continue
+        asked = chronicle.asked(each.container, chronicle.stage_at(each.at))
+        if (each.seconds or 0.0) < asked.grace - 1e-6:
             yield Finding("notice_is_as_long_as_promised", each.at, each.container, f"{each.seconds} s")
 
 
@@ -86,6 +99,7 @@ def grants_are_held_while_it_runs(chronicle: Chronicle) -> Iterator[Finding]:
             is_restarted = any(each.container == name and each.what in ENDS for each in after.said)
             # A decision after a hotplug may wait for the end of a notice, or for the sidecar's start.
             since = min(after.at - 31, _last_crash(chronicle, after.at))
+            is_restarted |= _is_released(chronicle, name, after.at)
             if ended and not is_restarted and chronicle.is_quiet(since, after.at):
                 yield Finding(
                     "grants_are_held_while_it_runs", after.at, name, listed(before.place(name).granted or frozenset())
@@ -103,7 +117,6 @@ def grants_linger(chronicle: Chronicle) -> Iterator[Finding]:
     `linger`, and for 10 s at least" (labels). A run that is shorter than orders take is not seen, and counts for
     nothing.
     """
-    linger = seconds(chronicle.settings.get("linger", "10s"))
     least: dict[str, float] = {}
     idle_since: dict[str, float] = {}
     began: dict[str, float] = {}
@@ -118,15 +131,22 @@ def grants_linger(chronicle: Chronicle) -> Iterator[Finding]:
             )
             if each.what in ("created", "stopped", "granted"):
                 idle_since[each.container] = idle_since[each.container] if is_short else each.at
+                linger = seconds(after.settings.get("linger", "10s"))
                 least[each.container] = max(linger, 10.0) if each.what != "stopped" else linger
         for name, place in before.places.items():
             is_over = place.granted is not None and after.place(name).granted is None
             is_calm = chronicle.is_quiet(after.at - 31, after.at)
-            is_gone = name not in after.there or any(e.what == "removed" and e.container == name for e in after.said)
+            is_gone = (
+                _is_released(chronicle, name, after.at)
+                or name not in after.there
+                or any(e.what == "removed" and e.container == name for e in after.said)
+            )
             if not is_over or name in after.running | before.running or is_gone:
                 continue
-            if after.at < idle_since.get(name, -99.0) + least.get(name, linger) - 1e-6 and is_calm:
-                yield Finding("grants_linger", after.at, name, f"its grant ended, {least[name]:g} s are promised")
+            if after.at < idle_since.get(name, -99.0) + least.get(name, 0.0) - 1e-6 and is_calm:
+                yield Finding(
+                    "grants_linger", after.at, name, f"its grant ended, {least.get(name, 0.0):g} s are promised"
+                )
 
 
 def lines_tell_the_grants(chronicle: Chronicle) -> Iterator[Finding]:

@@ -15,7 +15,8 @@ QUIET = 30.0
 
 def it_comes_to_rest(chronicle: Chronicle) -> Iterator[Finding]:
     """ "The same input always converges to the same sizes, and then nothing changes any more" (dynamic)."""
-    has_loads = any(each.scale == "load" for each in chronicle.asked.values())
+    last = chronicle.last if chronicle.stages else None
+    has_loads = last is not None and any(chronicle.asked(name, last).scale == "load" for name in last.there)
     if chronicle.has_rested and not has_loads and chronicle.last.until - chronicle.last.at < QUIET:
         yield Finding("it_comes_to_rest", chronicle.last.at, "", "it still changes")
 
@@ -29,7 +30,7 @@ def at_rest_all_are_in_place(chronicle: Chronicle) -> Iterator[Finding]:
         return
     pool = chronicle.pool(last)
     for name in sorted(last.running):
-        asked, place = chronicle.asked[name], last.place(name)
+        asked, place = chronicle.asked(name, last), last.place(name)
         if not asked.is_managed or (asked.is_in_doubt and place.granted is None):
             continue
         if place.leaving:
@@ -50,12 +51,17 @@ def nothing_is_spare(chronicle: Chronicle) -> Iterator[Finding]:
     `min_change` keeps no CPU idle" (dynamic).
     """
     last = chronicle.last
-    if chronicle.settings["policy"] != "dynamic" or not _is_still(chronicle):
+    if not chronicle.last.is_dynamic or not _is_still(chronicle):
+        return
+    # Whether one that has other CPUs grows onto isolated ones, no page promises.
+    if chronicle.kept_isolated(last):
         return
     free = _free(chronicle, last)
     over = len(free) and len(last.online - last.granted) - _least(chronicle, last)
     for name in sorted(last.running):
-        asked, place = chronicle.asked[name], last.place(name)
+        asked, place = chronicle.asked(name, last), last.place(name)
+        if asked != chronicle.asks_now(name, last):
+            continue
         step = len(chronicle.plan.cores[0]) if asked.whole_cores else 1
         if place.granted is None or asked.scale != "fill" or len(place.granted) + step > asked.ceiling or over < step:
             continue
@@ -73,16 +79,17 @@ def _is_still(chronicle: Chronicle) -> bool:
 
 def _least(chronicle: Chronicle, stage: Stage) -> int:
     """Return how many CPUs must stay in the shared pool, the reserved ones included."""
-    least = max(1, int(chronicle.settings.get("shared_min", 0)))
-    if chronicle.is_strict:
-        has_cores = "full-pcpus-only" in chronicle.settings.get("options", [])
+    least = max(1, int(stage.settings.get("shared_min", 0)))
+    if stage.is_strict:
+        has_cores = "full-pcpus-only" in stage.settings.get("options", [])
         core = len(chronicle.plan.cores[0]) * (2 if has_cores else 1)
         return len(stage.reserved & stage.online) + max(least, core if has_cores else 1)
     return max(least, len(stage.reserved & stage.online))
 
 
 def _free(chronicle: Chronicle, stage: Stage) -> CPUs:
-    return stage.online - stage.reserved - stage.granted - chronicle.pinned(stage)
+    free = stage.online - stage.reserved - stage.granted - chronicle.pinned(stage)
+    return free & chronicle.isolated if stage.settings.get("isolated") == "only" else free
 
 
 def _nodes(chronicle: Chronicle, cpus: CPUs) -> CPUs:
@@ -94,12 +101,12 @@ def sizes_are_fair(chronicle: Chronicle) -> Iterator[Finding]:
     `cpuset.weight`"; "Sizes are fair within one CPU" (dynamic). On machines where no rule stands against it.
     """
     last = chronicle.last
-    asked = chronicle.asked
+    asked = {name: chronicle.asked(name, last) for name in last.there}
     growing = [name for name in sorted(last.running) if last.place(name).granted and asked[name].scale == "fill"]
     is_plain = all(
         asked[n].is_plain and asked[n].numa in ("none", "best-effort") and not asked[n].pin for n in last.there
     )
-    if not _is_still(chronicle) or not is_plain or chronicle.settings.get("min_change", 1) > 1:
+    if not _is_still(chronicle) or not is_plain or last.settings.get("min_change", 1) > 1:
         return
     if any(each.pin for each in asked.values()):
         return
@@ -118,11 +125,12 @@ def waiters_are_granted_what_is_free(chronicle: Chronicle) -> Iterator[Finding]:
     if not _is_still(chronicle):
         return
     for name in sorted(chronicle.last.running):
-        asked = chronicle.asked[name]
+        asked = chronicle.asked(name, chronicle.last)
         if (
             asked.shortage == "wait"
+            and not chronicle.is_given_up(name, chronicle.last.at)
             and chronicle.last.place(name).granted is None
-            and _fits(chronicle, chronicle.last, asked)
+            and fits(chronicle, chronicle.last, asked)
         ):
             text = f"waits for {asked.floor} at least, and they are free"
             yield Finding("waiters_are_granted_what_is_free", chronicle.last.at, name, text)
@@ -141,61 +149,67 @@ def lost_grants_come_back(chronicle: Chronicle) -> Iterator[Finding]:
                 lost.add(name)
         lost -= anew
     for name in sorted(lost & last.running):
-        asked = chronicle.asked[name]
-        if last.place(name).granted is None and _fits(chronicle, last, asked):
+        asked = chronicle.asked(name, chronicle.last)
+        is_given_up = chronicle.is_given_up(name, last.at)
+        if last.place(name).granted is None and not is_given_up and fits(chronicle, last, asked):
             yield Finding("lost_grants_come_back", last.at, name, f"lost its CPUs, and {asked.floor} are free now")
 
 
 def a_start_asks_again(chronicle: Chronicle) -> Iterator[Finding]:
     """ "A request is decided when the container is created, and again at each start after it was refused" (labels)."""
     for line in chronicle.said:
-        asked = chronicle.asked.get(line.container)
-        if line.what != "started" or asked is None or not asked.number:
+        if line.what != "started":
+            continue
+        asked = chronicle.asked(line.container, chronicle.stage_at(line.at))
+        if not asked.number:
             continue
         during = [each for each in chronicle.stages if each.until > line.at - ORDERS and each.at <= line.at + 1]
         is_calm = all(each.is_watched for each in during) and chronicle.is_quiet(line.at - 31, line.at + 1)
         runs_on = all(line.container in each.running for each in during if each.at >= line.at)
         refused = all(each.place(line.container).granted is None for each in during)
-        if is_calm and runs_on and refused and during and all(_fits(chronicle, each, asked) for each in during):
+        if is_calm and runs_on and refused and during and all(fits(chronicle, each, asked) for each in during):
             yield Finding(
                 "a_start_asks_again", line.at, line.container, f"{asked.floor} would fit, and it was not granted"
             )
 
 
-def _fits(chronicle: Chronicle, stage: Stage, asked: Asked) -> bool:
+def fits(chronicle: Chronicle, stage: Stage, asked: Asked) -> bool:
     """Return whether a demand certainly fits, by counting: False where a rule needs more than counting."""
     if not asked.number or asked.whole_cores or asked.pin or asked.numa in ("single", "restricted"):
         return False
-    if any(chronicle.asked[name].pin or chronicle.asked[name].whole_cores for name in stage.there):
+    there = {name: chronicle.asked(name, stage) for name in stage.there}
+    if any(each.pin or each.whole_cores for each in there.values()):
         return False
     spare = 0
-    if chronicle.settings["policy"] == "dynamic":
+    if stage.is_dynamic:
         spare = sum(
-            max(0, len(each.granted) - chronicle.asked[name].floor)
+            max(0, len(each.granted) - chronicle.asked(name, stage).floor)
             for name, each in stage.places.items()
             if each.granted is not None
         )
-    room = len(stage.online - stage.granted) + spare - _least(chronicle, stage)
+    room = len(stage.online - stage.granted - chronicle.kept_isolated(stage)) + spare - _least(chronicle, stage)
     return asked.floor <= min(room, len(_free(chronicle, stage)) + spare)
 
 
 def the_queue_is_in_order(chronicle: Chronicle) -> Iterator[Finding]:
-    """Waiting containers are granted CPUs in the order in which they first asked, as far as they fit: one that asks for
-    the same or more does not come first (labels).
+    """ "Requests that wait are in a queue: by `cpuset.priority`, then in the order in which they were first decided"
+    (labels): of those that ask for the same, none comes before its turn.
     """
     waiting: list[str] = []
     for before, after in chronicle.pairs():
         granted = [each.container for each in after.said if each.what == "granted"]
         for name in granted:
-            asked = chronicle.asked[name]
+            asked = chronicle.asks_now(name, after)
             if name not in waiting or not chronicle.is_quiet(after.at - 31, after.at) or not after.is_watched:
                 continue
-            for first in waiting[: waiting.index(name)]:
-                elder = chronicle.asked[first]
-                is_alike = elder._replace(name="", weight=0, grace=0.0, follows=False) == asked._replace(
-                    name="", weight=0, grace=0.0, follows=False
-                )
+            before_it = {*waiting[: waiting.index(name)]}
+            before_it |= {each for each in waiting if chronicle.asks_now(each, after).priority > asked.priority}
+            for first in sorted(before_it - {name}):
+                elder = chronicle.asks_now(first, after)
+                is_alike = _bare(elder) == _bare(asked) and elder.priority >= asked.priority
                 still = first in before.running and first in after.running and after.place(first).granted is None
+                # One that replaces another container gets the place of that one.
+                is_alike &= not asked.role
                 if still and is_alike and elder.number and elder.shortage == "wait":
                     yield Finding(
                         "the_queue_is_in_order", after.at, name, f"granted before {first}, which asked earlier"
@@ -205,6 +219,12 @@ def the_queue_is_in_order(chronicle: Chronicle) -> Iterator[Finding]:
                 waiting.append(line.container)
             elif line.what in ("granted", "removed", "stopped") and line.container in waiting:
                 waiting.remove(line.container)
+
+
+def _bare(asked: Asked) -> Asked:
+    """Return what decides whether a request fits."""
+    plain = asked._replace(name="", weight=0, grace=0.0, follows=False, priority=0, role=())
+    return plain._replace(misspelt=(), is_strict=False)
 
 
 PROMISES = (

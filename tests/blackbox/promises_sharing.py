@@ -19,7 +19,7 @@ def owners_are_alone(chronicle: Chronicle) -> Iterator[Finding]:
         for name in stage.running:
             own = stage.place(name).own
             for other in stage.running if own else ():
-                asked = chronicle.asked[other]
+                asked = chronicle.asked(other, stage)
                 is_placed = asked.is_managed and not asked.pin and not asked.is_in_doubt
                 is_placed &= not chronicle.is_locked(other, stage)
                 if other != name and is_placed and (both := stage.place(other).cpus & own):
@@ -74,7 +74,8 @@ def pinned_cpus_are_granted_to_nobody(chronicle: Chronicle) -> Iterator[Finding]
         for name, place in after.places.items():
             gained = (place.granted or frozenset()) - (before.place(name).granted or frozenset())
             seen = [each for each in before.there & after.there if after.at - created[each] > ORDERS and each != name]
-            if both := gained & joined(chronicle.asked[each].pin for each in seen):
+            strangers = [each for each in seen if chronicle.is_stranger(each, after)]
+            if both := gained & joined(chronicle.asked(each, after).pin for each in strangers):
                 yield Finding("pinned_cpus_are_granted_to_nobody", after.at, name, f"gained {listed(both)}")
 
 
@@ -82,21 +83,15 @@ def elastic_ones_make_room_for_a_pin(chronicle: Chronicle) -> Iterator[Finding]:
     """ "If a container is pinned by hand onto CPUs above the floor of another, that one gives them up, with notice"
     (dynamic).
     """
-    if chronicle.settings["policy"] != "dynamic" or not chronicle.has_rested:
+    if not chronicle.last.is_dynamic or not chronicle.has_rested:
         return
     last = chronicle.last
     for name, place in last.places.items():
-        asked = chronicle.asked[name]
+        asked = chronicle.asked(name, last)
         foreign = joined_pins(chronicle, last, name) & (place.granted or frozenset())
         over = len(place.granted or ()) - asked.floor
-        is_cut = chronicle.hotplugs or asked.whole_cores
-        if (
-            name in last.running
-            and over > 0
-            and foreign
-            and not is_cut
-            and chronicle.settings.get("min_change", 1) == 1
-        ):
+        is_cut = chronicle.hotplugs or chronicle.reloads or asked.whole_cores
+        if name in last.running and over > 0 and foreign and not is_cut and last.settings.get("min_change", 1) == 1:
             originals = original(chronicle, name)
             if originals is not None and foreign - originals:
                 text = f"keeps {listed(foreign - originals)} above its floor of {asked.floor}"
@@ -106,7 +101,10 @@ def elastic_ones_make_room_for_a_pin(chronicle: Chronicle) -> Iterator[Finding]:
 def joined_pins(chronicle: Chronicle, stage: Stage, name: str) -> CPUs:
     """Return what strangers are pinned to, but for one container's own pin."""
     return frozenset(
-        cpu for each in stage.there if each != name and chronicle.is_stranger(each) for cpu in chronicle.asked[each].pin
+        cpu
+        for each in stage.there
+        if each != name and chronicle.is_stranger(each, stage)
+        for cpu in chronicle.asked(each, stage).pin
     )
 
 
@@ -116,18 +114,18 @@ def original(chronicle: Chronicle, name: str) -> CPUs | None:
     for stage in chronicle.stages:
         granted = stage.place(name).granted
         always = granted if granted is None or always is None else always & granted
-    return always if always is not None and len(always) == chronicle.asked[name].floor else None
+    return always if always is not None and len(always) == chronicle.asked(name, chronicle.last).floor else None
 
 
 def the_pool_keeps_its_minimum(chronicle: Chronicle) -> Iterator[Finding]:
     """ "The minimum number of CPUs in the shared pool (at least one is always kept)" (configuration). After CPUs went
     offline, elastic containers have notice of what they give up for it (cpu-hotplug).
     """
-    least = max(1, int(chronicle.settings.get("shared_min", 0)))
-    went = [each.at for each in chronicle.said if each.what == "went offline"]
+    went = [*(each.at for each in chronicle.said if each.what == "went offline"), *chronicle.reloads]
     missing_since: float | None = None
     for stage in chronicle.stages:
-        possible = stage.online - (stage.reserved if chronicle.is_strict else frozenset())
+        least = max(1, int(stage.settings.get("shared_min", 0)))
+        possible = stage.online - (stage.reserved if stage.is_strict else frozenset()) - chronicle.kept_isolated(stage)
         pool = possible - stage.granted
         is_short = stage.is_watched and len(pool) < min(least, len(possible))
         if not is_short:
@@ -145,9 +143,10 @@ def what_is_left_alone_is_never_moved(chronicle: Chronicle) -> Iterator[Finding]
     an order for it" (labels, `cpuset.manage`).
     """
     for each in chronicle.said:
-        if each.what == "runs on" and each.container in chronicle.asked:
-            asked = chronicle.asked[each.container]
-            if not asked.is_managed or chronicle.is_stranger(each.container):
+        if each.what == "runs on":
+            stage = chronicle.stage_at(each.at)
+            asked = chronicle.asked(each.container, stage)
+            if not asked.is_managed or chronicle.is_stranger(each.container, stage):
                 text = f"moved from {listed(each.was)} to {listed(each.cpus)}"
                 yield Finding("what_is_left_alone_is_never_moved", each.at, each.container, text)
 

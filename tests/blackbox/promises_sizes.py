@@ -16,7 +16,7 @@ def sizes_are_in_range(chronicle: Chronicle) -> Iterator[Finding]:
     since: dict[str, float] = {}
     for stage in chronicle.stages:
         for name, place in stage.places.items():
-            asked, size = chronicle.asked[name], len((place.granted or frozenset()) & stage.online)
+            asked, size = chronicle.asked(name, stage), len((place.granted or frozenset()) & stage.online)
             is_right = asked.floor <= size <= asked.ceiling
             # Where no core has all its threads, a core is what is left of it.
             is_right |= asked.whole_cores and not any(core <= stage.online for core in chronicle.plan.cores)
@@ -35,8 +35,8 @@ def invalid_demands_are_granted_nothing(chronicle: Chronicle) -> Iterator[Findin
     for stage in chronicle.stages:
         for name, place in stage.places.items():
             # Where threads are offline, a core may have fewer; what was granted then stays.
-            is_narrow = chronicle.asked[name].whole_cores and "went offline" in {e.what for e in chronicle.said}
-            if place.granted and not chronicle.asked[name].number and not is_narrow:
+            is_narrow = chronicle.asked(name, stage).whole_cores and "went offline" in {e.what for e in chronicle.said}
+            if place.granted and not chronicle.asked(name, stage).number and not is_narrow:
                 text = f"granted {listed(place.granted)}"
                 yield Finding("invalid_demands_are_granted_nothing", stage.at, name, text)
 
@@ -49,7 +49,7 @@ def cores_are_whole(chronicle: Chronicle) -> Iterator[Finding]:
     for stage in chronicle.stages:
         ever_gone |= chronicle.plan.all - stage.online
         for name, place in stage.places.items():
-            if not chronicle.asked[name].whole_cores or not place.granted:
+            if not chronicle.asked(name, stage).whole_cores or not place.granted:
                 continue
             for core in chronicle.plan.cores:
                 if core & place.granted and not core <= place.granted and not core & ever_gone:
@@ -64,16 +64,16 @@ def cores_have_no_stranger(chronicle: Chronicle) -> Iterator[Finding]:
         found: dict[tuple[str, ...], CPUs] = {}
         for name in stage.running:
             place = stage.place(name)
-            if not chronicle.asked[name].whole_cores or not place.own or place.cpus != place.own:
+            if not chronicle.asked(name, stage).whole_cores or not place.own or place.cpus != place.own:
                 continue
             whole = frozenset(cpu for core in chronicle.plan.cores if core & place.own for cpu in core) - place.own
             for other in stage.running:
-                asked = chronicle.asked[other]
+                asked = chronicle.asked(other, stage)
                 if other != name and asked.is_managed and not asked.pin and (both := stage.place(other).cpus & whole):
                     found[name, other] = both
         return found
 
-    if not chronicle.hotplugs:
+    if not chronicle.hotplugs and not chronicle.reloads:
         for each in lasting(chronicle, seen, ORDERS):
             text = f"{each.names[1]} runs on {listed(each.cpus)}, its sibling, for {each.seconds:g} s"
             yield Finding("cores_have_no_stranger", each.began, each.names[0], text)
@@ -86,7 +86,7 @@ def single_is_one_node(chronicle: Chronicle) -> Iterator[Finding]:
     most: dict[str, int] = {}
     for stage in chronicle.stages:
         for name, place in stage.places.items():
-            asked = chronicle.asked[name]
+            asked = chronicle.asked(name, stage)
             if place.granted and asked.number and asked.numa in ("single", "restricted"):
                 fewest = 1 if asked.numa == "single" else _fewest_nodes(chronicle, stage, len(place.granted), asked)
                 most[name] = max(most.get(name, 1), fewest)
@@ -106,8 +106,10 @@ def growth_stays_on_its_nodes(chronicle: Chronicle) -> Iterator[Finding]:
     """ "A container with `cpuset.numa: restricted` or `single` grows only on the nodes that it has" (dynamic)."""
     for before, after in chronicle.pairs():
         for line in after.said:
-            asked, had = chronicle.asked.get(line.container), before.place(line.container).granted
-            if asked is None or line.what != "grew" or asked.numa not in ("restricted", "single") or not had:
+            if line.what != "grew":
+                continue
+            asked, had = chronicle.asked(line.container, after), before.place(line.container).granted
+            if asked.numa not in ("restricted", "single") or not had:
                 continue
             is_evicted = bool(had & chronicle.pinned(after, but=line.container))
             is_evicted |= _gives_way(chronicle, before, after, line.container)
@@ -145,7 +147,7 @@ def originals_stay(chronicle: Chronicle) -> Iterator[Finding]:
             always.pop(name)
         renewed = {each.container for each in after.said if each.what in ("granted", "released", "refused")}
         for name, place in after.places.items():
-            asked = chronicle.asked[name]
+            asked = chronicle.asked(name, after)
             if place.granted is None or not asked.number or asked.may_move:
                 continue
             if name not in always or name in renewed:
@@ -155,7 +157,11 @@ def originals_stay(chronicle: Chronicle) -> Iterator[Finding]:
             gone |= (before.place(name).granted or frozenset()) & chronicle.pinned(after, but=name)
             lost[name] += len(gone & always[name])
             always[name] &= place.granted
-            if _gives_way(chronicle, before, after, name) or (asked.whole_cores and chronicle.hotplugs):
+            if (
+                _gives_way(chronicle, before, after, name)
+                or (asked.whole_cores and chronicle.hotplugs)
+                or after.at in chronicle.reloads
+            ):
                 always[name] = place.granted
                 continue
             if lost[name] == 0 and not gone and len(always[name]) < asked.floor:
@@ -169,9 +175,9 @@ def static_sizes_stay(chronicle: Chronicle) -> Iterator[Finding]:
     container is pinned to by hand: where a rule cannot be met beside what is left, it "is placed as a new request would
     be", and when CPUs come back it is mended (cpu-hotplug).
     """
-    if chronicle.settings["policy"] != "static":
-        return
     for before, after in chronicle.pairs():
+        if before.is_dynamic or after.is_dynamic:
+            continue
         for name, place in after.places.items():
             had = before.place(name).granted
             if (
@@ -180,10 +186,10 @@ def static_sizes_stay(chronicle: Chronicle) -> Iterator[Finding]:
                 or any(e.container == name and e.what == "granted" for e in after.said)
             ):
                 continue
-            gone = ((had - place.granted) & after.online) - chronicle.pinned(after, but=name)
+            gone = ((had - place.granted) & after.online) - after.reserved - chronicle.pinned(after, but=name)
             is_evicted = bool(had & chronicle.pinned(after, but=name))
             # Under a strict reservation by whole cores the pool keeps one, which a pin may cut.
-            by_rule = chronicle.is_strict or _has_a_rule(chronicle.asked[name])
+            by_rule = after.is_strict or _has_a_rule(chronicle.asked(name, after))
             is_new = by_rule and (is_evicted or not chronicle.is_quiet(after.at - 1.1, after.at))
             if gone and had <= after.online & before.online and not is_new:
                 yield Finding("static_sizes_stay", after.at, name, f"lost {listed(gone)}")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.blackbox.judge import broken_in, cut_down
-from tests.blackbox.scenarios import Scenario, scenario_of, toml_of
+from tests.blackbox.plain_values import Scenario
+from tests.blackbox.scenarios import scenario_of, toml_of
 
 SOME = 60
 """How many are played here; `python -m tests.blackbox.long_run` plays more."""
@@ -29,7 +30,7 @@ def test_scenarios_are_various() -> None:
     few = [scenario_of(seed) for seed in range(60)]
     verbs = {event["do"] for each in few for event in each["event"]}
     assert verbs == {
-        *("run", "create", "start", "stop", "remove", "resize", "defragment"),
+        *("run", "create", "start", "stop", "remove", "resize", "release", "defragment", "reload"),
         *("offline", "online", "crash", "restart"),
     }
     assert {each["settings"]["policy"] for each in few} == {"static", "dynamic"}

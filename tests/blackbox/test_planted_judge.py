@@ -19,8 +19,34 @@ from sidecar.decide.placement.numa.affinity import affinity
 from state.demand import NumaRule
 from state.model import State
 from tests.blackbox.judge import broken_in
-from tests.blackbox.scenarios import Scenario, scenario_of
-from tests.decide.lawbook import alone_faults, core_faults, dynamic_faults
+from tests.blackbox.plain_values import Scenario
+from tests.blackbox.planted_faults import (
+    AFTER_A_NOTICE,
+    BESIDE_AN_OWNER,
+    ISOLATED,
+    MISSPELT,
+    ONLY,
+    REDEPLOYED,
+    RELEASED,
+    RELOADED,
+    REPLACED,
+    RULED,
+    STRICT,
+    WHOLE_CORES,
+    answers_no_start,
+    asks_again_at_once,
+    hears_no_reload,
+    heeds_no_isolation,
+    keeps_the_old_rules,
+    leaves_nothing_to_successors,
+    lets_misspelt_labels_pass,
+    moves_everything_at_a_reload,
+    shares_isolated_cpus,
+    starts_shared_ones_anywhere,
+    tells_no_reason,
+)
+from tests.blackbox.scenarios import scenario_of
+from tests.decide.lawbook import alone_faults, core_faults, dynamic_faults, strict_faults
 
 TRIES = 8
 """How many scenarios a fault gets to show itself."""
@@ -86,23 +112,37 @@ class Planted:
 
 
 FAULTS = (
-    Planted(dynamic_faults.lets_newcomers_onto_what_is_leaving, "owners_are_alone", 14),
-    Planted(dynamic_faults.empties_the_pool, "the_pool_keeps_its_minimum", 32),
-    Planted(dynamic_faults.takes_at_once, "notice_is_given", 6),
-    Planted(dynamic_faults.grants_less_than_the_floor, "sizes_are_in_range"),
+    Planted(dynamic_faults.lets_newcomers_onto_what_is_leaving, "owners_are_alone", 227),
+    Planted(dynamic_faults.empties_the_pool, "the_pool_keeps_its_minimum", 8),
+    Planted(dynamic_faults.takes_at_once, "notice_is_given", 21),
+    Planted(dynamic_faults.grants_less_than_the_floor, "sizes_are_in_range", 9),
     Planted(dynamic_faults.grows_above_the_ceiling, "sizes_are_in_range"),
-    Planted(dynamic_faults.never_ends_a_take, "at_rest_all_are_in_place", 50),
-    Planted(dynamic_faults.begins_no_grace_after_a_restart, "at_rest_all_are_in_place", 43),
-    Planted(core_faults.counts_floors_in_cpus, "cores_are_whole", 50),
-    Planted(core_faults.shares_out_less_than_there_is, "nothing_is_spare", 6),
-    Planted(alone_faults.grants_where_another_is_pinned, "pinned_cpus_are_granted_to_nobody"),
+    Planted(dynamic_faults.never_ends_a_take, "at_rest_all_are_in_place", 21),
+    Planted(dynamic_faults.begins_no_grace_after_a_restart, "at_rest_all_are_in_place", 6),
+    Planted(core_faults.counts_floors_in_cpus, "cores_are_whole", scenario=WHOLE_CORES),
+    Planted(core_faults.shares_out_less_than_there_is, "nothing_is_spare", 21),
+    Planted(alone_faults.grants_where_another_is_pinned, "pinned_cpus_are_granted_to_nobody", 60),
     Planted(splits_nodes, "single_is_one_node", scenario=TWO_NODES),
     Planted(grants_what_is_reserved, "what_is_kept_is_not_granted", scenario=TWO_NODES),
     Planted(serves_the_last_first, "the_queue_is_in_order", scenario=QUEUE),
+    Planted(hears_no_reload, "what_is_configured_is_reserved", scenario=RELOADED),
+    Planted(moves_everything_at_a_reload, "a_reload_leaves_what_it_may", scenario=RELOADED),
+    Planted(keeps_the_old_rules, "a_rule_ends_what_it_asked_for", scenario=RULED),
+    Planted(shares_isolated_cpus, "isolated_cpus_are_not_shared", scenario=ISOLATED),
+    Planted(heeds_no_isolation, "isolated_cpus_are_granted_first", scenario=ISOLATED),
+    Planted(heeds_no_isolation, "only_isolated_cpus_are_granted", scenario=ONLY),
+    Planted(strict_faults.answers_before_others_have_left, "strict_ones_start_on_their_own", scenario=AFTER_A_NOTICE),
+    Planted(answers_no_start, "strict_starts_that_fit_happen", scenario=STRICT),
+    Planted(starts_shared_ones_anywhere, "strict_ones_share_nothing_of_others", scenario=BESIDE_AN_OWNER),
+    Planted(tells_no_reason, "a_refused_start_has_a_reason", scenario=STRICT),
+    Planted(lets_misspelt_labels_pass, "misspelt_labels_are_noticed", scenario=MISSPELT),
+    Planted(asks_again_at_once, "a_release_lasts_until_the_next_start", scenario=RELEASED),
+    Planted(leaves_nothing_to_successors, "successors_take_over", scenario=REDEPLOYED),
+    Planted(leaves_nothing_to_successors, "a_replacement_under_the_same_name", scenario=REPLACED),
 )
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.plant.__name__)
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault.plant.__name__}: {fault.promise}")
 def test_a_planted_fault_is_found(fault: Planted, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the promise that it breaks, in a few scenarios."""
     fault.plant(monkeypatch)
@@ -112,6 +152,9 @@ def test_a_planted_fault_is_found(fault: Planted, monkeypatch: pytest.MonkeyPatc
     assert any(each.promise == fault.promise for one in few for each in broken_in(one))
 
 
-@pytest.mark.parametrize("scenario", [QUEUE, TWO_NODES])
+SMALL = [fault.scenario for fault in FAULTS if fault.scenario is not None]
+
+
+@pytest.mark.parametrize("scenario", SMALL)
 def test_without_a_fault_no_promise_is_broken(scenario: Scenario) -> None:
     assert broken_in(scenario) == ()

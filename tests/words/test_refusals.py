@@ -14,6 +14,7 @@ from sidecar.words.strays import told
 from state.cause import (
     ByItsRules,
     Cause,
+    Completed,
     FewerToShare,
     ForOthers,
     Gone,
@@ -175,6 +176,7 @@ CAUSES: tuple[tuple[Cause, str], ...] = (
     ),
     (Gone(CPUSet.of(1)), "CPU 1 went offline or became reserved"),
     (ByItsRules(), "it lies on whole cores and NUMA nodes again as its rules require"),
+    (Completed(4), "it holds the 4 CPUs that it asks for again"),
     (Pinned(CPUSet.of(1, 2)), "a container was pinned by hand to CPUs 1-2"),
     (Spare(1, 4), "its share of the spare CPUs grew by 1, within its ceiling of 4"),
     (Together(level=Level.NODE, now=1, before=2), "moved closer together: on 1 NUMA node instead of 2"),

@@ -13,7 +13,7 @@ from sidecar.decide.placement.tiers import around, beside
 from sidecar.decide.placement.whole_cores import is_by_cores
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World, replace
-from state.cause import ByItsRules, Cause, FewerToShare, Gone
+from state.cause import ByItsRules, Cause, Completed, FewerToShare, Gone
 from state.cpuset import EMPTY, CPUSet, union
 from state.demand import Demand
 from state.key import ContainerKey
@@ -128,7 +128,8 @@ def recorded(world: World, fitted: State, grant: Assignment, cause: Cause | None
         cause = Gone(gone)
     elif cause is None:
         fewer = FewerToShare(name=grant.name, count=len(taken), floor=fewest_for(world, grant.demand))
-        cause = ByItsRules() if gained else fewer
+        is_larger = len(now.cpus) > len(grant.cpus)
+        cause = Completed(len(now.cpus)) if is_larger else ByItsRules() if gained else fewer
     with_notice = taken if world.settings.policy is PolicyName.DYNAMIC else EMPTY
     if gained or lost - with_notice:
         move = Move(gained=gained, lost=lost - with_notice, cause=cause)

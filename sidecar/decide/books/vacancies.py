@@ -69,7 +69,7 @@ def after_refit(before: State, fitted: State) -> State:
 
 def predecessor(state: State, demand: Demand) -> Assignment | None:
     """Return the grant of another container that this demand's container replaces; None if there is none."""
-    return next((each for each in state.assignments.values() if _succeeds(demand, each)), None)
+    return next((each for each in state.assignments.values() if demand.succeeds(each.demand)), None)
 
 
 def _answered(world: World, state: State, answer: Answer) -> State | ContainerKey:
@@ -127,11 +127,13 @@ def _lasting(world: World, state: State) -> Vacancies:
     if not state.vacancies:
         return _NONE
     asking = [each.wish.demand for each in world.containers.values() if _asks(state, each) and each.wish.demand]
-    claimed = {key: each for key, each in state.vacancies.items() if any(_succeeds(demand, each) for demand in asking)}
+    claimed = {
+        key: each for key, each in state.vacancies.items() if any(demand.succeeds(each.demand) for demand in asking)
+    }
     # 3. A container that starts.
     is_wanted = any(
         (container.is_idle or is_new_request(state, container))
-        and not any(_succeeds(demand, each) for each in claimed.values())
+        and not any(demand.succeeds(each.demand) for each in claimed.values())
         for container in in_turn(world, state)
         if (demand := container.wish.demand) and not (_has_not_started(container) and predecessor(state, demand))
     )
@@ -144,7 +146,7 @@ def _asks(state: State, container: Container) -> bool:
 
 def _left_to(state: State, demand: Demand) -> Assignment | None:
     """Return the vacancy for the container of this demand; None if there is none."""
-    return next((each for each in state.vacancies.values() if _succeeds(demand, each)), None)
+    return next((each for each in state.vacancies.values() if demand.succeeds(each.demand)), None)
 
 
 def _taken_over(world: World, state: State, demand: Demand, left: Assignment) -> State | None:
@@ -164,14 +166,6 @@ def _taken_over(world: World, state: State, demand: Demand, left: Assignment) ->
     return state.granted(
         demand, cpus, left.original if is_its_own else packed(world.topology, cpus, demand.floor) or cpus
     )
-
-
-def _succeeds(demand: Demand, before: Assignment) -> bool:
-    """Return whether the container of a demand replaces that of a grant: same role or name, on the same engine."""
-    was = before.demand
-    if demand.container == was.container or demand.container.engine != was.container.engine:
-        return False
-    return demand.name == was.name or (bool(demand.role) and demand.role == was.role)
 
 
 def _has_not_started(container: Container) -> bool:

@@ -22,10 +22,15 @@ def is_coming(container: Container) -> bool:
 
 
 def asks_again(container: Container, refused: Refused) -> bool:
-    """Return whether a refused container that is coming asks in the next decision."""
+    """Return whether a refused container that is coming asks in the next decision. One whose CPUs people released asks
+    at its next start, and not before.
+    """
+    if refused.refusal.code is RefusalCode.GIVEN_UP:
+        return has_restarted(container, refused)
     if container.is_idle or has_restarted(container, refused) or refused.refusal.code in _RECONSIDERED:
         return True
-    return refused.demand is not None and refused.demand.shortage is Shortage.WAIT
+    wished = container.wish.demand
+    return wished is not None and wished.shortage is Shortage.WAIT
 
 
 def has_restarted(container: Container, refused: Refused) -> bool:

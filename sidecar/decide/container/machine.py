@@ -107,8 +107,9 @@ def _sent(container: Container, news: OrderSent) -> Container:
 
 
 def _looked(container: Container, news: Looked) -> Container:
-    """Believe the look: the container exists, in the place shown. End the doubts that a look ends. In another run
-    nothing is barred; an ineffective order that took effect after all is no fault.
+    """Believe the look: the container exists, in the place shown. End the doubts that a look ends, and all of a dead
+    container, which no order reaches. In another run nothing is barred; an ineffective order that took effect after all
+    is no fault.
     """
     view, place, before = news.view, news.place, container.place
     is_made_good = place.seen == place.configured == before.configured != before.seen
@@ -119,7 +120,7 @@ def _looked(container: Container, news: Looked) -> Container:
         wish=news.wish,
         known=news.began,
         place=place,
-        doubts=tuple(doubt for doubt in container.doubts if doubt.ends is Ends.ORDER),
+        doubts=() if view.phase is Phase.DEAD else tuple(each for each in container.doubts if each.ends is Ends.ORDER),
         barred=container.barred if is_same_run else None,
         fault=None if is_made_good else container.fault,
         is_lapsed=container.is_lapsed and rests(view),
@@ -178,7 +179,10 @@ def _refused(container: Container, news: OrderRefused) -> Container:
 
 def _failed(container: Container, news: OrderFailed) -> Container:
     """Pause; the order's CPUs are in doubt until a look."""
-    return _doubted(container, Ends.LOOK, Fault(FaultKind.FAILED, news.text), news.ended)
+    assert isinstance(container.line, Sent)
+    has_memory = container.line.order.update.mems is not None
+    made = _doubted(container, Ends.LOOK, Fault(FaultKind.FAILED, news.text), news.ended)
+    return _made(made, keeps_mems=container.keeps_mems or has_memory)
 
 
 def _lost(container: Container, news: OrderLost) -> Container:
@@ -195,7 +199,6 @@ def _doubted(container: Container, ends: Ends, fault: Fault, ended: int) -> Cont
         doubts=_with(container.doubts, Doubt(order.update.cpus, ends)),
         fault=fault,
         known=ended,
-        keeps_mems=container.keeps_mems or order.update.mems is not None,
     )
 
 

@@ -39,6 +39,20 @@ def test_a_waiting_container_is_not_granted_them_again_at_once() -> None:
     assert story.granted(one) is None
 
 
+def test_one_that_has_not_started_yet_asks_at_its_start() -> None:
+    """Not at once: the order would have no effect."""
+    story = Story()
+    one = story.arrive("one", 2, starts=False)
+    story.settle()
+    assert story.granted(one) is not None
+    story.feed(GiveUpRequested(one.key))
+    story.settle()
+    assert story.refusal(one).code is RefusalCode.GIVEN_UP
+    story.again(one)
+    story.settle()
+    assert story.granted(one) is not None
+
+
 def test_one_without_cpus_of_its_own_has_none_to_release() -> None:
     """And an order for it has no effect."""
     story = Story()

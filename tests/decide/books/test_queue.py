@@ -165,3 +165,31 @@ def test_a_created_container_keeps_its_cpus_for_its_start(linger: float) -> None
     story.end(rt)
     assert [timer.seconds for timer in story.timers][-1] == linger
     assert cpus(story.granted(rt) or "") == cpus("1-2")
+
+
+def test_a_successor_takes_the_place_of_the_one_that_it_replaces() -> None:
+    """Also after a restart of the sidecar; one that is not replaced stays before it."""
+    story = Story()
+    role = {f"com.docker.compose.{name}": "1" for name in ("project", "service", "container-number")}
+    story.arrive("holder", 6)
+    first = story.arrive("first", 5, labels=WAIT)
+    old = story.arrive("old", 5, labels={**WAIT, **role})
+    last = story.arrive("last", 5, labels=WAIT)
+    new = story.arrive("new", 5, labels={**WAIT, **role}, starts=False)
+    story.settle()
+    assert turns(story, first, old, last, new) == [1, 2, 3, 4]
+    story.away(old)
+    story.start(new)
+    story.look(new)
+    restarted(story)
+    assert turns(story, first, new, last) == [1, 2, 3]
+
+
+def test_a_stranger_to_it_takes_no_place() -> None:
+    """A container of another role stays where it is when one before it goes."""
+    story = Story()
+    story.arrive("holder", 6)
+    old, second = story.arrive("old", 5, labels=WAIT), story.arrive("second", 5, labels=WAIT)
+    asked = story.world.state.refusals[second.key].asked
+    story.away(old)
+    assert story.world.state.refusals[second.key].asked == asked

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sidecar.decide.facts import Purpose
+from sidecar.decide.facts import Purpose, ResizeRequested
 from sidecar.decide.settings import PolicyName
+from sidecar.words.causes import why
 from sidecar.words.repairs import noted
 from state.cpuset import CPUSet
 from state.invariants import violations
@@ -182,6 +183,17 @@ def test_the_pool_keeps_it_in_two_thousand_seeded_cases(first: int, last: int) -
         assert ended_though_they_fit(before, world) == []
         lost += any(isinstance(each.refusal.detail, PoolEmptied) for each in world.state.refusals.values())
     assert lost * 20 > last - first
+
+
+def test_from_dynamic_to_static_a_container_is_completed_and_is_told_why() -> None:
+    """Below its number it gets what it asks for: for no rule of placement."""
+    story = Story(uniform(cores=8), policy=PolicyName.DYNAMIC)
+    small = story.arrive("small", 4, labels={"cpuset.min": "2", "cpuset.max": "4", "cpuset.scale": "manual"})
+    story.feed(ResizeRequested(small.key, 2))
+    story.settle()
+    assert story.granted(small) == "1-2"
+    story.change_settings(policy=PolicyName.STATIC)
+    assert why(story.world.state.assignments[small.key].moves[-1].cause) == "it holds the 4 CPUs that it asks for again"
 
 
 def test_from_dynamic_to_static_a_container_gives_up_what_it_gained_and_keeps_what_it_began_with() -> None:

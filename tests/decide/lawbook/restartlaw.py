@@ -42,7 +42,7 @@ def changed_by_a_restart(reality: Reality) -> list[str]:
 
 def told(world: World) -> dict[str, object]:
     """Return what people and workloads read, by field."""
-    containers = {key: replace(each, fault=None) for key, each in world.containers.items()}
+    containers = {key: replace(each, fault=None, keeps_mems=False) for key, each in world.containers.items()}
     world = replace(world, loads={}, notes=(), containers=containers)
     status = to_builtins(status_of(world))
     found = {f"status {field}": value for field, value in status.items() if field != "containers"}

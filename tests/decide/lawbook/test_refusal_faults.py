@@ -6,7 +6,7 @@ examples and on random histories, and a daemon without the rule is caught.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import pytest
@@ -101,18 +101,25 @@ def test_no_history_writes_books_for_another_containers_sake(
     settings: Sequence[Settings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(histories, "Reality", Watched)
-    play_all(HISTORIES, settings)
+    play_all(range(HISTORIES), settings)
 
 
-@pytest.mark.parametrize(("module", "policy"), [(static, PolicyName.STATIC), (dynamic, PolicyName.DYNAMIC)])
+@pytest.mark.parametrize(
+    ("module", "policy", "settings", "seed"),
+    [(static, PolicyName.STATIC, STATIC, 880), (dynamic, PolicyName.DYNAMIC, DYNAMIC, 753)],
+)
 def test_a_daemon_that_writes_every_refusal_again_is_caught(
-    module: object, policy: PolicyName, monkeypatch: pytest.MonkeyPatch
+    module: object, policy: PolicyName, settings: Sequence[Settings], seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """By the example, and by the history of this seed or one of the next."""
     monkeypatch.setattr(module, "unless_only_told_anew", lambda before, after: after)
     assert needless(*the_second_on_one_cpu(policy))
+    monkeypatch.setattr(histories, "Reality", Watched)
+    with pytest.raises(Broken, match=CALM.name):
+        play_all(range(seed, seed + 1000), settings)
 
 
-def play_all(count: int, settings: Sequence[Settings]) -> None:
-    """Play this many histories."""
-    for seed in range(count):
+def play_all(seeds: Iterable[int], settings: Sequence[Settings]) -> None:
+    """Play the histories of these seeds."""
+    for seed in seeds:
         history(seed, settings=settings)

@@ -8,6 +8,7 @@ from sidecar.decide.facts import CpusetFailed, Failure, RetryDue, SettingsChange
 from sidecar.decide.settings import IsolatedRule, OptIn
 from sidecar.decide.world import replace
 from sidecar.simulation.model_limits import Limits, changed
+from sidecar.words.explanations import explanation
 from sidecar.words.mistaken import sentence
 from state.codec import to_builtins
 from state.cpuset import CPUSet
@@ -80,6 +81,28 @@ def test_cpus_do_not_fail_for_memory_that_the_engine_refuses() -> None:
     host.change_settings(linger_seconds=5.0)
     host.settle()
     assert rt.mems == "1"
+
+
+def test_a_lost_answer_tells_nothing_of_memory() -> None:
+    """The order is repeated with its memory nodes."""
+    host = story()
+    rt = host.unseen("rt", 4, labels=FOLLOW)
+    host.look(rt)
+    host.deliver(0, "lost-before")
+    assert not host.known(rt).keeps_mems
+    host.retry(0)
+    host.settle()
+    assert (rt.cpuset, rt.mems) == ("4-7", "1")
+
+
+def test_memory_that_stays_is_told() -> None:
+    host = story()
+    host.mems = cpus("0")
+    rt = host.arrive("rt", 4, labels=FOLLOW)
+    host.settle()
+    grant = host.world.state.assignments[rt.key]
+    said = explanation(host.world, host.known(rt), grant, None, grant.cpus)
+    assert "Its memory nodes stay as they are: an order that changed them failed." in said
 
 
 def test_an_order_without_effect_is_tried_again_without_memory() -> None:

@@ -312,7 +312,7 @@ class Reality(Host):
         self.retries.append(RetryDue(order.container, order.number))
         if failure is not Failure.REFUSED:
             self.paused[order.container] = order.number
-        if order.update.mems is not None:
+        if order.update.mems is not None and failure is not Failure.LOST:
             self.failed_with_memory.add(order.container)
         self.feed(CpusetFailed(order.container, order.number, failure, f"it {failure.value}", self.ticket(), effective))
 

@@ -1,0 +1,194 @@
+"""Faults of the settings and of the starts, each with a small scenario in which it breaks a promise.
+
+Faults of a sidecar that reads its settings wrongly, answers strict starts too early or not at all, forgets who replaces
+whom, or grants again what people released.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sidecar.config.config import Config
+from sidecar.decide import step as step_module
+from sidecar.decide.books import queue, vacancies
+from sidecar.decide.container import wish
+from sidecar.decide.container.container import Container
+from sidecar.decide.moves import starts
+from sidecar.decide.orders import AnswerStart
+from sidecar.decide.placement import choose
+from sidecar.decide.placement.tiers import alternatives, tiers
+from sidecar.decide.reconcile import with_settings
+from sidecar.decide.settings import IsolatedRule, Settings
+from sidecar.decide.world import World, replace
+from sidecar.simulation.happenings import What
+from sidecar.simulation.model_sidecar import ModelSidecar
+from sidecar.simulation.virtual_host import Simulation
+from state.model import State
+from tests.blackbox.plain_values import Scenario, Table
+
+
+def hears_no_reload(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ModelSidecar, "reload", lambda *_: None)
+
+
+def keeps_the_old_rules(patch: pytest.MonkeyPatch) -> None:
+    honest = ModelSidecar.reload
+
+    def reload(self: ModelSidecar, config: Config) -> None:
+        honest(self, replace(config, rules=self._config.rules))
+
+    patch.setattr(ModelSidecar, "reload", reload)
+
+
+def moves_everything_at_a_reload(patch: pytest.MonkeyPatch) -> None:
+    """Reserve for a moment what is granted."""
+    honest = with_settings
+
+    def twice(world: World, settings: Settings) -> World:
+        held = world.state.exclusive | settings.reserved_cpus
+        return honest(honest(world, replace(settings, reserved_cpus=held)), settings)
+
+    patch.setattr(step_module, "with_settings", twice)
+
+
+def shares_isolated_cpus(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(State, "shared", property(lambda state: state.online - state.exclusive))
+
+
+def heeds_no_isolation(patch: pytest.MonkeyPatch) -> None:
+    """Place as if the kernel isolated nothing."""
+    patch.setattr(
+        choose, "alternatives", lambda *given: alternatives(given[0], given[1], given[2], IsolatedRule.IGNORE)
+    )
+    patch.setattr(choose, "tiers", lambda *given: tiers(given[0], given[1], given[2], IsolatedRule.IGNORE))
+
+
+def answers_no_start(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(starts, "answer_to", lambda *_: None)
+
+
+def starts_shared_ones_anywhere(patch: pytest.MonkeyPatch) -> None:
+    honest = starts.answer_to
+
+    def answer(world: World, container: Container, number: int) -> AnswerStart | None:
+        given = honest(world, container, number)
+        if given is None or given.update is None or given.exclusive:
+            return given
+        return replace(given, update=replace(given.update, cpus=world.state.online))
+
+    patch.setattr(starts, "answer_to", answer)
+
+
+def lets_misspelt_labels_pass(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(wish, "is_strict_runtime", lambda _: False)
+
+
+def tells_no_reason(patch: pytest.MonkeyPatch) -> None:
+    honest = Simulation._say
+
+    def say(self: Simulation, what: What, name: str = "", **more: Any) -> None:
+        honest(self, what, name, **({**more, "why": ""} if what is What.NOT_STARTED else more))
+
+    patch.setattr(Simulation, "_say", say)
+
+
+def asks_again_at_once(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(queue, "asks_again", lambda *_: True)
+
+
+def leaves_nothing_to_successors(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(vacancies, "_lasting", lambda *_: {})
+
+
+def container(name: str, exclusive: str = "", **more: Any) -> Table:
+    """Return a container that asks for CPUs. Underscores stand for hyphens in labels."""
+    labels = {"cpuset.exclusive": exclusive} if exclusive else {}
+    return {"name": name, "labels": labels | more.pop("labels", {}), **more}
+
+
+def told(*events: tuple[float, str, Any]) -> list[Table]:
+    """Return events, each of a container or with settings."""
+    return [{"at": at, "do": do, ("settings" if do == "reload" else "container"): what} for at, do, what in events]
+
+
+def scenario(
+    containers: list[Table], events: list[Table], *, cores: int = 8, isolated: str = "", **more: Any
+) -> Scenario:
+    """Return a scenario on a machine of cores with one thread; CPU 0 is reserved, the policy is static."""
+    settings = {"policy": "static", "reserved": "0", "linger": "5s", **more}
+    machine = {"cores": 8} | ({"isolated": isolated} if isolated else {})
+    return {"machine": machine, "settings": settings, "container": containers, "event": events}
+
+
+ROLE = {
+    f"com.docker.compose.{key}": value for key, value in (("project", "p"), ("service", "s"), ("container-number", "1"))
+}
+
+RELOADED = scenario(
+    [container("a", "2"), container("b", "1")],
+    told((1.0, "run", "a"), (2.0, "run", "b"), (40.0, "reload", {"reserved": "0,7"})),
+)
+
+RULED = scenario(
+    [{"name": "a"}],
+    told((1.0, "run", "a"), (40.0, "reload", {"rule": []})),
+    rule=[{"match": {"name": "a"}, "exclusive": 2}],
+)
+
+ISOLATED = scenario(
+    [container("a", "2"), {"name": "b"}],
+    told((1.0, "run", "b"), (40.0, "run", "a")),
+    isolated="5-7",
+)
+ISOLATED["settings"]["isolated"] = "prefer"
+
+ONLY = {**ISOLATED, "settings": {**ISOLATED["settings"], "isolated": "only"}}
+
+STRICT = scenario(
+    [container("a", "2", runtime="cpuset"), {"name": "b"}, container("large", "8", runtime="cpuset")],
+    told((1.0, "run", "b"), (40.0, "run", "a"), (80.0, "run", "large")),
+)
+
+AFTER_A_NOTICE = scenario(
+    [container("a", "1", labels={"cpuset.max": "7"}), container("b", "3", runtime="cpuset")],
+    told((1.0, "run", "a"), (40.0, "run", "b")),
+    policy="dynamic",
+    grace="20s",
+)
+
+WHOLE_CORES = scenario(
+    [container("a", "2", labels={"cpuset.min": "1", "cpuset.max": "6"}), container("b", "3")],
+    told((1.0, "run", "a"), (40.0, "run", "b")),
+    policy="dynamic",
+)
+WHOLE_CORES["machine"] = {"cores": 4, "threads": 2}
+WHOLE_CORES["settings"]["reserved"] = "0,4"
+WHOLE_CORES["container"][0]["labels"]["cpuset.options"] = "full-pcpus-only"
+
+BESIDE_AN_OWNER = scenario(
+    [container("a", "4"), {"name": "b", "runtime": "cpuset"}], told((1.0, "run", "a"), (40.0, "run", "b"))
+)
+
+MISSPELT = scenario([{"name": "a", "runtime": "cpuset", "labels": {"cpuset.exclusiv": "1"}}], told((1.0, "run", "a")))
+
+RELEASED = scenario(
+    [container("a", "2"), {"name": "b"}], told((1.0, "create", "a"), (5.0, "release", "a"), (7.0, "run", "b"))
+)
+
+REDEPLOYED = scenario(
+    [container("old", "2", labels=ROLE), container("new", "2", labels=ROLE), container("other", "1")],
+    told(
+        (1.0, "run", "other"),
+        (2.0, "run", "old"),
+        (40.0, "create", "new"),
+        (41.0, "remove", "other"),
+        (50.0, "remove", "old"),
+    ),
+)
+
+REPLACED = scenario(
+    [container("a", "1"), container("b", "2")],
+    told((1.0, "run", "a"), (2.0, "run", "b"), (20.0, "remove", "a"), (40.0, "remove", "b"), (42.0, "run", "b")),
+)

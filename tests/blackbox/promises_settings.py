@@ -1,0 +1,137 @@
+"""Promises about settings: what is reserved and isolated, what a reload leaves alone, and rules in place of labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.blackbox.asked import CPUs
+from tests.blackbox.chronicle import Chronicle, Stage
+from tests.blackbox.finding import LONGEST_NOTICE, ORDERS, Finding, lasting, listed
+from tests.blackbox.plain_values import numbers
+
+
+def what_is_configured_is_reserved(chronicle: Chronicle) -> Iterator[Finding]:
+    """A list "keeps its remaining CPUs" when some go offline; a count "is taken from the remaining CPUs" (cpu-hotplug).
+    "The reservation is applied first", when the settings change (upgrade-and-change-policy).
+    """
+    for stage in chronicle.stages:
+        text = stage.settings["reserved"]
+        if not stage.is_watched or stage.until - stage.at <= 1.1:
+            continue
+        if text.startswith("count:"):
+            is_right = len(stage.reserved) == min(int(text[6:]), len(stage.online))
+        else:
+            is_right = stage.reserved & stage.online == numbers(text) & stage.online
+        if not is_right:
+            text = f"{listed(stage.reserved)} is reserved instead of {text}"
+            yield Finding("what_is_configured_is_reserved", stage.at, "", text)
+
+
+def isolated_cpus_are_not_shared(chronicle: Chronicle) -> Iterator[Finding]:
+    """With `prefer` and with `only`, "the shared pool never has them" (configuration)."""
+
+    def seen(stage: Stage) -> dict[tuple[str, ...], CPUs]:
+        found: dict[tuple[str, ...], CPUs] = {}
+        for name in stage.running:
+            asked, place = chronicle.asked(name, stage), stage.place(name)
+            is_ours = asked.is_managed and not asked.pin and not asked.is_in_doubt and place.granted is None
+            is_ours &= not chronicle.is_locked(name, stage)
+            if is_ours and (both := place.cpus & chronicle.kept_isolated(stage) - stage.reserved - place.leaving):
+                found[(name,)] = both
+        return found
+
+    for each in lasting(chronicle, seen, ORDERS):
+        text = f"shares {listed(each.cpus)}, isolated, for {each.seconds:g} s"
+        yield Finding("isolated_cpus_are_not_shared", each.began, each.names[0], text)
+
+
+def only_isolated_cpus_are_granted(chronicle: Chronicle) -> Iterator[Finding]:
+    """ "With `only` no others are granted" (configuration). What was granted before is kept."""
+    for before, after in chronicle.pairs():
+        if after.settings.get("isolated") != "only" or before.settings.get("isolated") != "only":
+            continue
+        for name, place in after.places.items():
+            gained = (place.granted or frozenset()) - (before.place(name).granted or frozenset())
+            if wrong := gained - chronicle.isolated:
+                yield Finding("only_isolated_cpus_are_granted", after.at, name, f"gained {listed(wrong)}")
+
+
+def isolated_cpus_are_granted_first(chronicle: Chronicle) -> Iterator[Finding]:
+    """ "With `isolated = prefer` these CPUs are granted first" (configuration): none of the others to a new request
+    that the free ones of them can serve. Where no other rule stands against it.
+    """
+    for before, after in chronicle.pairs():
+        if after.settings.get("isolated") != "prefer" or not chronicle.is_quiet(after.at - 31, after.at):
+            continue
+        granted = [each for each in after.said if each.what == "granted"]
+        # Of several that are granted at once, the others come first.
+        for line in granted if len(granted) == 1 and after.is_watched else ():
+            asked = chronicle.asked(line.container, after)
+            free = chronicle.isolated & after.online - before.granted - after.reserved - chronicle.pinned(after)
+            is_plain = asked.is_plain and asked.numa == "none" and not asked.pin and not asked.role
+            if (
+                is_plain
+                and len(line.cpus) <= len(free)
+                and line.cpus - chronicle.isolated
+                and not _had(chronicle, line.at, line.container)
+            ):
+                text = f"granted {listed(line.cpus)}, and {listed(free)} are isolated and free"
+                yield Finding("isolated_cpus_are_granted_first", line.at, line.container, text)
+
+
+def _had(chronicle: Chronicle, at: float, name: str) -> bool:
+    """Return whether an earlier container of the same name left CPUs, which it gets "if they are still free"."""
+    return any(each.container == name and each.what == "removed" and each.at <= at for each in chronicle.said)
+
+
+def a_reload_leaves_what_it_may(chronicle: Chronicle) -> Iterator[Finding]:
+    """ "Grants keep the CPUs that they may keep"; "No container is moved because another place would be better"
+    (upgrade-and-change-policy). Judged where the container has no rule of its own: it loses no more than what is
+    reserved now, or what it has above what it asks for.
+    """
+    for before, after in chronicle.pairs():
+        if before.settings is after.settings or not chronicle.is_quiet(after.at - 31, after.at - 1e-6):
+            continue
+        renewed = {each.container for each in after.said if each.what in ("granted", "released", "refused")}
+        for name, place in after.places.items():
+            had, asked = before.place(name).granted, chronicle.asked(name, after)
+            if had is None or place.granted is None or name in renewed or not asked.is_plain or asked.pin:
+                continue
+            if asked.numa in ("single", "restricted") or after.is_strict or not had <= before.online & after.online:
+                continue
+            may_keep = had - after.reserved - chronicle.pinned(after, but=name)
+            least = asked.floor if after.is_dynamic else asked.number
+            if len(place.granted & may_keep) < min(least, len(may_keep)):
+                text = f"had {listed(had)}, could keep {listed(may_keep)}, and has {listed(place.granted)}"
+                yield Finding("a_reload_leaves_what_it_may", after.at, name, text)
+
+
+def a_rule_ends_what_it_asked_for(chronicle: Chronicle) -> Iterator[Finding]:
+    """ "Rules change on SIGHUP: ... one that no longer asks loses them" (configuration)."""
+
+    def seen(stage: Stage) -> dict[tuple[str, ...], CPUs]:
+        return {
+            (name,): place.granted
+            for name, place in stage.places.items()
+            if place.granted and not _asks(chronicle, name, stage)
+        }
+
+    for each in lasting(chronicle, seen, LONGEST_NOTICE):
+        text = f"has {listed(each.cpus)} for {each.seconds:g} s, and asks for nothing any more"
+        yield Finding("a_rule_ends_what_it_asked_for", each.began, each.names[0], text)
+
+
+def _asks(chronicle: Chronicle, name: str, stage: Stage) -> bool:
+    """Return whether it asks for CPUs at all now, rightly or not."""
+    container = next(each for each in chronicle.scenario["container"] if each["name"] == name)
+    return "cpuset.exclusive" in container.get("labels", {}) or chronicle.asks_now(name, stage).number > 0
+
+
+PROMISES = (
+    what_is_configured_is_reserved,
+    isolated_cpus_are_not_shared,
+    only_isolated_cpus_are_granted,
+    isolated_cpus_are_granted_first,
+    a_reload_leaves_what_it_may,
+    a_rule_ends_what_it_asked_for,
+)
