@@ -7,6 +7,7 @@ from typing import Final
 from sidecar.decide.books.takes import held
 from sidecar.decide.container.container import Standing
 from sidecar.decide.container.line import Sent
+from sidecar.decide.container.start import Answered
 from sidecar.decide.container.swarm_task import is_over
 from sidecar.decide.facts import Phase
 from sidecar.decide.moves.plan import SLOTS
@@ -25,6 +26,7 @@ from tests.decide.lawbook import (
     pinlaws,
     queuelaws,
     refitlaws,
+    reservelaws,
     restlaws,
     takelaws,
     waitlaws,
@@ -145,6 +147,9 @@ def _conflicts(world: World, order: ApplyCpuset, holds: CPUSet) -> list[str]:
     entered = order.update.cpus - world.state.reserved
     if order.live:
         entered = entered - container.place.seen
+    elif isinstance(container.start, Answered):
+        # It is there already, if it runs.
+        entered = entered - container.start.cpus
     elif container.place.configured <= holds | _leaves(world, order.container):
         # It was written there when it could be: staying is not entering.
         entered = entered - container.place.configured
@@ -315,7 +320,10 @@ REPLAYS = Law("the journal replays", restlaws.replayed_otherwise, When.REST)
 
 COVERED = Law("at rest the hand covers what it can", handlaws.never_covered, When.REST)
 
+RESERVED = Law("what is reserved is what was chosen, while it is online", reservelaws.reserved_otherwise)
+STAND_INS = Law("no original CPU stands in for a reserved one while another could", reservelaws.originals_reserved)
 HANDED_ON = Law("a successor takes over the CPUs of its predecessor", queuelaws.not_handed_on)
+KEEPS_ITS_PLACE = Law("a container that loses its CPUs keeps its place in the queue", queuelaws.put_behind)
 NO_OVERTAKING = Law("no container is granted CPUs before one that waits longer and fits", queuelaws.overtaken)
 ASKED_AGAIN = Law("each start is decided, and what waits and fits is granted", queuelaws.not_asked_again)
 
@@ -352,10 +360,13 @@ LAWS: tuple[Law[Reality], ...] = (
         FLOOR,
         ORIGINAL,
         NUMA,
+        RESERVED,
+        STAND_INS,
         WHOLE,
         NEEDLESS,
         GONE,
         HANDED_ON,
+        KEEPS_ITS_PLACE,
         NO_OVERTAKING,
         ASKED_AGAIN,
         PAUSES,
