@@ -292,13 +292,6 @@ PAUSES = Law("a failed order is not repeated before its pause is over", waitlaws
 MEMORY_AGAIN = Law("CPUs do not fail again for memory", waitlaws.memory_again)
 TIMED = Law("a rest is timed", waitlaws.untimed)
 
-NEWBORNS = Law("a newborn runs where newborns may be", handlaws.newborns_elsewhere)
-APART_FROM_NEWBORNS = Law("a CPU is entered once no newborn gets it", handlaws.entered_beside_newborns)
-BIRTHS = Law("no birth is answered with CPUs of others", handlaws.answered_wrongly)
-PROTECTED = Law("the hand knows all exclusive CPUs", handlaws.unprotected)
-ALONE_AT_BIRTHS = Law("alone means without newborns", handlaws.alone_beside_newborns)
-ONE_WRITE = Law("a container has one write at a time", handlaws.written_twice)
-KERNEL_FIRST = Law("the kernel first", handlaws.recorded_too_early)
 
 COMES_TO_REST = Law("everything comes to rest", restlaws.still_moving, When.REST)
 SAME_CONTAINERS = Law("the world knows who exists", restlaws.unknown, When.REST)
@@ -317,8 +310,6 @@ FAIR: Law[Reality] = Law("sizes are fair", lambda reality: takelaws.unfair(reali
 NO_TIMERS = Law("nothing is waited for at rest", waitlaws.waited_for_nothing, When.REST)
 STAYS_AT_REST = Law("what is at rest stays so", restlaws.moved_again, When.REST)
 REPLAYS = Law("the journal replays", restlaws.replayed_otherwise, When.REST)
-
-COVERED = Law("at rest the hand covers what it can", handlaws.never_covered, When.REST)
 
 RESERVED = Law("what is reserved is what was chosen, while it is online", reservelaws.reserved_otherwise)
 STAND_INS = Law("no original CPU stands in for a reserved one while another could", reservelaws.originals_reserved)
@@ -373,15 +364,7 @@ LAWS: tuple[Law[Reality], ...] = (
         MEMORY_AGAIN,
         TIMED,
     ),
-    *(
-        NEWBORNS,
-        APART_FROM_NEWBORNS,
-        BIRTHS,
-        PROTECTED,
-        ALONE_AT_BIRTHS,
-        ONE_WRITE,
-        KERNEL_FIRST,
-    ),
+    *handlaws.LAWS,
     *(
         COMES_TO_REST,
         SAME_CONTAINERS,
@@ -400,7 +383,6 @@ LAWS: tuple[Law[Reality], ...] = (
         REGRANTED,
         SPARE,
         NO_TIMERS,
-        COVERED,
     ),
     # These look once more.
     *(STAYS_AT_REST, REPLAYS),
