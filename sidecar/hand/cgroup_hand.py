@@ -36,7 +36,7 @@ from sidecar.hand.groups import Footing, GroupTable, WatchedGroup
 from sidecar.hand.libc_calls import IN_CREATE, IN_DELETE, IN_ISDIR, IN_MODIFY, IN_Q_OVERFLOW, InotifyEvent, Queue
 from sidecar.hand.news_room import NewsRoom
 from sidecar.hand.parents import users_manager, wanted_parents
-from sidecar.hand.reflex_queue import ReflexQueue
+from sidecar.hand.reflex_queue import open_queue
 from sidecar.hand.standing_answers import StandingAnswers, parsed
 from sidecar.hand.urgency import Urgency
 from sidecar.hand.watched_tree import WatchedTree
@@ -63,7 +63,7 @@ class CgroupHand:
         self._news = NewsRoom()
         self._enforcer = Enforcer(files, queue, self._table, self._due, self._news.add)
         self._told_parents: tuple[str, ...] = ()
-        self._watcher = Watcher(queue.fd, self._hear, self._end, is_urgent=queue.is_passive)
+        self._watcher = Watcher(queue.fd, self._hear, self._end)
         self._is_closed = False
 
     @classmethod
@@ -87,7 +87,7 @@ class CgroupHand:
             files.close()
             raise CgroupClosed(f"{hierarchy.root} cannot be written: it is mounted read-only, or belongs to others")
         try:
-            queue = ReflexQueue(library) if library else Queue()
+            queue = open_queue(library)
         except OSError as error:
             files.close()
             raise CgroupClosed(f"inotify is not available: {state_files.reason(error)}") from error

@@ -1,8 +1,8 @@
 """The queue of events with `reflex.c` in front of it, which answers births and foreign writes by itself.
 
-With a busy interpreter an event waits until the lock is free: ten milliseconds at the median with a second program on
-each CPU, sixty at most (docs/performance.md). `reflex.c` needs no interpreter. It is compiled when the package is
-installed, if there is a compiler; without it, the watcher does the same, later.
+With a busy interpreter on a loaded host an event waits some ten milliseconds for the lock (docs/performance.md).
+`reflex.c` needs no interpreter. It is compiled when the package is installed, if there is a compiler; without it, the
+watcher does the same, later.
 
 Everything passes here once more (`events`): the watcher finds that what it would write is there.
 """
@@ -10,10 +10,10 @@ Everything passes here once more (`events`): the watcher finds that what it woul
 from __future__ import annotations
 
 import ctypes
-import importlib.machinery
 import os
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -31,9 +31,22 @@ _KINDS: Final = {kind: number for number, kind in enumerate(ParentKind) if kind 
 
 
 def find_library() -> str | None:
-    """Return the path of the compiled `reflex.c`; None if there is none."""
-    found = (Path(__file__).with_name(f"reflex{ending}") for ending in importlib.machinery.EXTENSION_SUFFIXES)
-    return next((str(path) for path in found if path.exists()), None)
+    """Return the path of the compiled `reflex.c`; None if there is none.
+
+    Its name has the Python for which the package was installed, but it uses nothing of it: any build will do.
+    """
+    return next(map(str, sorted(Path(__file__).parent.glob("reflex*.so"))), None)
+
+
+def open_queue(library: str | None) -> Queue:
+    """Return a queue with the reflex at this path, or without it if there is none, or none for this machine.
+
+    Raise OSError if the kernel provides no inotify instance.
+    """
+    if library:
+        with suppress(OSError):
+            return ReflexQueue(library)
+    return Queue()
 
 
 class ReflexQueue(Queue):

@@ -18,17 +18,16 @@ Hearing = Callable[[], float | None]
 
 class Watcher:
     """Runs `hear` in a thread whenever `fd` is readable; `ended` is called at the end of the thread if an error ended
-    it, with its text. `is_urgent`: the thread has the highest priority that is permitted.
+    it, with its text.
     """
 
-    def __init__(self, fd: int, hear: Hearing, ended: Callable[[str], None], *, is_urgent: bool) -> None:
+    def __init__(self, fd: int, hear: Hearing, ended: Callable[[str], None]) -> None:
         self._fd = fd
         self._hear = hear
         self._ended = ended
         self._stop = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._thread = threading.Thread(target=self._run, name="hand", daemon=True)
         self._began = threading.Event()
-        self._is_urgent = is_urgent
         self.urgency = Urgency.ORDINARY
 
     def start(self) -> None:
@@ -49,8 +48,7 @@ class Watcher:
         os.eventfd_write(self._stop, 2)
 
     def _run(self) -> None:
-        if self._is_urgent:
-            self.urgency = hurry()
+        self.urgency = hurry()
         self._began.set()
         waiting = select.poll()
         waiting.register(self._fd, select.POLLIN)

@@ -66,16 +66,19 @@ while time.time() < end:
 print(times)
 """
 
+# Where it lost its CPU for a moment it has seen nothing: such gaps count on neither side.
 JUDGE: Final = """
 import os, sys, time
-fd, wrong = os.open(sys.argv[1], os.O_RDONLY), 0.0
+fd, wrong, seen = os.open(sys.argv[1], os.O_RDONLY), 0.0, 0.0
 began = last = time.perf_counter()
 while last < began + float(sys.argv[2]):
     has = os.pread(fd, 100, 0)
     now = time.perf_counter()
-    wrong += (now - last) * (has != b"0\\n")
+    if now - last < 0.001:
+        seen += now - last
+        wrong += (now - last) * (has != b"0\\n")
     last = now
-print(f"{100 * wrong / (last - began):.2f}")
+print(f"{100 * wrong / seen:.2f}")
 """
 
 
