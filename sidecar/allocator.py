@@ -24,7 +24,7 @@ import trio
 
 from sidecar.board import Board
 from sidecar.decide.facts import Fact, Purpose
-from sidecar.decide.orders import ApplyCpuset, Order, SendSignal, StartTimer
+from sidecar.decide.orders import ApplyCpuset, Order, SendSignal, StartTimer, WriteCpuset
 from sidecar.decide.step import step
 from sidecar.failures import StateUnwritable
 from sidecar.log import Log
@@ -105,7 +105,7 @@ class Allocator:
     def _start(self, orders: Sequence[Order]) -> None:
         for order in orders:
             match order:
-                case ApplyCpuset():
+                case ApplyCpuset() | WriteCpuset():
                     self.withdraw(order)
                 case StartTimer(purpose=Purpose.GRACE):
                     self.announce(order.container, begins_grace=True)
@@ -136,7 +136,7 @@ class Allocator:
             self._saved = state
             self._board.report("checkpoint", None)
 
-    def withdraw(self, order: ApplyCpuset) -> None:
+    def withdraw(self, order: ApplyCpuset | WriteCpuset) -> None:
         """Remove the CPUs that an unsent order takes from the projection of its container, or of every container it
         confines.
         """

@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, closing
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -28,6 +29,7 @@ from sidecar.api.served_socket import ServedSocket
 from sidecar.api.tcp_listener import TcpListener, listening_on
 from sidecar.api.unix_socket import group_id, path_in
 from sidecar.apply.executor import Executor
+from sidecar.apply.hand_orders import HandOrders
 from sidecar.assembly import with_shared_group
 from sidecar.board import Board
 from sidecar.commit.directory_guard import DirectoryGuard
@@ -42,17 +44,20 @@ from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
 from sidecar.engines import open_engine as open_engine_module
 from sidecar.failures import SidecarError
+from sidecar.hand.cgroup_hand import CgroupHand
+from sidecar.hand.reflex_queue import find_library
 from sidecar.held_starts import Desk
 from sidecar.host.cgroup.engine_lock import EngineLock
 from sidecar.host.cgroup.host_kernel import HostKernel
 from sidecar.host.cgroup.usage import HostUsages
 from sidecar.log import Log, LogLevel, now
 from sidecar.observe.acks import AckReader
+from sidecar.observe.births import Births
 from sidecar.observe.event_stream import follow_events
 from sidecar.observe.hotplug import watch_cpus
 from sidecar.observe.load_meter import LoadMeter
 from sidecar.observe.looks import Looker
-from sidecar.ports import Engine, Kernel, StartOrder, Usages
+from sidecar.ports import Engine, Hand, Kernel, StartOrder, Usages
 from sidecar.projection.projections import Projections
 from sidecar.projection.teller import Teller
 from sidecar.projection.voucher import Voucher
@@ -73,6 +78,10 @@ SWITCH_SECONDS: Final = 0.0005
 
 SILENT_SECONDS: Final = 1.0
 """How long an engine may be silent at the start before the daemon treats it as lost and waits for it."""
+
+
+OpenHand = Callable[[str], Hand]
+"""Opens the hand for the engine of this name. Raises CgroupClosed."""
 
 
 @asynccontextmanager
@@ -122,9 +131,13 @@ async def serve(
     engine: Engine | None = None,
     kernel: Kernel | None = None,
     usages: Usages | None = None,
+    open_hand: OpenHand | None = None,
     stop: trio.Event | None = None,
 ) -> int:
-    """Run the whole daemon as one task. `engine`, `kernel`, `usages` replace the real ones; setting `stop` ends it."""
+    """Run the whole daemon as one task. `engine`, `kernel`, `usages` replace the real ones; setting `stop` ends it.
+
+    Beside an engine that replaces the real one there is a hand only if `open_hand` makes one.
+    """
     if not is_release:
         path_in(config.state_dir)
         group_id(config.api_group)
@@ -144,10 +157,11 @@ async def serve(
             record(config, log)
         daemon = _Daemon(config, log, board, checkpoints, journal, host, counters, ended, tcp, lock, engine_lock)
         if engine is not None:
-            return await daemon.run(engine, is_release=is_release)
+            return await daemon.run(engine, open_hand, is_release=is_release)
+        open_hand = open_hand or partial(CgroupHand.open, find_library(), cgroup=config.cgroup)
         async with open_engine(config.engine, label_keys(config.unmanaged)) as real:
             shared = with_shared_group(real, config.shared_slice, cgroup=config.cgroup)
-            return await daemon.run(shared, is_release=is_release)
+            return await daemon.run(shared, open_hand, is_release=is_release)
 
 
 def _first_world(config: Config, checkpoints: SparedCheckpoint, kernel: Kernel, log: Log) -> World:
@@ -198,7 +212,7 @@ class _Daemon:
         self._tickets = itertools.count(1).__next__
         self._rng = random.Random()  # noqa: S311 - jitter
 
-    async def run(self, engine: Engine, *, is_release: bool) -> int:
+    async def run(self, engine: Engine, open_hand: OpenHand | None, *, is_release: bool) -> int:
         # A missing or unfit engine is reported at once; later it is waited for. An existing but silent engine is waited
         # for as well: it may be starting containers that wait for our answer.
         info = None
@@ -217,6 +231,7 @@ class _Daemon:
                     tickets=self._tickets,
                     log=self._log,
                 )
+                hands = HandOrders(self._board, looker.tell, tickets=self._tickets)
                 executor = Executor(
                     orders,
                     self._board,
@@ -226,16 +241,32 @@ class _Daemon:
                     tickets=self._tickets,
                     look=looker.look,
                     answer=self._desk.answer,
+                    hand=hands,
                     rng=self._rng,
                     log=self._log,
                 )
                 allocator = self._allocator(inbox, executor.start)
                 owner.start_soon(allocator.run)
+                if open_hand is not None and not is_release:
+                    sources.start_soon(hands.keep_trying)
+                    sources.start_soon(self._births(hands, looker, outbox).run, open_hand)
                 code = await self._run_sources(sources, engine, info, looker, outbox, allocator, is_release=is_release)
                 sources.cancel_scope.cancel()
             executor.stop()
         self._narrator.write_status()
         return code
+
+    def _births(self, hands: HandOrders, looker: Looker, outbox: trio.MemorySendChannel[Fact]) -> Births:
+        return Births(
+            self._board,
+            outbox,
+            use=hands.use,
+            again=hands.hold_again,
+            look=looker.look,
+            look_at_everything=looker.look_at_everything,
+            tickets=self._tickets,
+            log=self._log,
+        )
 
     def _allocator(self, inbox: trio.MemoryReceiveChannel[Fact], start: StartOrder) -> Allocator:
         return Allocator(

@@ -21,6 +21,7 @@ from typing import Final
 
 import trio
 
+from sidecar.apply.hand_orders import HandOrders
 from sidecar.backoff import Backoff
 from sidecar.board import Board
 from sidecar.decide.facts import (
@@ -66,7 +67,9 @@ REFUSED_PAUSE: Final = 30.0
 
 
 class Executor:
-    """Starts orders as tasks of `nursery`; `look` requests a look at a container, `answer` lets a held start go on."""
+    """Starts orders as tasks of `nursery`; `look` requests a look at a container, `answer` lets a held start go on, and
+    `hand` carries out what needs no engine.
+    """
 
     def __init__(
         self,
@@ -79,6 +82,7 @@ class Executor:
         tickets: Tickets,
         look: Callable[[ContainerKey], None],
         answer: Callable[[AnswerStart], None],
+        hand: HandOrders,
         rng: random.Random,
         log: Log,
     ) -> None:
@@ -90,6 +94,7 @@ class Executor:
         self._tickets = tickets
         self._look = look
         self._answer = answer
+        self._hand = hand
         self._rng = rng
         self._log = log
         self._pauses: dict[ContainerKey, Backoff] = {}
@@ -112,8 +117,10 @@ class Executor:
             case ApplyCpuset():
                 self._nursery.start_soon(self._apply, order)
                 self._nursery.start_soon(self._tell_if_late, order)
-            case HoldAnswers() | WriteCpuset():
-                raise AssertionError("no hand was ever reported")
+            case HoldAnswers():
+                self._hand.hold(order)
+            case WriteCpuset():
+                self._hand.write(order)
             case StopContainer():
                 self._nursery.start_soon(self._stop, order)
             case StartTimer():

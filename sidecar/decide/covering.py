@@ -6,12 +6,13 @@
 3. A container that is left alone gets back what it would have without the hand. It is looked at again when the hand
    holds that.
 4. With a shared group there is no cover: the group confines newborns already.
+5. A container that runs, and that the hand does not find, has a parent that is not watched, whatever its name.
 """
 
 from __future__ import annotations
 
 from sidecar.decide.container.container import Container, Standing
-from sidecar.decide.container.grip import Writing
+from sidecar.decide.container.grip import Closed, Writing
 from sidecar.decide.container.machine import after
 from sidecar.decide.container.news import AnswersTold, LetGo, WriteDone, WriteUndone
 from sidecar.decide.facts import ContainerView, ViewKind
@@ -62,9 +63,13 @@ def told_of_answers(world: World) -> World:
 def covered(world: World, key: ContainerKey, began: int) -> World:
     """Return the world after a look at this container: the hand covers it from now on, if it can (1)."""
     hand, container = world.hand, world.containers.get(key)
-    if hand is None or container is None or container.is_covered or began <= hand.since:
+    if hand is None or container is None:
         return world
-    if not may_cover(world, container):
+    if isinstance(container.grip, Closed) and container.grip.is_missing and not container.is_idle:
+        # 5. It runs, and the hand does not find it.
+        unwatched = {*hand.unwatched, container.view.cgroup_parent}
+        return replace(world, hand=replace(hand, unwatched=tuple(sorted(unwatched))))
+    if container.is_covered or began <= hand.since or not may_cover(world, container):
         return world
     return world.with_container(after(container, AnswersTold(hand.answers_for(key), is_covered=True)))
 
@@ -81,6 +86,8 @@ def may_cover(world: World, container: Container) -> bool:
     """Return whether the hand answers the births of this container, for all that is known."""
     hand = world.hand
     if hand is None or not hand.surely_answers(container.view.key) or not is_answered(container):
+        return False
+    if container.view.cgroup_parent in hand.unwatched:
         return False
     path, is_rootless = parent_path(container.view.cgroup_parent), world.engine is not None and world.engine.is_rootless
     # A user's own engine is confined to the user's part of the hierarchy.
@@ -102,7 +109,9 @@ def _ready(world: World, fact: HandReady) -> tuple[World, tuple[Order, ...]]:
 
 def _watching(hand: HandState, parents: tuple[str, ...], ticket: int) -> HandState:
     """Return the hand that watches these parents: births below new ones are answered from now on."""
-    return replace(hand, parents=parents, since=ticket if set(parents) - set(hand.parents) else hand.since)
+    if not set(parents) - set(hand.parents):
+        return replace(hand, parents=parents)
+    return replace(hand, parents=parents, since=ticket, unwatched=())
 
 
 def _held(world: World, fact: AnswersHeld) -> tuple[World, tuple[Order, ...]]:
@@ -147,7 +156,7 @@ def _written(world: World, fact: CpusetWritten | WriteFailed) -> tuple[World, tu
     if container is None or not isinstance(grip, Writing) or grip.order.number != fact.order:
         return world, ()
     if isinstance(fact, WriteFailed):
-        made = after(container, WriteUndone(fact.reason, fact.ended))
+        made = after(container, WriteUndone(fact.reason, fact.is_gone, fact.ended))
         return world.with_container(made), (LookAgain(fact.container),)
     made = after(container, WriteDone(fact.effective, fact.ended))
     return world.with_container(made), (LookAgain(fact.container),) if made.pulled else ()

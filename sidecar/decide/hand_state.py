@@ -26,6 +26,10 @@ class HandState(msgspec.Struct, frozen=True, kw_only=True):
     """The answers that it may hold already."""
     stuck: CPUSet = EMPTY
     """Where newborns may be that it cannot write."""
+    unwatched: tuple[str, ...] = ()
+    """Cgroup parents, as engines name them, below which the hand did not find a container that runs; "" is the engine's
+    default.
+    """
 
     @property
     def is_answering(self) -> bool:

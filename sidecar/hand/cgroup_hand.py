@@ -51,11 +51,12 @@ from state.cpuset import EMPTY, CPUSet
 class CgroupHand:
     """A Hand on the cgroups below a mount of /sys/fs/cgroup. Made by `open`; `close` ends it."""
 
-    def __init__(self, files: GroupFiles, queue: Queue, manager: str) -> None:
+    def __init__(self, files: GroupFiles, queue: Queue, manager: str, engine: str) -> None:
         self._lock = threading.Lock()
         self._files = files
         self._queue = queue
         self._manager = manager
+        self._engine = engine
         self._table = GroupTable()
         self._tree = WatchedTree(files, queue, self._table)
         self._due = Due()
@@ -66,10 +67,13 @@ class CgroupHand:
         self._is_closed = False
 
     @classmethod
-    def open(cls, library: str | None, *, cgroup: str | Path = CGROUP, proc: str | Path = "/proc") -> Self:
+    def open(
+        cls, library: str | None, engine: str = "", *, cgroup: str | Path = CGROUP, proc: str | Path = "/proc"
+    ) -> Self:
         """Watch the engines' default parents, and read what is below them. Raise CgroupClosed if that is not possible.
 
-        `library` is the compiled reflex (`find_library`), None without one. Nothing is written before the first `hold`.
+        `library` is the compiled reflex (`find_library`), None without one. `engine` is the name of the engine whose
+        containers are born there; "" for all. Nothing is written before the first `hold`.
         """
         hierarchy = find_hierarchy(cgroup)
         if hierarchy is None:
@@ -87,7 +91,7 @@ class CgroupHand:
         except OSError as error:
             files.close()
             raise CgroupClosed(f"inotify is not available: {state_files.reason(error)}") from error
-        made = cls(files, queue, manager)
+        made = cls(files, queue, manager, engine)
         made._begin()
         return made
 
@@ -110,7 +114,7 @@ class CgroupHand:
             # Those born before get the new answers as well.
             self._enforcer.hold(compiled)
             self._take_all(now)
-            if self._tree.want(wanted_parents(parents, self._manager)):
+            if self._tree.want(wanted_parents(parents, self._manager, self._engine)):
                 for group in self._tree.settle(Footing.FOUND, now):
                     self._enforcer.settle(group, now)
             stuck = EMPTY
@@ -163,7 +167,7 @@ class CgroupHand:
 
     def _begin(self) -> None:
         now = time.monotonic()
-        self._tree.want(wanted_parents((), self._manager))
+        self._tree.want(wanted_parents((), self._manager, self._engine))
         for group in self._tree.settle(Footing.FOUND, now):
             self._enforcer.settle(group, now)
         self._told_parents = self._tree.parents

@@ -14,25 +14,24 @@ from typing import Final
 from sidecar.hand.group_names import ParentKind
 from sidecar.systemd_names import is_slice, slice_path
 
-DEFAULTS: Final = {
-    "/docker": ParentKind.OWN,
-    "/libpod_parent": ParentKind.PODS,
-    "/system.slice": ParentKind.GUESTS,
-    "/machine.slice": ParentKind.GUESTS,
-}
-"""Docker's and Podman's, with the cgroupfs driver and with systemd's."""
+_DOCKER: Final = {"/docker": ParentKind.OWN, "/system.slice": ParentKind.GUESTS}
+_PODMAN: Final = {"/libpod_parent": ParentKind.PODS, "/machine.slice": ParentKind.GUESTS}
+"""With the cgroupfs driver, and with systemd's."""
+
+DEFAULTS: Final = {**_DOCKER, **_PODMAN}
 
 _PATH: Final = re.compile(r"(?:/[A-Za-z0-9_.:@\\-]{1,255}){1,16}")
 _USERS: Final = re.compile(r"(/.*/user@\d+\.service)(?:/.*)?")
 
 
-def wanted_parents(named: Iterable[str], manager: str = "") -> dict[str, ParentKind]:
+def wanted_parents(named: Iterable[str], manager: str = "", engine: str = "") -> dict[str, ParentKind]:
     """Return the parents to watch, as paths below the hierarchy's root: the defaults, and these as engines name them.
 
     `manager` is the group of a user's systemd, "" for the host's: slices lie below it, and a rootless engine's default
-    is its `user.slice`. A name that is no path is left out.
+    is its `user.slice`. A name that is no path is left out. With the name of an `engine`, only its own defaults count:
+    another engine has a sidecar of its own, and two hands on one group would never come to rest.
     """
-    found = dict(DEFAULTS)
+    found = dict({"docker": _DOCKER, "podman": _PODMAN}.get(engine, DEFAULTS))
     if manager:
         found[f"{manager}/user.slice"] = ParentKind.GUESTS
     for each in named:

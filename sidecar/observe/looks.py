@@ -68,13 +68,13 @@ class Looker:
 
     def seen(self, view: ContainerView) -> None:
         """Report a container that the engine's adapter looked at, and that was not looked at before."""
-        self._tell(ContainerSeen(self._complete(view), self._tickets()))
+        self.tell(ContainerSeen(self._complete(view), self._tickets()))
 
     def removed(self, container: ContainerKey) -> None:
         """Report that the engine removed this container."""
-        self._tell(ContainerRemoved(container, self._tickets()))
+        self.tell(ContainerRemoved(container, self._tickets()))
 
-    def _tell(self, fact: Fact) -> None:
+    def tell(self, fact: Fact) -> None:
         """Send a fact without waiting: at once if there is room, else as soon as there is."""
         try:
             self._outbox.send_nowait(fact)

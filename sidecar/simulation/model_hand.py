@@ -109,6 +109,7 @@ class ModelHand:
             self._rewritten(container, self.answer_to(container))
         elif container in self._found:
             self._found[container] = None
+            self._moved_off(container)
 
     def _moved_off(self, id: str) -> CPUSet:
         """Move a group that was found off owned CPUs, if nothing else is known of it; or let it go."""

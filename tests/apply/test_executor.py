@@ -13,6 +13,7 @@ import trio
 from trio.testing import MockClock
 
 from sidecar.apply.executor import DELAYED_SECONDS, LAST_ANSWER_SECONDS, REFUSED_PAUSE, Executor
+from sidecar.apply.hand_orders import HandOrders
 from sidecar.board import Board
 from sidecar.decide.facts import (
     CpusetApplied,
@@ -61,6 +62,7 @@ class Bench:
         self.lines = io.StringIO()
         self.outbox, self.inbox = trio.open_memory_channel[Fact](100)
         self.tickets = itertools.count(1).__next__
+        self.hands = HandOrders(self.board, self.outbox.send_nowait, tickets=self.tickets)
         self.executor = Executor(
             nursery,
             self.board,
@@ -70,6 +72,7 @@ class Bench:
             tickets=self.tickets,
             answer=self.answers.append,
             look=self.looks.append,
+            hand=self.hands,
             rng=Random(1),
             log=Log(self.lines),
         )

@@ -53,10 +53,15 @@ def nothing_is_spare(chronicle: Chronicle) -> Iterator[Finding]:
     last = chronicle.last
     if not chronicle.last.is_dynamic or not _is_still(chronicle):
         return
+    # Whether one that has other CPUs grows onto isolated ones, no page promises.
+    if chronicle.kept_isolated(last):
+        return
     free = _free(chronicle, last)
     over = len(free) and len(last.online - last.granted) - _least(chronicle, last)
     for name in sorted(last.running):
         asked, place = chronicle.asked(name, last), last.place(name)
+        if asked != chronicle.asks_now(name, last):
+            continue
         step = len(chronicle.plan.cores[0]) if asked.whole_cores else 1
         if place.granted is None or asked.scale != "fill" or len(place.granted) + step > asked.ceiling or over < step:
             continue

@@ -72,7 +72,11 @@ def strict_ones_share_nothing_of_others(chronicle: Chronicle) -> Iterator[Findin
             asked = chronicle.asked(line.container, stage)
             if not asked.is_strict or asked.number or not asked.is_managed or asked.pin or asked.is_in_doubt:
                 continue
-            own = joined(stage.place(name).own for name in stage.running - {line.container})
+            # One that was granted CPUs meanwhile is not alone there yet.
+            new = {
+                e.container for e in chronicle.said if e.what == "granted" and 0 <= line.at - e.at <= STARTS + ORDERS
+            }
+            own = joined(stage.place(name).own for name in stage.running - {line.container} - new)
             foreign = line.cpus & own - stage.reserved
             if foreign and not any(
                 each.what == "the sidecar starts" and line.at - each.at < 1 for each in chronicle.said

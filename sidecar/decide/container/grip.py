@@ -37,11 +37,12 @@ class Guarded(msgspec.Struct, frozen=True, tag="guarded"):
 
 class Closed(msgspec.Struct, frozen=True, tag="closed"):
     """The hand cannot write it: in this run the engine alone changes its CPUs. `reason` is for people; `unsure` as in
-    Loose.
+    Loose. `is_missing`: the hand found no cgroup of it.
     """
 
     reason: str
     unsure: CPUSet = EMPTY
+    is_missing: bool = False
 
 
 Grip = Loose | Writing | Guarded | Closed

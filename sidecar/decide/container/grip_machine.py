@@ -109,7 +109,7 @@ def _undone(container: Container, news: WriteUndone) -> Container:
     unsure = grip.unsure | grip.order.update.cpus
     if grip.is_overlapped or not container.is_covered:
         return _made(container, grip=Loose(unsure))
-    return _made(container, grip=Closed(news.text, unsure), known=max(container.known, news.ended))
+    return _made(container, grip=Closed(news.text, unsure, news.is_missing), known=max(container.known, news.ended))
 
 
 def _answered_for(container: Container, news: AnswersTold) -> Container:

@@ -127,9 +127,10 @@ class WriteDone(msgspec.Struct, frozen=True):
 
 
 class WriteUndone(msgspec.Struct, frozen=True):
-    """The hand could not write its cgroup."""
+    """The hand could not write its cgroup. `is_missing`: it found none."""
 
     text: str
+    is_missing: bool
     ended: int
 
 

@@ -10,7 +10,8 @@ running. Two containers conflict if either is exclusive. Then, for each containe
 3. If that leaves no CPU, it is **parked** on the reserved CPUs, so that a swap cannot deadlock.
 4. A container that is not live runs nothing yet, and cannot wait when it starts. Its configuration is set to its whole
    grant at once, except CPUs in another *exclusive* container's footprint; without a grant, to the shared pool. A
-   configuration that it has already stays.
+   configuration that it has already stays. A container whose start was answered counts as live on the CPUs of the
+   answer: it may run there already.
 
 With a hand on the cgroups there are **two legs**. A live container that the hand covers is moved by the kernel first
 (`WriteCpuset`): all at once, without slots, and that alone is waited for. The order to the engine is the record. It

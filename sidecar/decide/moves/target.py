@@ -14,7 +14,7 @@ def target(world: World, container: Container, desired: CPUSet, reached: Reach) 
     """Return the CPUs to which a container may be sent now. Never empty."""
     wanted, reserved, footprint = desired.mask, world.state.reserved.mask, container.footprint
     grant = world.state.assignments.get(container.view.key)
-    if container.is_idle:
+    if container.is_idle and not container.is_starting:
         # 4. It runs nothing yet.
         written = container.written.mask
         own = wanted | (grant.leaving.cpus.mask if grant and grant.leaving else 0)
@@ -22,7 +22,7 @@ def target(world: World, container: Container, desired: CPUSet, reached: Reach) 
         conflicting = reached.other_exclusive(footprint) if grant else 0
     else:
         # 1. Stay. 2. Enter.
-        stays = wanted & container.place.seen.mask
+        stays = wanted & container.present.mask
         conflicting = reached.others(footprint) if grant else reached.exclusive
     if grant:
         stays &= ~(world.state.leaving.mask & grant.cpus.mask & reached.other_exclusive(footprint))

@@ -23,7 +23,7 @@ from sidecar.decide.world import World, replace
 from sidecar.simulation.model_hand import ModelHand
 from state.cpuset import CPUSet
 from state.key import ContainerKey
-from tests.decide.lawbook import laws
+from tests.decide.lawbook import handlaws, laws
 from tests.decide.lawbook.faults import Fault
 
 
@@ -155,21 +155,21 @@ def protects_no_owner_that_only_the_books_know(patch: pytest.MonkeyPatch) -> Non
 
 
 FAULTS = (
-    Fault(enters_before_the_answers_are_held, laws.APART_FROM_NEWBORNS),
-    Fault(takes_sent_answers_for_held, laws.NEWBORNS),
-    Fault(answers_before_the_cpus_are_empty, laws.BIRTHS),
-    Fault(lets_others_be_born_where_an_owner_still_is, laws.BIRTHS),
+    Fault(enters_before_the_answers_are_held, handlaws.APART_FROM_NEWBORNS),
+    Fault(takes_sent_answers_for_held, handlaws.NEWBORNS),
+    Fault(answers_before_the_cpus_are_empty, handlaws.BIRTHS),
+    Fault(lets_others_be_born_where_an_owner_still_is, handlaws.BIRTHS),
     Fault(takes_the_record_for_the_kernel, laws.FOOTPRINTS),
     Fault(guards_with_an_older_order, laws.FOOTPRINTS),
     Fault(covers_what_it_does_not_watch, laws.FOOTPRINTS),
     Fault(covers_without_a_look, laws.FOOTPRINTS),
-    Fault(never_covers, laws.COVERED),
+    Fault(never_covers, handlaws.COVERED),
     Fault(believes_in_a_lost_hand, laws.FOOTPRINTS),
     Fault(overlooks_what_is_let_go, laws.TOLD),
-    Fault(overlooks_what_is_stuck, laws.NEWBORNS),
+    Fault(overlooks_what_is_stuck, handlaws.NEWBORNS),
     Fault(believes_a_write_to_an_earlier_run, laws.FOOTPRINTS),
-    Fault(records_before_it_writes, laws.KERNEL_FIRST),
+    Fault(records_before_it_writes, handlaws.KERNEL_FIRST),
     Fault(trusts_the_guard_of_what_it_cannot_write, laws.FOOTPRINTS),
     Fault(waits_for_the_record, laws.COMES_TO_REST),
-    Fault(protects_no_owner_that_only_the_books_know, laws.PROTECTED),
+    Fault(protects_no_owner_that_only_the_books_know, handlaws.PROTECTED),
 )

@@ -13,6 +13,7 @@ from state.cpuset import EMPTY, CPUSet, union
 from tests.support.decide.handreality import HandReality
 from tests.support.decide.real import Real
 from tests.support.decide.reality import Reality
+from tests.support.laws import Law, When
 
 
 def _unknown(reality: Reality) -> Iterator[Real]:
@@ -157,3 +158,16 @@ def never_covered(reality: Reality) -> list[str]:
         and not container.view.cgroup_parent
         and not container.is_covered
     ]
+
+
+NEWBORNS = Law("a newborn runs where newborns may be", newborns_elsewhere)
+APART_FROM_NEWBORNS = Law("a CPU is entered once no newborn gets it", entered_beside_newborns)
+BIRTHS = Law("no birth is answered with CPUs of others", answered_wrongly)
+PROTECTED = Law("the hand knows all exclusive CPUs", unprotected)
+ALONE_AT_BIRTHS = Law("alone means without newborns", alone_beside_newborns)
+ONE_WRITE = Law("a container has one write at a time", written_twice)
+KERNEL_FIRST = Law("the kernel first", recorded_too_early)
+COVERED = Law("at rest the hand covers what it can", never_covered, When.REST)
+
+LAWS = (NEWBORNS, APART_FROM_NEWBORNS, BIRTHS, PROTECTED, ALONE_AT_BIRTHS, ONE_WRITE, KERNEL_FIRST, COVERED)
+"""All of them."""

@@ -7,6 +7,7 @@ from typing import Final
 from sidecar.decide.books.takes import held
 from sidecar.decide.container.container import Standing
 from sidecar.decide.container.line import Sent
+from sidecar.decide.container.start import Answered
 from sidecar.decide.container.swarm_task import is_over
 from sidecar.decide.facts import Phase
 from sidecar.decide.moves.plan import SLOTS
@@ -25,6 +26,7 @@ from tests.decide.lawbook import (
     pinlaws,
     queuelaws,
     refitlaws,
+    reservelaws,
     restlaws,
     takelaws,
     waitlaws,
@@ -145,6 +147,9 @@ def _conflicts(world: World, order: ApplyCpuset, holds: CPUSet) -> list[str]:
     entered = order.update.cpus - world.state.reserved
     if order.live:
         entered = entered - container.place.seen
+    elif isinstance(container.start, Answered):
+        # It is there already, if it runs.
+        entered = entered - container.start.cpus
     elif container.place.configured <= holds | _leaves(world, order.container):
         # It was written there when it could be: staying is not entering.
         entered = entered - container.place.configured
@@ -287,13 +292,6 @@ PAUSES = Law("a failed order is not repeated before its pause is over", waitlaws
 MEMORY_AGAIN = Law("CPUs do not fail again for memory", waitlaws.memory_again)
 TIMED = Law("a rest is timed", waitlaws.untimed)
 
-NEWBORNS = Law("a newborn runs where newborns may be", handlaws.newborns_elsewhere)
-APART_FROM_NEWBORNS = Law("a CPU is entered once no newborn gets it", handlaws.entered_beside_newborns)
-BIRTHS = Law("no birth is answered with CPUs of others", handlaws.answered_wrongly)
-PROTECTED = Law("the hand knows all exclusive CPUs", handlaws.unprotected)
-ALONE_AT_BIRTHS = Law("alone means without newborns", handlaws.alone_beside_newborns)
-ONE_WRITE = Law("a container has one write at a time", handlaws.written_twice)
-KERNEL_FIRST = Law("the kernel first", handlaws.recorded_too_early)
 
 COMES_TO_REST = Law("everything comes to rest", restlaws.still_moving, When.REST)
 SAME_CONTAINERS = Law("the world knows who exists", restlaws.unknown, When.REST)
@@ -313,9 +311,10 @@ NO_TIMERS = Law("nothing is waited for at rest", waitlaws.waited_for_nothing, Wh
 STAYS_AT_REST = Law("what is at rest stays so", restlaws.moved_again, When.REST)
 REPLAYS = Law("the journal replays", restlaws.replayed_otherwise, When.REST)
 
-COVERED = Law("at rest the hand covers what it can", handlaws.never_covered, When.REST)
-
+RESERVED = Law("what is reserved is what was chosen, while it is online", reservelaws.reserved_otherwise)
+STAND_INS = Law("no original CPU stands in for a reserved one while another could", reservelaws.originals_reserved)
 HANDED_ON = Law("a successor takes over the CPUs of its predecessor", queuelaws.not_handed_on)
+KEEPS_ITS_PLACE = Law("a container that loses its CPUs keeps its place in the queue", queuelaws.put_behind)
 NO_OVERTAKING = Law("no container is granted CPUs before one that waits longer and fits", queuelaws.overtaken)
 ASKED_AGAIN = Law("each start is decided, and what waits and fits is granted", queuelaws.not_asked_again)
 
@@ -352,25 +351,20 @@ LAWS: tuple[Law[Reality], ...] = (
         FLOOR,
         ORIGINAL,
         NUMA,
+        RESERVED,
+        STAND_INS,
         WHOLE,
         NEEDLESS,
         GONE,
         HANDED_ON,
+        KEEPS_ITS_PLACE,
         NO_OVERTAKING,
         ASKED_AGAIN,
         PAUSES,
         MEMORY_AGAIN,
         TIMED,
     ),
-    *(
-        NEWBORNS,
-        APART_FROM_NEWBORNS,
-        BIRTHS,
-        PROTECTED,
-        ALONE_AT_BIRTHS,
-        ONE_WRITE,
-        KERNEL_FIRST,
-    ),
+    *handlaws.LAWS,
     *(
         COMES_TO_REST,
         SAME_CONTAINERS,
@@ -389,7 +383,6 @@ LAWS: tuple[Law[Reality], ...] = (
         REGRANTED,
         SPARE,
         NO_TIMERS,
-        COVERED,
     ),
     # These look once more.
     *(STAYS_AT_REST, REPLAYS),

@@ -1,0 +1,127 @@
+"""Births: opens the hand, and turns its news into facts and into requests for looks.
+
+The news of a birth is a hint, like an engine's event, and comes earlier: the group is there before the engine reports
+the start. What it is must be looked up. The hand is opened once the engine is known, because its parents depend on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import trio
+
+from sidecar.board import Board
+from sidecar.decide.facts import Fact
+from sidecar.decide.hand_facts import HandLost, HandReady, Overwritten
+from sidecar.failures import CgroupError
+from sidecar.log import Log
+from sidecar.ports import (
+    GroupBorn,
+    GroupGone,
+    GroupOverwritten,
+    Hand,
+    HandBroken,
+    HandNews,
+    NewsLost,
+    ParentsChanged,
+    Tickets,
+)
+from sidecar.words.hands import many_writes, no_hand
+from state.key import ContainerKey
+
+CALM_SECONDS: Final = 60.0
+"""How long nothing happens before the writes of other programs are no problem any more."""
+
+_WHERE: Final = "guard"
+
+
+class Births:
+    """Opens a hand, gives it to `use`, and follows its news. `look` and `look_at_everything` request looks, and `again`
+    a further attempt on groups that could not be written.
+    """
+
+    def __init__(
+        self,
+        board: Board,
+        outbox: trio.MemorySendChannel[Fact],
+        *,
+        use: Callable[[Hand | None], None],
+        again: Callable[[], None],
+        look: Callable[[ContainerKey], None],
+        look_at_everything: Callable[[], None],
+        tickets: Tickets,
+        log: Log,
+    ) -> None:
+        self._board = board
+        self._outbox = outbox
+        self._use = use
+        self._again = again
+        self._look = look
+        self._look_at_everything = look_at_everything
+        self._tickets = tickets
+        self._log = log
+
+    async def run(self, open_hand: Callable[[str], Hand]) -> None:
+        """Open the hand for the engine of this name, and follow it until it breaks or the task is cancelled."""
+        engine = await self._engine_name()
+        try:
+            hand = open_hand(engine)
+        except CgroupError as error:
+            await self._lost(str(error))
+            return
+        try:
+            self._use(hand)
+            await self._outbox.send(HandReady(hand.parents, self._tickets()))
+            while True:
+                news: Sequence[HandNews] = ()
+                with trio.move_on_after(CALM_SECONDS):
+                    news = await hand.news()
+                if not news:
+                    self._board.report(_WHERE, None)
+                elif await self._told(engine, news):
+                    return
+        finally:
+            self._use(None)
+            hand.close()
+
+    async def _engine_name(self) -> str:
+        async for world in self._board.worlds():
+            if world.engine is not None:
+                return world.engine.name
+        raise AssertionError("worlds never end")
+
+    async def _told(self, engine: str, news: Sequence[HandNews]) -> bool:
+        """Take these news; return whether the hand has broken."""
+        for each in news:
+            match each:
+                case GroupBorn():
+                    if each.id:
+                        self._look(ContainerKey(engine, each.id))
+                    if each.cpus is None:
+                        self._again()
+                case GroupGone():
+                    if each.id:
+                        self._look(ContainerKey(engine, each.id))
+                case GroupOverwritten():
+                    await self._overwritten(ContainerKey(engine, each.id), each)
+                case ParentsChanged():
+                    await self._outbox.send(HandReady(each.parents, self._tickets()))
+                case NewsLost():
+                    self._look_at_everything()
+                case HandBroken():
+                    self._use(None)
+                    await self._lost(each.reason)
+                    return True
+        return False
+
+    async def _overwritten(self, key: ContainerKey, news: GroupOverwritten) -> None:
+        await self._outbox.send(Overwritten(key, news.found, news.times))
+        known = self._board.latest.containers.get(key)
+        name = known.view.name if known else key.short
+        if self._board.report(_WHERE, many_writes(name, news.found, news.times)):
+            self._log.warning("another program writes the CPUs of a container", container=name, cpus=news.found)
+
+    async def _lost(self, reason: str) -> None:
+        self._log.warning(no_hand(reason))
+        await self._outbox.send(HandLost(reason))

@@ -1,0 +1,97 @@
+"""Orders to the hand: carried out at once, each with an outcome as a fact."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from sidecar.apply.hand_orders import STUCK_SECONDS, HandOrders
+from sidecar.board import Board
+from sidecar.decide.facts import ContainerView, Fact, Phase
+from sidecar.decide.hand_facts import AnswersHeld, CpusetWritten, WriteFailed
+from sidecar.decide.orders import Answers, HoldAnswers, Update, WriteCpuset
+from sidecar.decide.reconcile import begin
+from sidecar.decide.sightings import sighted
+from state.cpuset import EMPTY, CPUSet
+from state.model import State
+from state.topology import uniform
+from tests.support.decide.stories import static
+from tests.support.hand.simulated_hand import SimulatedHand
+from tests.support.keys import docker
+
+POOL, MINE = CPUSet.of(0, 1), CPUSet.of(2, 3)
+ONE = f"{1:064x}"
+
+
+class Bench:
+    """Orders to a simulated hand, below whose parent one container runs."""
+
+    def __init__(self) -> None:
+        self.world = begin(State(), uniform(cores=4), static())
+        one = ContainerView(engine=docker(ONE).engine, id=ONE, name="one", phase=Phase.RUNNING)
+        self.board = Board(sighted(self.world, one, 1))
+        self.hand = SimulatedHand(CPUSet(range(4)))
+        self.hand.make("/docker")
+        self.facts: list[Fact] = []
+        self.orders = HandOrders(self.board, self.facts.append, tickets=itertools.count(10).__next__)
+        self.orders.use(self.hand)
+
+    def last(self) -> Fact:
+        return self.facts[-1]
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def test_answers_are_held_at_once(bench: Bench) -> None:
+    """The next birth gets them, and the outcome tells which parents are watched."""
+    bench.orders.hold(HoldAnswers(7, Answers(others=POOL)))
+    assert bench.last() == AnswersHeld(7, ("/docker",), EMPTY, 10)
+    bench.hand.make(f"/docker/{ONE}")
+    assert bench.hand.cpus(f"/docker/{ONE}") == POOL
+
+
+def test_a_write_is_read_back(bench: Bench) -> None:
+    bench.hand.make(f"/docker/{ONE}")
+    bench.orders.write(WriteCpuset(docker(ONE), 8, Update(cpus=MINE)))
+    assert bench.last() == CpusetWritten(docker(ONE), 8, MINE, 10)
+    assert bench.hand.cpus(f"/docker/{ONE}") == MINE
+
+
+def test_a_write_to_a_container_without_a_group_says_so(bench: Bench) -> None:
+    """A look explains it."""
+    bench.orders.write(WriteCpuset(docker(ONE), 8, Update(cpus=MINE)))
+    failed = bench.last()
+    assert isinstance(failed, WriteFailed)
+    assert failed.is_gone
+
+
+def test_without_a_hand_a_write_fails_and_nothing_is_held(bench: Bench) -> None:
+    """That there is none is a fact of its own."""
+    bench.orders.use(None)
+    bench.orders.hold(HoldAnswers(7, Answers(others=POOL)))
+    assert bench.facts == []
+    bench.orders.write(WriteCpuset(docker(ONE), 8, Update(cpus=MINE)))
+    assert isinstance(bench.last(), WriteFailed)
+
+
+@pytest.mark.trio
+async def test_what_is_stuck_is_tried_again(autojump_clock: MockClock, bench: Bench, nursery: trio.Nursery) -> None:
+    """Each second, under the number of the answers in force: no new decision is needed."""
+    bench.hand.make(f"/docker/{ONE}")
+    bench.hand._groups[f"/docker/{ONE}"].is_closed = True
+    nursery.start_soon(bench.orders.keep_trying)
+    bench.orders.hold(HoldAnswers(7, Answers(others=POOL)))
+    stuck = bench.last()
+    assert isinstance(stuck, AnswersHeld)
+    assert stuck.stuck
+    bench.hand._groups[f"/docker/{ONE}"].is_closed = False
+    await trio.sleep(1.5 * STUCK_SECONDS)
+    now = bench.last()
+    assert isinstance(now, AnswersHeld)
+    assert (now.number, now.stuck) == (7, EMPTY)

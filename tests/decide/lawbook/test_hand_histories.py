@@ -1,0 +1,50 @@
+"""The laws hold on hosts with a hand: kernel and engine are two places, and births are answered."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from sidecar.decide.world import World
+from state.codec import decode, encode
+from tests.decide.long_run import history
+from tests.support.decide.handreality import HandReality
+
+
+@pytest.mark.parametrize(
+    ("first", "last"),
+    # Many, because an interleaving of two legs with a lost hand is rare.
+    [(0, 30), *(pytest.param(start, start + 100, marks=pytest.mark.slow) for start in range(100, 600, 100))],
+)
+def test_histories_with_a_hand_break_no_law(first: int, last: int) -> None:
+    """Orders to the hand are carried out late, fail, or are lost with it; the daemon is killed between the legs."""
+    for seed in range(first, last):
+        history(seed, with_hand=True)
+
+
+@pytest.mark.slow
+def test_histories_with_a_hand_reach_what_is_rare(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A law proves nothing about events that hardly occur."""
+    facts: Counter[str] = Counter()
+    feed = HandReality.feed
+
+    def counted(self: HandReality, *args: object) -> None:
+        feed(self, *args)  # type: ignore[arg-type]
+        facts.update(type(fact).__name__ for fact in args)
+        hand = self.world.hand
+        facts["stuck"] += bool(hand and hand.stuck)
+        facts["covered"] += any(each.is_covered for each in self.world.containers.values())
+
+    monkeypatch.setattr(HandReality, "feed", counted)
+    for seed in range(200):
+        history(seed, with_hand=True)
+    rare = ("HandReady", "HandLost", "AnswersHeld", "CpusetWritten", "WriteFailed", "stuck", "covered")
+    assert min(facts[what] for what in rare) > 10
+
+
+def test_a_world_with_a_hand_begins_a_journal() -> None:
+    """The journal's first line is the World, and a replay reads it."""
+    world = history(2, with_hand=True).world
+    assert world.hand is not None
+    assert decode(encode(world, keeps_order=True), World) == world

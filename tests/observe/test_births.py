@@ -1,0 +1,135 @@
+"""The news of the hand: births become looks, and a hand that breaks becomes a fact."""
+
+from __future__ import annotations
+
+import io
+import itertools
+
+import pytest
+import trio
+import trio.testing
+
+from sidecar.board import Board
+from sidecar.decide.facts import EngineInfo, Fact
+from sidecar.decide.hand_facts import HandLost, HandReady, Overwritten
+from sidecar.decide.reconcile import begin
+from sidecar.decide.world import replace
+from sidecar.failures import CgroupClosed
+from sidecar.log import Log
+from sidecar.observe.births import Births
+from sidecar.ports import GroupOverwritten, Hand, HandBroken, NewsLost
+from state.cpuset import CPUSet
+from state.key import ContainerKey
+from state.model import State
+from state.topology import uniform
+from tests.support.decide.stories import static
+from tests.support.hand.simulated_hand import SimulatedHand
+from tests.support.keys import docker
+
+pytestmark = pytest.mark.trio
+
+ONE = f"{1:064x}"
+
+
+class Bench:
+    """A follower of a simulated hand."""
+
+    def __init__(self) -> None:
+        world = begin(State(), uniform(cores=4), static())
+        self.board = Board(replace(world, engine=EngineInfo(name="docker", version="1", api_version="1", ncpu=4)))
+        self.hand = SimulatedHand(CPUSet(range(4)))
+        self.hand.make("/docker")
+        self.used: list[Hand | None] = []
+        self.looks: list[ContainerKey] = []
+        self.inventories = 0
+        self.again = 0
+        self.lines = io.StringIO()
+        self.outbox, self.inbox = trio.open_memory_channel[Fact](100)
+        self.births = Births(
+            self.board,
+            self.outbox,
+            use=self.used.append,
+            again=lambda: setattr(self, "again", self.again + 1),
+            look=self.looks.append,
+            look_at_everything=lambda: setattr(self, "inventories", self.inventories + 1),
+            tickets=itertools.count(1).__next__,
+            log=Log(self.lines),
+        )
+
+    async def next(self) -> Fact:
+        with trio.fail_after(5):
+            return await self.inbox.receive()
+
+    async def news(self) -> Fact:
+        """Return the next fact, without the parents."""
+        while isinstance(fact := await self.next(), HandReady):
+            pass
+        return fact
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+async def test_a_hand_is_opened_for_the_engine_and_reported(bench: Bench, nursery: trio.Nursery) -> None:
+    """With the parents that it watches: only then are answers made for it."""
+    opened: list[str] = []
+
+    def open_hand(engine: str) -> Hand:
+        opened.append(engine)
+        return bench.hand
+
+    nursery.start_soon(bench.births.run, open_hand)
+    assert isinstance(ready := await bench.next(), HandReady)
+    assert (opened, ready.parents, bench.used) == (["docker"], ("/docker",), [bench.hand])
+
+
+async def test_a_hand_that_cannot_be_opened_is_said_once(bench: Bench) -> None:
+    """The daemon goes on without one."""
+
+    def refuse(engine: str) -> Hand:
+        raise CgroupClosed(f"the cgroups of {engine} are mounted read-only")
+
+    await bench.births.run(refuse)
+    assert await bench.next() == HandLost("the cgroups of docker are mounted read-only")
+    assert "the engine alone changes CPUs" in bench.lines.getvalue()
+
+
+async def test_births_and_ends_are_hints(bench: Bench, nursery: trio.Nursery) -> None:
+    """Each asks for a look, and lost news for an inventory."""
+    nursery.start_soon(bench.births.run, lambda engine: bench.hand)
+    await bench.next()
+    bench.hand.make(f"/docker/{ONE}")
+    bench.hand.remove(f"/docker/{ONE}")
+    bench.hand._send.send_nowait(NewsLost())
+    await trio.testing.wait_all_tasks_blocked()
+    assert (bench.looks, bench.inventories) == ([docker(ONE)] * 2, 1)
+
+
+async def test_a_birth_that_could_not_be_written_is_tried_again(bench: Bench, nursery: trio.Nursery) -> None:
+    """Without answers nothing is written; what then stays is told by holding again."""
+    nursery.start_soon(bench.births.run, lambda engine: bench.hand)
+    await bench.next()
+    bench.hand.make(f"/docker/{ONE}")
+    await trio.testing.wait_all_tasks_blocked()
+    assert bench.again == 1
+
+
+async def test_foreign_writes_are_told(bench: Bench, nursery: trio.Nursery) -> None:
+    """As a fact, and as a problem with the name of the container."""
+    nursery.start_soon(bench.births.run, lambda engine: bench.hand)
+    await bench.next()
+    bench.hand._send.send_nowait(GroupOverwritten(ONE, CPUSet.of(3), 70))
+    assert await bench.news() == Overwritten(docker(ONE), CPUSet.of(3), 70)
+    await trio.testing.wait_all_tasks_blocked()
+    assert "70 times to CPU 3" in " ".join(bench.board.problems.values())
+
+
+async def test_a_hand_that_breaks_is_a_fact(bench: Bench, nursery: trio.Nursery) -> None:
+    """It is not used any more before that is reported."""
+    nursery.start_soon(bench.births.run, lambda engine: bench.hand)
+    await bench.next()
+    bench.hand._send.send_nowait(HandBroken("its thread ended"))
+    assert await bench.news() == HandLost("its thread ended")
+    assert bench.used[1] is None
