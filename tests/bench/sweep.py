@@ -121,17 +121,19 @@ def one_arrival(
     rest = str(online() - LAST)
     recorded = {id: str(online()) for id in ids}
     eventually(lambda: _agree(api, recorded), "the pool is whole", seconds=_PATIENCE)
+    sidecar.until_quiet()
     ahead = time.time_ns() - time.monotonic_ns()
     with heard(api.socket_path) as changes, judge(folder, OWNED) as judging:
         id = api.create(f"bench-exclusive-{name}", IMAGE, "sleep", "3600", labels=EXCLUSIVE)
         api.act(id, "start")
         settled = eventually(lambda: _settled(sidecar, id), "it is settled", seconds=_PATIENCE)
-        eventually(lambda: _updated(changes, ids), "each was updated", seconds=_PATIENCE)
         eventually(lambda: _agree(api, dict.fromkeys(ids, rest)), "the records agree", seconds=_PATIENCE)
+        eventually(lambda: _updated(changes, ids), "the engine told of each", seconds=_PATIENCE)
         alone = judging.end().alone_at(id)
         started = next(each.at for each in changes if each.action == "start" and each.id == id)
         created = next(each.at for each in changes if each.action == "create" and each.id == id)
-        updates = [each for each in changes if each.action == "update" and each.id in recorded]
+        # An earlier update's event may come this late.
+        updates = [each for each in changes if each.action == "update" and each.id in recorded and each.at > created]
         found = Arrival(
             len(ids),
             column.value,
