@@ -10,7 +10,7 @@ from sidecar.decide import covering, step
 from sidecar.decide.container import machine
 from sidecar.decide.container.container import Container
 from sidecar.decide.container.footprint import Reach
-from sidecar.decide.container.grip import Writing
+from sidecar.decide.container.grip import Guarded, Writing
 from sidecar.decide.container.grip_machine import GRIPS
 from sidecar.decide.container.line import Sent
 from sidecar.decide.container.news import AnswersTold, Looked, OrderApplied
@@ -63,8 +63,11 @@ def takes_the_record_for_the_kernel(patch: pytest.MonkeyPatch) -> None:
     honest = machine.LINES[Sent, OrderApplied]
 
     def applied(container: Container, news: OrderApplied) -> Container:
+        assert container.order is not None
         believed = honest(replace(container, is_covered=False), news)
-        return replace(believed, is_covered=container.is_covered)
+        is_guarded = isinstance(container.grip, Guarded)
+        grip = Guarded(container.order.update.cpus) if is_guarded else container.grip
+        return replace(believed, is_covered=container.is_covered, grip=grip)
 
     patch.setitem(machine.LINES, (Sent, OrderApplied), applied)
 
