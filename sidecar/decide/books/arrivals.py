@@ -86,7 +86,7 @@ def _with_the_fewest(
     claims = [
         Claim(
             key=key,
-            floor=targets[key],
+            floor=least_of(world, each),
             lowest=targets[key],
             highest=len(each.cpus),
             weight=each.demand.weight,
