@@ -245,7 +245,7 @@ def _within_the_room(world: World, bare: State, holdings: Holdings) -> Holdings:
 
 def _refusal_of(grant: Assignment, refusal: Refusal) -> Refused:
     """Return the refusal of a grant that ended: what is missing for its least size, and that it had CPUs."""
-    told = Refusal(RefusalCode.CPUS_LOST, with_facts(refusal, had=grant.cpus, would_fit=()).detail)
+    told = refusal.after(Refusal(RefusalCode.CPUS_LOST, with_facts(refusal, had=grant.cpus).detail))
     return Refused(container=grant.container, name=grant.name, refusal=told, demand=grant.demand)
 
 
