@@ -54,7 +54,7 @@ def why_gained(world: World, assignment: Assignment, count: int) -> Cause:
 
 
 def _wants_no_more(world: World, assignment: Assignment, lost: int) -> bool:
-    """Return whether a grant wants no more CPUs by its load than it keeps: otherwise the load is not why it lost any."""
+    """Return whether a grant wants no more CPUs by its load than it keeps: else the load is not why it lost any."""
     return max(wish_for(world, assignment), least_of(world, assignment)) <= len(assignment.cpus) - lost
 
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from sidecar.decide.books.grants import ask_of, bounds, fallen_short, keeps, may_hold, misunderstood
+from sidecar.decide.books.grants import ask_of, bounds, fallen_short, keeps, may_hold, misunderstood, with_neighbours
 from sidecar.decide.books.queue import in_turn, is_new_request
 from sidecar.decide.books.room import room_in
 from sidecar.decide.container.askers import is_coming, is_hopeful
@@ -56,7 +56,7 @@ def answered(world: World, state: State, answer: Answer) -> State:
     while True:
         after = _answered(world, state, answer)
         if isinstance(after, State):
-            return after
+            return with_neighbours(world, after)
         # 4. All are asked again, without the vacancy that was of no use.
         state = state.keeping(_without(state.vacancies, after))
 
@@ -86,6 +86,7 @@ def _answered(world: World, state: State, answer: Answer) -> State | ContainerKe
             state = _taken_over(world, free, demand, left) or _after(world, free, container, demand, answer, {})
             if demand.container not in state.assignments:
                 return left.container
+            state = _in_its_place(state, demand.container, left)
             lacking = {}
             continue
         # 1. What its predecessor still holds.
@@ -120,6 +121,12 @@ def _after(
 def _wanted(world: World, demand: Demand) -> object:
     """Return what a demand asks for, without what only names its container."""
     return replace(demand, container=_NOBODY, name="", role=""), world.loads.get(demand.container)
+
+
+def _in_its_place(state: State, key: ContainerKey, left: Assignment) -> State:
+    """Return the State in which a successor asked when its predecessor did: it overtakes no container."""
+    grant = state.assignments[key]
+    return state.holding(replace(grant, asked=min(grant.asked, left.asked)))
 
 
 def _lasting(world: World, state: State) -> Vacancies:

@@ -252,6 +252,6 @@ FAULTS = (
     Fault(refits_without_notice, laws.NOTICE, first=2384),
     Fault(stays_where_another_is_leaving, laws.OWN, first=193),
     Fault(gives_notice_of_what_was_never_had, laws.NEVER_HAD, first=2179),
-    Fault(blames_the_load_for_every_loss, laws.USED),
+    Fault(blames_the_load_for_every_loss, laws.USED, first=1138),
     Fault(calls_it_off_when_it_restarts, laws.VACATED, first=1009),
 )
