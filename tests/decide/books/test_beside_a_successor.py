@@ -6,7 +6,11 @@ from sidecar.decide.books.queue import overtakers
 from state.topology import uniform
 from tests.support.decide.stories import Story
 
-ROLE = {"com.docker.compose.project": "shop", "com.docker.compose.service": "web"}
+ROLE = {
+    "com.docker.compose.project": "shop",
+    "com.docker.compose.service": "web",
+    "com.docker.compose.container-number": "1",
+}
 
 
 def test_a_waiter_is_told_of_the_successor_and_is_not_overtaken_by_it() -> None:

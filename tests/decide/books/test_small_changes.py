@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from sidecar.decide.books import arrivals
+from sidecar.decide.books.arrivals import Arrivals
 from sidecar.decide.settings import PolicyName
-from sidecar.decide.world import World
 from state.cpuset import CPUSet
 from state.demand import Demand
 from state.key import ContainerKey
@@ -74,7 +73,7 @@ def test_no_arrival_takes_from_the_poorer(seed: int) -> None:
 def test_that_law_catches_an_arrival_that_takes_from_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
     """A planted fault: the newest gives up all that an arrival needs."""
 
-    def trials(world: World, state: State, demand: Demand) -> Iterator[tuple[int, Mapping[ContainerKey, int]]]:
+    def trials(search: Arrivals, state: State, demand: Demand) -> Iterator[tuple[int, Mapping[ContainerKey, int]]]:
         newest = max(state.assignments.values(), key=lambda each: each.since)
         yield 1, {newest.container: newest.demand.floor}
 
@@ -82,7 +81,7 @@ def test_that_law_catches_an_arrival_that_takes_from_the_newest(monkeypatch: pyt
     for name in ("first", "second"):
         story.arrive(name, 1, labels={"cpuset.max": "15"})
         calmed(story)
-    monkeypatch.setattr(arrivals, "_trials", trials)
+    monkeypatch.setattr(Arrivals, "_trials", trials)
     monkeypatch.setattr(stories, "breaches", lambda laws, reality, when: [])
     story.arrive("third", 1, starts=False)
     assert taken_from_the_poorer(story) != []
