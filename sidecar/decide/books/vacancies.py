@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from sidecar.decide.books.grants import ask_of, bounds, fallen_short, keeps, may_hold, misunderstood
+from sidecar.decide.books.grants import ask_of, bounds, fallen_short, keeps, may_hold, misunderstood, with_neighbours
 from sidecar.decide.books.queue import in_turn, is_new_request
 from sidecar.decide.books.resting import has_the_same_books, is_refused_alike
 from sidecar.decide.books.room import room_in
@@ -59,7 +59,7 @@ def answered(world: World, state: State, answer: Answer, last: World | None = No
     while True:
         after = _answered(world, state, answer, last)
         if isinstance(after, State):
-            return after
+            return with_neighbours(world, after)
         # 4. All are asked again, without the vacancy that was of no use.
         state = state.keeping(_without(state.vacancies, after))
 
@@ -95,6 +95,7 @@ def _answered(world: World, state: State, answer: Answer, last: World | None) ->
             state = _taken_over(world, free, demand, left) or _after(world, free, container, demand, answer, {})
             if demand.container not in state.assignments:
                 return left.container
+            state = _in_its_place(state, demand.container, left)
             lacking, known = {}, None
             marks |= _marks(demand)
             continue
@@ -137,6 +138,12 @@ def _after(
 def _wanted(world: World, demand: Demand) -> object:
     """Return what a demand asks for, without what only names its container."""
     return replace(demand, container=_NOBODY, name="", role=""), world.loads.get(demand.container)
+
+
+def _in_its_place(state: State, key: ContainerKey, left: Assignment) -> State:
+    """Return the State in which a successor asked when its predecessor did: it overtakes no container."""
+    grant = state.assignments[key]
+    return state.holding(replace(grant, asked=min(grant.asked, left.asked)))
 
 
 def _lasting(world: World, state: State) -> Vacancies:
