@@ -9,6 +9,7 @@
 4. Each decision asks in this order, newcomers last, and grants what fits. So a container gets CPUs before an earlier
    one only if the earlier one does not fit.
 5. A request that this machine could never serve does not wait.
+6. A container that was refused rests while nothing has changed on which the answer depends (`resting`).
 """
 
 from __future__ import annotations
