@@ -11,9 +11,9 @@ outstanding orders take effect or fail, held starts are given up, and everything
 
 A restart changes times, and what depends on them. It may do no more than this:
 
-- A rest or a notice is timed again. If a rest was over, but nothing could be decided while the engine was away, the
-  container keeps its CPUs for another one. The changes on the way (`moves`) and whether a workload was in time
-  (`forced`) are not compared.
+- A rest or a notice is timed again. If the rest of a container that ran was over, but nothing could be decided while
+  the engine was away, it keeps its CPUs for another one. The changes on the way (`moves`) and whether a workload was
+  in time (`forced`) are not compared.
 - Containers about which nothing was decided yet are asked in the order of the looks: no other order was recorded.
 - A sidecar that starts reads the machine before it looks at any container. If CPUs changed meanwhile, it completes
   grants before it knows what is pinned by hand, and undoes what it may not keep (`World.unlooked`).
@@ -28,6 +28,7 @@ from collections.abc import Collection
 from typing import Final
 
 from sidecar.decide.container.askers import is_coming
+from sidecar.decide.facts import Phase
 from sidecar.decide.world import World, replace
 from tests.decide.lawbook.restartlaw import told
 from tests.support.decide import strictstarts
@@ -54,7 +55,8 @@ def changed_in_unrest(seed: int, length: int = 60) -> list[str]:
     if going.world.is_releasing or is_changed or _is_undecided(going) or _is_starting(going):
         return []
     granted = going.world.containers.keys() & going.world.state.assignments
-    is_overdue = any(going.world.containers[key].is_lapsed for key in granted)
+    ended = (going.world.containers[key] for key in granted)
+    is_overdue = any(each.is_lapsed and each.view.phase is not Phase.CREATED for each in ended)
     takes_effect = seed % 4 > 0
     restarted.crash([takes_effect])
     _answer(going, takes_effect=takes_effect)
