@@ -151,6 +151,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Every CPU of the host, and the container that holds it: *the books*. Containers stand in it by their keys.
 
     `online` is what may be used at all; `reserved` is never granted, and is in the shared pool unless `strict`;
+    `counted` are the CPUs that a count of reserved ones stands for, online or not: others stand in while they are not;
     `isolated` may be granted, and is never in the shared pool. `lifts` holds the values, in 1e-9 CPUs, to which the
     limit of a container was lifted: the sidecar set a limit of such a value, and restores the original. `vacancies` are
     the last grants of containers that are gone, for their successors. `lapsed` were created and not started in time to
@@ -168,6 +169,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     lifts: Mapping[ContainerKey, tuple[int, ...]] = {}
     vacancies: Mapping[ContainerKey, Assignment] = {}
     lapsed: tuple[ContainerKey, ...] = ()
+    counted: CPUSet = EMPTY
     asks: int = 0
     grants: int = 0
     takes: int = 0

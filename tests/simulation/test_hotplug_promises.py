@@ -180,7 +180,8 @@ def test_a_grant_that_ends_at_a_start_is_in_the_log() -> None:
     goes(sim, "2")
     sim.start_sidecar()
     (why,) = [each.why for each in sim.log if each.what == ADAPTED]
-    assert why.startswith("e lost its exclusive CPUs: it held CPUs 1-2, and needs 2 exclusive CPUs, 1 free: 1")
+    assert why.startswith("e lost its exclusive CPUs: it held CPUs 1-2, and needs 2 exclusive CPUs")
+    assert "can give 1 at most (1 reserved: 0)" in why
 
 
 def test_a_replacement_at_a_start_leaves_a_hand_pinned_containers_cpu() -> None:

@@ -108,6 +108,8 @@ def _in_turn(world: World, free: CPUSet, assignment: Assignment) -> Iterator[CPU
     """Yield the eligible CPUs as disjoint sets, in the order in which a growth takes them."""
     topology = world.topology
     back = assignment.leaving.cpus & free if assignment.leaving else EMPTY
+    if is_by_cores(options_of(world, assignment.demand)):
+        back = topology.whole_cores(back) & free
     yield back
     isolated = world.state.isolated
     alike = isolated if assignment.original <= isolated else topology.online - isolated

@@ -2,8 +2,11 @@
 
 Every change to a grant is reported, and no file has to be deleted by hand.
 
-1. The reservation follows the settings, and takes precedence over grants.
-2. A grant keeps the CPUs that are still lawful. Under `static` it gives up those above its number.
+1. The reservation follows the settings, and takes precedence over grants. CPUs that stand in for reserved ones that are
+   offline are free ones; then what grants have above their fair sizes; then above their floors; at last the least part
+   of the newest grant. When the others are back, they are reserved again.
+2. A grant keeps the CPUs that are still lawful. Under `static` it gives up those above its number. Under
+   `full-pcpus-only` it keeps no part of a core of which the reservation takes another part.
 3. Floors come first, in the order of the grants. A grant below its least size is completed (`replacing`) from free
    CPUs; then from what others have above their fair size; then from what they have above their floors.
 4. A grant ends only if its least size cannot be completed, or if the shared pool has no room for it beside the least
@@ -42,8 +45,9 @@ from sidecar.decide.books.replacing import is_by_its_rules, replaced
 from sidecar.decide.books.room import room_in
 from sidecar.decide.placement.options import FULL_PCPUS_ONLY, STRICT_CPU_RESERVATION
 from sidecar.decide.placement.order.packed import packed
-from sidecar.decide.placement.reserve import reserve
+from sidecar.decide.placement.reserve import counted, reserve
 from sidecar.decide.placement.shortfall import with_facts
+from sidecar.decide.placement.whole_cores import is_by_cores
 from sidecar.decide.settings import IsolatedRule, PolicyName
 from sidecar.decide.world import Note, World
 from state.cpuset import EMPTY, CPUSet, union
@@ -62,7 +66,7 @@ def refit(world: World) -> tuple[State, tuple[Note, ...]]:
     if settings.policy is PolicyName.NONE:
         return replace(state, policy=settings.policy.value, online=topology.online), ()
     # 1. The reservation.
-    bare = _without_grants(world)
+    bare = _with_stand_ins(world, _without_grants(world))
     # 2. What each keeps.
     holdings: Holdings = {grant.container: _kept(world, bare, grant) for grant in in_order(state)}
     # 3. and 4. Floors.
@@ -79,26 +83,56 @@ def refit(world: World) -> tuple[State, tuple[Note, ...]]:
         if key in holdings:
             fitted = recorded(world, fitted.holding(lying_on(world, grant, holdings[key])), grant)
         else:
-            fitted = fitted.refused(refused[key])
+            # As it held CPUs, it keeps its place in the queue.
+            fitted = fitted.holding(grant).refused(refused[key])
     return fitted, tuple(_notes(state, fitted))
 
 
 def _without_grants(world: World) -> State:
     """Return the State on this machine under these settings, without any grant."""
     topology, settings = world.topology, world.settings
-    fitted = replace(world.state, policy=settings.policy.value, online=topology.online)
     return replace(
-        fitted,
-        reserved=reserve(topology, settings, fitted),
+        world.state,
+        policy=settings.policy.value,
+        online=topology.online,
+        counted=counted(topology, settings, world.state),
+        reserved=reserve(topology, settings, world.state),
         strict=STRICT_CPU_RESERVATION in settings.options,
         isolated=EMPTY if settings.isolated is IsolatedRule.IGNORE else topology.isolated,
         assignments={},
     )
 
 
+def _with_stand_ins(world: World, bare: State) -> State:
+    """Return the bare State with the CPUs reserved that cost the grants least, if others must stand in for some."""
+    topology, settings = world.topology, world.settings
+    chosen = settings.reserved_cpus or bare.counted
+    if chosen <= topology.online or (settings.reserved_cpus and chosen & topology.online):
+        return bare
+    holdings = {grant.container: (grant.cpus & topology.online) - chosen for grant in in_order(world.state)}
+    floors = [least_part(world, grant, holdings[grant.container]) for grant in reversed(in_order(world.state))]
+    spare = union(holdings.values()) - union(floors)
+    free = topology.online - world.state.exclusive - world.strangers
+    # Fair sizes depend on how many CPUs are reserved, not on which.
+    trial = reserve(topology, settings, world.state, (free, spare, *floors))
+    left = {key: cpus - trial for key, cpus in holdings.items()}
+    above_fair = EMPTY
+    if spare:
+        fair = fair_sizes(world, replace(bare, reserved=trial), left)
+        above_fair = union(
+            held - shrunk(world, grant, held, fair[grant.container])
+            for grant in in_order(world.state)
+            if len(held := holdings[grant.container]) > fair[grant.container]
+        )
+    sources = (free, spare & above_fair, spare, *floors)
+    return replace(bare, reserved=reserve(topology, settings, world.state, sources))
+
+
 def _kept(world: World, bare: State, grant: Assignment) -> CPUSet:
     """Return the CPUs of a grant that it may keep, and no more than it may have."""
     kept, (_, most) = grant.cpus & bare.assignable, bounds(world, grant.demand)
+    if is_by_cores(options_of(world, grant.demand)):
+        kept -= world.topology.whole_cores(grant.cpus & bare.reserved)
     if len(kept) <= most:
         return kept
     left = shrunk(world, grant, kept, most)
@@ -211,7 +245,7 @@ def _within_the_room(world: World, bare: State, holdings: Holdings) -> Holdings:
 
 def _refusal_of(grant: Assignment, refusal: Refusal) -> Refused:
     """Return the refusal of a grant that ended: what is missing for its least size, and that it had CPUs."""
-    told = Refusal(RefusalCode.CPUS_LOST, with_facts(refusal, had=grant.cpus, would_fit=()).detail)
+    told = refusal.after(Refusal(RefusalCode.CPUS_LOST, with_facts(refusal, had=grant.cpus).detail))
     return Refused(container=grant.container, name=grant.name, refusal=told, demand=grant.demand)
 
 

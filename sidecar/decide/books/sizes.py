@@ -8,8 +8,8 @@
    - a `fill` grew by spare CPUs: it keeps them against other `fill` containers, but the floors, and the fair sizes of
      `load` and `manual` containers, come first;
    - a `load` keeps them against its own smaller wish and all others, but not against a floor.
-4. Fewer CPUs than the least change are not taken, unless a floor or an order needs it. A growth may have any size, so
-   no CPU stays idle because it is less than that.
+4. Fewer CPUs than the least change are not taken, unless a floor or an order needs it: then the sizes are as fair as
+   without this rule. A growth may have any size, so no CPU stays idle because it is less than that.
 
 Sizes are in units of each container: whole cores if its options require them. Its floor is rounded up to them.
 """
@@ -177,7 +177,7 @@ def _kept(state: State, claim: Claim) -> int:
 def _without_small_changes(
     world: World, state: State, room: Capacity, claims: Sequence[Claim]
 ) -> dict[ContainerKey, int]:
-    found = fair(room, claims)
+    plain = found = fair(room, claims)
     pinned: set[ContainerKey] = set()
     while True:
         small = {
@@ -190,7 +190,8 @@ def _without_small_changes(
         pinned |= small
         claims = [_pinned(state, claim) if claim.key in small else claim for claim in claims]
         if not room.holds(claims):
-            return found
+            # Which of them would be kept is chance: a floor takes from the richest.
+            return plain
         found = fair(room, claims)
 
 

@@ -24,6 +24,7 @@ from tests.decide.lawbook import (
     pinlaws,
     queuelaws,
     refitlaws,
+    reservelaws,
     restlaws,
     takelaws,
     waitlaws,
@@ -304,7 +305,10 @@ NO_TIMERS = Law("nothing is waited for at rest", waitlaws.waited_for_nothing, Wh
 STAYS_AT_REST = Law("what is at rest stays so", restlaws.moved_again, When.REST)
 REPLAYS = Law("the journal replays", restlaws.replayed_otherwise, When.REST)
 
+RESERVED = Law("what is reserved is what was chosen, while it is online", reservelaws.reserved_otherwise)
+STAND_INS = Law("no original CPU stands in for a reserved one while another could", reservelaws.originals_reserved)
 HANDED_ON = Law("a successor takes over the CPUs of its predecessor", queuelaws.not_handed_on)
+KEEPS_ITS_PLACE = Law("a container that loses its CPUs keeps its place in the queue", queuelaws.put_behind)
 NO_OVERTAKING = Law("no container is granted CPUs before one that waits longer and fits", queuelaws.overtaken)
 ASKED_AGAIN = Law("each start is decided, and what waits and fits is granted", queuelaws.not_asked_again)
 
@@ -341,10 +345,13 @@ LAWS: tuple[Law[Reality], ...] = (
         FLOOR,
         ORIGINAL,
         NUMA,
+        RESERVED,
+        STAND_INS,
         WHOLE,
         NEEDLESS,
         GONE,
         HANDED_ON,
+        KEEPS_ITS_PLACE,
         NO_OVERTAKING,
         ASKED_AGAIN,
         PAUSES,

@@ -9,7 +9,7 @@ import pytest
 from sidecar.decide.books import queue, vacancies
 from sidecar.decide.container import askers
 from sidecar.decide.container.container import Container
-from state.model import State
+from state.model import Refused, State
 from tests.decide.lawbook import laws
 from tests.decide.lawbook.faults import Fault
 
@@ -34,8 +34,19 @@ def asks_again_only_what_was_seen_stopped(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(askers, "has_restarted", lambda container, refused: False)
 
 
+def puts_behind_what_loses_its_cpus(patch: pytest.MonkeyPatch) -> None:
+    """Number a container anew when its grant ends."""
+    honest = State.refused
+
+    def refused(state: State, refused: Refused) -> State:
+        return honest(state.released(refused.container) if refused.container in state.assignments else state, refused)
+
+    patch.setattr(State, "refused", refused)
+
+
 FAULTS: Final = (
     Fault(hands_nothing_on, laws.HANDED_ON, first=459),
+    Fault(puts_behind_what_loses_its_cpus, laws.KEEPS_ITS_PLACE, first=5),
     Fault(serves_the_last_first, laws.NO_OVERTAKING, first=7),
     Fault(ignores_priorities, laws.NO_OVERTAKING, first=116),
     Fault(asks_again_only_what_was_seen_stopped, laws.ASKED_AGAIN, first=14),

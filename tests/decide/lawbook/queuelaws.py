@@ -59,6 +59,14 @@ def _has_taken_over(world: World, heir: Container, left: Assignment) -> bool:
     return len(grant.cpus & left.cpus) >= min(grant.demand.floor, len(left.cpus))
 
 
+def put_behind(reality: Reality) -> Iterator[str]:
+    """Yield containers that lost their CPUs in the last burst, and their place in the queue with them."""
+    for key, refused in reality.world.state.refusals.items():
+        held = reality.recorded.assignments.get(key)
+        if held is not None and refused.demand is not None and refused.asked != held.asked:
+            yield f"{refused.name} asked as number {held.asked}, lost {held.cpus}, and waits as number {refused.asked}"
+
+
 def overtaken(reality: Reality) -> Iterator[str]:
     """Yield containers that wait, and would have fit where a later one was granted CPUs in the last burst."""
     before, world = reality.planned_from, reality.world

@@ -34,6 +34,7 @@ from tests.decide.lawbook import (
     laws,
     queue_faults,
     refit_faults,
+    reserve_faults,
     strict_faults,
 )
 from tests.decide.lawbook.faults import Fault
@@ -321,6 +322,7 @@ PLANTED: tuple[tuple[Fault, Sequence[Settings]], ...] = (
     *((fault, STATIC) for fault in alone_faults.FAULTS),
     *((fault, DYNAMIC) for fault in dynamic_faults.FAULTS),
     *((fault, refit_faults.SETTINGS) for fault in refit_faults.FAULTS),
+    *((fault, reserve_faults.SETTINGS) for fault in reserve_faults.FAULTS),
     *((fault, MIXED) for fault in core_faults.FAULTS),
     *((fault, DYNAMIC) for fault in core_faults.PLAIN_FAULTS),
     *((fault, (*GROUPED, *STATIC)) for fault in strict_faults.FAULTS),

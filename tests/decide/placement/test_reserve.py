@@ -62,7 +62,7 @@ def test_a_list_that_is_all_offline_is_replaced_by_one_cpu() -> None:
     """The machine always keeps at least one, an ungranted one if there is any."""
     machine = without(SMT, "3,7")
     assert reserve(machine, Settings(reserved_cpus=cpus("3,7")), State()) == cpus("0")
-    assert reserve(machine, Settings(reserved_cpus=cpus("3,7")), held("0,4")) == cpus("1")
+    assert reserve(machine, Settings(reserved_cpus=cpus("3,7")), held("0,4"), (cpus("1-2"),)) == cpus("1")
 
 
 def test_a_counted_reservation_stays_where_it_was() -> None:
@@ -72,14 +72,30 @@ def test_a_counted_reservation_stays_where_it_was() -> None:
 
 
 def test_a_counted_reservation_that_lost_a_cpu_is_filled_up() -> None:
-    """First from ungranted CPUs."""
+    """From the sources, in their order."""
     machine = without(SMT, "4")
-    assert reserve(machine, Settings(reserved_count=2), held("1,5")) == cpus("0,2")
+    assert reserve(machine, Settings(reserved_count=2), held("1,5"), (cpus("2"), cpus("3"))) == cpus("0,2")
 
 
 def test_a_counted_reservation_is_filled_from_grants_in_the_end() -> None:
     machine = without(SMT, "4")
     assert reserve(machine, Settings(reserved_count=2), held("1-3,5-7")) == cpus("0-1")
+
+
+def test_a_count_is_what_it_was_when_its_cpus_are_back() -> None:
+    """Others stand in for those that are offline, and no longer than that."""
+    settings = Settings(reserved_count=2)
+    before = State(online=SMT.online, reserved=cpus("1-2"), counted=cpus("0,4"))
+    assert reserve(without(SMT, "0,4"), settings, before) == cpus("1-2")
+    assert reserve(without(SMT, "4"), settings, before) == cpus("0-1")
+    assert reserve(SMT, settings, before) == cpus("0,4")
+
+
+@pytest.mark.parametrize(("count", "expected"), [(1, "4"), (2, "1,5"), (3, "1,4-5"), (4, "1-2,5-6")])
+def test_a_count_on_a_machine_that_lacks_a_thread_takes_cores_that_are_whole(count: int, expected: str) -> None:
+    """The core without its other thread completes an odd count."""
+    machine = with_online(SMT, cpus("1-7"))
+    assert reserve(machine, Settings(reserved_count=count), State()) == cpus(expected)
 
 
 def test_another_count_is_counted_again() -> None:

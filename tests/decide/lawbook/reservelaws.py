@@ -1,0 +1,45 @@
+"""The laws of the reservation: CPUs stand in for reserved ones that are offline, at the least cost, and no longer."""
+
+from __future__ import annotations
+
+from sidecar.decide.settings import PolicyName
+from sidecar.decide.world import World
+from state.cpuset import CPUSet, union
+from tests.support.decide.reality import Reality
+
+
+def reserved_otherwise(reality: Reality) -> list[str]:
+    """Return how the reserved CPUs differ from those that the settings ask for, beyond what is offline."""
+    world = reality.world
+    chosen, state = _chosen(world), world.state
+    if chosen is None:
+        return []
+    there = chosen & world.topology.online
+    if not there <= state.reserved:
+        return [f"{there - state.reserved} should be reserved, and {state.reserved} are"]
+    asked = world.settings.reserved_count
+    wanted = max(1, len(there)) if world.settings.reserved_cpus else min(asked, len(world.topology.online))
+    return [f"{wanted} CPUs should be reserved, and {state.reserved} are"] if len(state.reserved) != wanted else []
+
+
+def originals_reserved(reality: Reality) -> list[str]:
+    """Return the original CPUs that stand in for others since the last burst, although CPUs are free or above floors,
+    as sentences. A CPU on which a container is pinned by hand is not free.
+    """
+    before, world = reality.recorded, reality.world
+    chosen, online = _chosen(world), world.topology.online
+    if chosen is None or before.policy != world.settings.policy.value:
+        return []
+    originals = union(each.original for each in before.assignments.values())
+    taken = (world.state.reserved - chosen - before.reserved) & originals
+    if not taken:
+        return []
+    others = online - originals - world.state.reserved - world.strangers - world.state.isolated
+    return [f"the original CPUs {taken} are reserved, and {others} could be"] if others else []
+
+
+def _chosen(world: World) -> CPUSet | None:
+    """Return the CPUs that the settings ask to reserve, online or not; None if nothing is placed."""
+    if world.settings.policy is PolicyName.NONE:
+        return None
+    return world.settings.reserved_cpus or world.state.counted
