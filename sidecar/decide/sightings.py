@@ -9,14 +9,14 @@ from __future__ import annotations
 from sidecar.decide.container.container import Container, Standing, Wish
 from sidecar.decide.container.machine import after, first_seen
 from sidecar.decide.container.news import Disputed, Lapsed, Looked, Recognized
-from sidecar.decide.container.originals import originals_of
+from sidecar.decide.container.originals import cpu_limit, originals_of
 from sidecar.decide.container.place import place_of
 from sidecar.decide.container.wish import wish_of
 from sidecar.decide.facts import ContainerView, Phase
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import Connected, Ready, World, replace
 from state.key import ContainerKey
-from state.model import State
+from state.model import IN_BUNDLE, State
 
 
 def sighted(world: World, view: ContainerView, began: int) -> World:
@@ -136,8 +136,8 @@ def counted(world: World, gone: tuple[ContainerKey, ...], began: int) -> World:
 
 def remembered(world: World, state: State) -> State:
     """Return the State that remembers the originals of each container that the sidecar places, as first seen: from then
-    on, a change by another tool is drift, also after a restart. A glance does not show them. Under the policy none
-    nothing is remembered: the sidecar places no container.
+    on, a change by another tool is drift, also after a restart. A glance does not show them. It also remembers which
+    limits a runtime that asks may lift. Under the policy none nothing is remembered: the sidecar places no container.
     """
     if world.settings.policy is PolicyName.NONE:
         return state
@@ -145,6 +145,11 @@ def remembered(world: World, state: State) -> State:
         container = world.containers[key]
         if container.wish.standing in (Standing.MANAGED, Standing.MEMBER) and not container.view.is_glance:
             state = state.remembering(key, originals_of(container.view))
+    for key, grant in state.assignments.items():
+        known, originals = world.containers.get(key), state.originals.get(key)
+        has_limit = originals is None or cpu_limit(originals) > 0
+        if grant.is_lifting and has_limit and known is not None and known.is_strict:
+            state = state.lifting(key, IN_BUNDLE)
     return state
 
 

@@ -176,9 +176,12 @@ def _applied(world: World, fact: CpusetApplied) -> tuple[World, tuple[Order, ...
     if container is None or container.order is None:
         return world, ()
     is_unsure = is_contradicted(container) or waited_for_a_start(container)
-    originals = world.state.originals.get(fact.container)
-    if originals and container.order.update.nano_cpus == originals.nano_cpus:
+    originals, grant = world.state.originals.get(fact.container), world.state.assignments.get(fact.container)
+    update = container.order.update
+    if originals and update.nano_cpus == originals.nano_cpus:
         world = replace(world, state=world.state.put_back(fact.container))
+    elif (grant is None or not grant.is_lifting) and (update.nano_cpus or update.cpu_quota):
+        world = replace(world, state=world.state.shown(fact.container))
     made = after(container, news.OrderApplied(fact.effective, fact.ended))
     return world.with_container(recognized(world, made)), (LookAgain(fact.container),) if is_unsure else ()
 
