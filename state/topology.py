@@ -13,15 +13,19 @@ repeats on real machines.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from math import gcd
+from typing import Final, NamedTuple
 
 import msgspec
 
 from state.cpuset import EMPTY, CPUSet, union
 from state.errors import StateError
 from state.tree import Tree, tree
+
+_WALK: Final = 4
+"""So many cores are checked in the time in which one CPU's core is looked up."""
 
 
 class Group(msgspec.Struct, frozen=True):
@@ -48,6 +52,30 @@ class Kind(msgspec.Struct, frozen=True):
     name: str
     capacity: int
     cpus: CPUSet
+
+
+class _Cores(NamedTuple):
+    """Some of the cores of a machine, as masks: all, by CPU, and their union."""
+
+    masks: tuple[int, ...]
+    of: Mapping[int, int]
+    cpus: int
+
+    def touched_by(self, cpus: int) -> Sequence[int]:
+        """Return those that these CPUs touch."""
+        if cpus.bit_count() * _WALK > len(self.masks):
+            return [core for core in self.masks if core & cpus]
+        found, left = list[int](), cpus & self.cpus
+        while left:
+            core = self.of[left.bit_length() - 1]
+            found.append(core)
+            left &= ~core
+        return found
+
+
+def _cores(cores: Sequence[Group]) -> _Cores:
+    masks = tuple(core.cpus.mask for core in cores)
+    return _Cores(masks, {cpu: core.cpus.mask for core in cores for cpu in core.cpus}, sum(masks))
 
 
 class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -122,11 +150,6 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return tuple(sorted(found, key=lambda core: core.id))
 
     @cached_property
-    def full_masks(self) -> tuple[int, ...]:
-        """The full cores as masks."""
-        return tuple(core.cpus.mask for core in self.full_cores)
-
-    @cached_property
     def widths(self) -> tuple[tuple[CPUSet, int], ...]:
         """Each kind of cores, or the whole machine: its CPUs, and the threads of a full core of it; the greatest common
         divisor if its cores differ.
@@ -148,7 +171,20 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def whole_cores(self, cpus: CPUSet) -> CPUSet:
         """Return all CPUs of every core that `cpus` touches."""
-        return union(core.cpus for core in self.cores if core.cpus.mask & cpus.mask)
+        return CPUSet.from_mask(sum(self._cores.touched_by(cpus.mask)))
+
+    def full_cores_in(self, cpus: CPUSet) -> CPUSet:
+        """Return all CPUs of the full cores that lie wholly within `cpus`."""
+        mask, lacking = cpus.mask, ~cpus.mask
+        return CPUSet.from_mask(sum(core for core in self._full_cores.touched_by(mask) if not core & lacking))
+
+    @cached_property
+    def _cores(self) -> _Cores:
+        return _cores(self.cores)
+
+    @cached_property
+    def _full_cores(self) -> _Cores:
+        return _cores(self.full_cores)
 
 
 def topology(

@@ -18,7 +18,8 @@ from sidecar.log import printable
 from sidecar.status.cpu_view import CPUView, cpu_view
 from sidecar.status.document import ContainerStatus, SharingStatus, Status
 from sidecar.status.find_container import find
-from sidecar.status.last_state import container_reading_of, last_word
+from sidecar.status.last_state import all_in_past, container_reading_of, last_word, names_in
+from sidecar.status.sight import Sight
 from sidecar.status.status_reader import read_last_status
 from sidecar.words.machine_text import lie
 from sidecar.words.refusals import sentence
@@ -55,14 +56,14 @@ def run(args: argparse.Namespace) -> int:
     status, outdated = last.reading, last.outdated
     told: CPUView | ContainerStatus
     if view := _cpu(status, args.container):
-        told, lines = view, rendered_cpu(view)
+        told, lines = view, rendered_cpu(view, last.sight)
         if outdated:
             said = last_word(status.updated_at, is_running=last.is_running)
-            lines = [said, *lines]
-            told = replace(view, explanation=(said, *view.explanation))
+            told = view = replace(view, explanation=(said, *all_in_past(view.explanation, names_in(status))))
+            lines = rendered_cpu(view, last.sight)
     else:
-        found = _container(status, state_dir, args.container)
-        told, lines = container_reading_of(found, vouched=last.vouched), rendered(found)
+        found = _container(status, state_dir, args.container, last.sight)
+        told, lines = container_reading_of(found, vouched=last.vouched), rendered(found, last.sight)
     if args.json:
         print_json(told)
     else:
@@ -80,14 +81,14 @@ def _cpu(status: Status, wanted: str) -> CPUView | None:
     return None if any(each.name == wanted for each in status.containers) else cpu_view(status, int(wanted))
 
 
-def _container(status: Status, state_dir: str, wanted: str) -> ContainerStatus:
+def _container(status: Status, state_dir: str, wanted: str, sight: Sight) -> ContainerStatus:
     """Return the container, with sentences on where its CPUs are."""
     found = find(status.containers, wanted)
     if found.sharing is SharingStatus.EXCLUSIVE:
         # Nothing is printed about a state or a machine that cannot be read here.
         with contextlib.suppress(StateError):
             placed = placement(found, status, read_books(state_dir), read_topology())
-            found = replace(found, explanation=(*found.explanation, *placed))
+            found = replace(found, explanation=(*found.explanation, *map(sight.clause, placed)))
     return found
 
 
@@ -115,13 +116,17 @@ def placement(found: ContainerStatus, status: Status, state: State, topology: To
     return tuple(said)
 
 
-def rendered(each: ContainerStatus) -> list[str]:
+def rendered(each: ContainerStatus, sight: Sight) -> list[str]:
     """Return the sentences below the container's name."""
-    head = f"{each.name} ({each.id[:12]}): {each.sharing}, {each.phase}, on {each.cpus or 'no CPUs'}"
+    was = "was " if sight.is_last_word else ""
+    head = f"{each.name} ({each.id[:12]}): {was}{each.sharing}, {each.phase}, on {each.cpus or 'no CPUs'}"
     return [printable(head), *(f"  {printable(sentence)}" for sentence in each.explanation)]
 
 
-def rendered_cpu(view: CPUView) -> list[str]:
+def rendered_cpu(view: CPUView, sight: Sight) -> list[str]:
     """Return the sentences below the CPU's number and its use."""
     use = f"{view.kind}, of {view.owner}" if view.owner else view.kind.value
-    return [printable(f"CPU {view.cpu}: {use}"), *(f"  {printable(sentence)}" for sentence in view.explanation)]
+    return [
+        printable(f"CPU {view.cpu}: {sight.state(use, {view.owner})}"),
+        *(f"  {printable(sentence)}" for sentence in view.explanation),
+    ]

@@ -20,6 +20,7 @@ from sidecar.decide.facts import Phase
 from sidecar.decide.settings import PolicyName
 from sidecar.status.document import ContainerStatus, LeavingStatus, SharingStatus, Status
 from sidecar.status.problem_list import Problem, ProblemKind, problems_of
+from sidecar.status.sight import Sight
 from sidecar.status.status_reader import read_last_status
 from sidecar.words.counts import counted, ordinal
 from sidecar.words.neighbours import may_run_there
@@ -62,16 +63,14 @@ def run(args: argparse.Namespace) -> int:
     if args.watch:
         return follow("--watch", state_dir, _page)
     last = read_last_status(state_dir, time.time())
-    status, is_running, outdated = last.status, last.is_running, last.outdated
-    problems = problems_of(status)
+    outdated, problems = last.outdated, problems_of(last.sight.told(last.status))
     paint, width = printout()
     if args.json:
         print_json(problems if args.problems else last.reading)
     elif args.problems:
         sys.stdout.write("".join(f"{line}\n" for line in problem_lines(problems, width)))
     else:
-        page = rendered(status, datetime.now(UTC), is_running=is_running, paint=paint, width=width)
-        page = [*wrapped(outdated, width), *page] if outdated and is_running else page
+        page = rendered(last.status, datetime.now(UTC), last.sight, paint=paint, width=width)
         sys.stdout.write("\n".join(page) + "\n")
     if outdated:
         sys.stderr.write(f"cpuset-sidecar: {outdated}\n")
@@ -80,10 +79,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def rendered(
-    status: Status, now: datetime, *, is_running: bool | None, paint: Paint = plain, width: int | None = 100
+    status: Status, now: datetime, sight: Sight, *, paint: Paint = plain, width: int | None = 100
 ) -> list[str]:
     """Return the whole page as lines."""
-    letters = letters_of(status)
+    status, letters = sight.told(status), letters_of(status)
     rows = [
         (
             letters.get(each.id, " "),
@@ -91,16 +90,16 @@ def rendered(
             each.id[:12],
             each.sharing.value,
             str(each.cpus) if Phase(each.phase).is_live else "-",
-            last_known(state_of(each, now, status.waiting), is_running=is_running),
+            sight.state(state_of(each, now, status.waiting), {each.name}),
         )
         for each in status.containers
     ]
-    lines = [*headline(status, width), *wrapped(freshness(status, now, is_running=is_running), width), ""]
+    lines = [*headline(status, sight, width), *wrapped(freshness(status, now, sight), width), ""]
     if rows:
         lines += painted((" ", "NAME", "ID", "KIND", "CPUS", "STATE"), rows, paint, width)
     else:
         lines.append("no containers")
-    lines += below([*problem_lines(problems_of(status), width), *pending_lines(status, now, width)])
+    lines += below([*problem_lines(problems_of(status), width), *pending_lines(status, now, sight, width)])
     lines += below([line for note in status.notes for line in wrapped(f"note: {note}", width)])
     return [*lines, "", *draw(status.machine, marks_of(status), paint, width), "", *legend(status, paint, width)]
 
@@ -132,15 +131,16 @@ def _problem(each: Problem) -> str:
             return f"problem: {each.container}: {each.kind}: {each.text}"
 
 
-def pending_lines(status: Status, now: datetime, width: int | None) -> list[str]:
+def pending_lines(status: Status, now: datetime, sight: Sight, width: int | None) -> list[str]:
     """Return what is on its way for each container, and why."""
     lines = []
     for each in status.containers:
         if each.leaving:
-            take = f"{each.name} must leave {each.leaving.cpus} (take {each.leaving.number})"
+            must = sight.clause("must leave")
+            take = f"{each.name} {must} {each.leaving.cpus} (take {each.leaving.number})"
             lines += wrapped(f"{take}, {left(each.leaving, now)}: {each.leaving.reason}", width)
         elif each.waits_for:
-            lines += wrapped(f"{each.name} waits for {each.waits_for}", width)
+            lines += wrapped(f"{each.name} {sight.clause('waits for')} {each.waits_for}", width)
     return lines
 
 
@@ -155,26 +155,28 @@ def left(leaving: LeavingStatus, now: datetime) -> str:
     return f"{max(0.0, seconds):.1f} s left"
 
 
-def headline(status: Status, width: int | None) -> list[str]:
+def headline(status: Status, sight: Sight, width: int | None) -> list[str]:
     """Return the policy, the engine, and the kinds of CPUs: one line if the page is wide enough."""
     engine = f"{status.engine.name} {status.engine.version}" if status.engine else "no engine yet"
     options = f" ({', '.join(status.options)})" if status.options else ""
     parts = [f"policy {status.policy}{options} on {engine}"]
     if status.policy == PolicyName.NONE:
-        parts.append("labels are not looked at")
+        parts.append(sight.clause("labels are not looked at"))
     for what, cpus in (("reserved", status.reserved), ("shared", status.shared), ("exclusive", status.exclusive)):
         parts.append(f"{what} {cpus or 'none'}")
     return joined(parts, width)
 
 
-def freshness(status: Status, now: datetime, *, is_running: bool | None) -> str:
-    """Return whether the daemon runs, and how old the document is."""
+def freshness(status: Status, now: datetime, sight: Sight) -> str:
+    """Return whether the daemon runs and works, and how old the document is."""
     try:
         age = _age((now - datetime.fromisoformat(status.updated_at)).total_seconds())
     except (ValueError, TypeError):
         age = "some time"
-    if is_running is False:
+    if sight.is_running is False:
         return f"THE DAEMON IS NOT RUNNING: this is its last state, {age} old"
+    if sight.is_last_word:
+        return f"THE DAEMON IS STOPPED, STALLED OR STUCK: it does not vouch for this, its last state, {age} old"
     state = (
         "releasing every container"
         if status.is_releasing
@@ -182,7 +184,7 @@ def freshness(status: Status, now: datetime, *, is_running: bool | None) -> str:
         if status.is_ready
         else "waiting for the engine"
     )
-    if is_running is None:
+    if sight.is_running is None:
         return f"the daemon was {state} {age} ago; it cannot be seen from here whether it still runs"
     return f"the daemon is {state}; the last change was {age} ago"
 
@@ -220,11 +222,6 @@ def state_of(each: ContainerStatus, now: datetime, waiting: int = 0) -> str:
     return "; ".join(words)
 
 
-def last_known(state: str, *, is_running: bool | None) -> str:
-    """Return the state in the past tense if no daemon is running."""
-    return f"was {state}" if state and is_running is False else state
-
-
 def _settled(each: ContainerStatus) -> str:
     """Return what is true of a container with a grant that is in force."""
     if not Phase(each.phase).is_live:
@@ -234,5 +231,5 @@ def _settled(each: ContainerStatus) -> str:
     return f"settled; {may_run_there([(other.name, other.sharing.value) for other in each.neighbours])}"
 
 
-def _page(status: Status, now: datetime, is_running: bool | None, width: int) -> list[str]:
-    return rendered(status, now, is_running=is_running, paint=coloured, width=width)
+def _page(status: Status, now: datetime, sight: Sight, width: int) -> list[str]:
+    return rendered(status, now, sight, paint=coloured, width=width)

@@ -13,7 +13,6 @@ from sidecar.cli.cmd_status import (
     below,
     freshness,
     headline,
-    last_known,
     painted,
     pending_lines,
     problem_lines,
@@ -27,8 +26,10 @@ from sidecar.cli.table import without_empty
 from sidecar.decide.settings import PolicyName
 from sidecar.status.document import ContainerStatus, SharingStatus, Status
 from sidecar.status.problem_list import problems_of
+from sidecar.status.sight import Sight
 from sidecar.status.status_reader import read_last_status
 
+_WITHOUT: Final = "containers that ask for no exclusive CPUs"
 _HEAD: Final = (" ", "NAME", "NOW", "SIZE", "RANGE", "SCALE", "WEIGHT", "USE", "STATE")
 
 _EXAMPLES: Final = """examples:
@@ -68,12 +69,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def rendered(
-    status: Status, now: datetime, *, is_running: bool | None, paint: Paint = plain, width: int | None = 100
+    status: Status, now: datetime, sight: Sight, *, paint: Paint = plain, width: int | None = 100
 ) -> list[str]:
     """Return the whole page as lines: containers that have or ask for exclusive CPUs, or have a problem, and the number
     of the others.
     """
-    letters = letters_of(status)
+    status, letters = sight.told(status), letters_of(status)
     problems = problems_of(status)
     troubled = {problem.container for problem in problems}
     shown = [
@@ -81,19 +82,19 @@ def rendered(
         for each in status.containers
         if each.asked or each.sharing is SharingStatus.EXCLUSIVE or each.name in troubled
     ]
-    lines = [*headline(status, width), *wrapped(freshness(status, now, is_running=is_running), width)]
+    lines = [*headline(status, sight, width), *wrapped(freshness(status, now, sight), width)]
     if status.policy == PolicyName.DYNAMIC:
         lines.append(f"takes so far: {status.acknowledged} acknowledged, {status.forced} forced")
     lines.append("")
     if shown:
-        rows = [(letters.get(each.id, " "), *_row(each, now, status.waiting, is_running=is_running)) for each in shown]
+        rows = [(letters.get(each.id, " "), *_row(each, now, status.waiting, sight)) for each in shown]
         lines += painted(*without_empty(_HEAD, rows), paint, width)
-    lines.append(f"containers that ask for no exclusive CPUs: {len(status.containers) - len(shown)}")
-    lines += below([*problem_lines(problems, width), *pending_lines(status, now, width)])
+    lines.append(f"{sight.clause(_WITHOUT)}: {len(status.containers) - len(shown)}")
+    lines += below([*problem_lines(problems, width), *pending_lines(status, now, sight, width)])
     return [*lines, "", *draw(status.machine, marks_of(status), paint, width), "", *legend(status, paint, width)]
 
 
-def _row(each: ContainerStatus, now: datetime, waiting: int, *, is_running: bool | None) -> tuple[str, ...]:
+def _row(each: ContainerStatus, now: datetime, waiting: int, sight: Sight) -> tuple[str, ...]:
     is_granted, is_elastic = each.sharing is SharingStatus.EXCLUSIVE, each.floor < each.ceiling
     asked = f"0 of {each.asked}" if each.asked else "-"
     return (
@@ -104,26 +105,24 @@ def _row(each: ContainerStatus, now: datetime, waiting: int, *, is_running: bool
         each.scale if is_elastic else "-",
         str(each.weight) if is_elastic else "-",
         f"{each.load.use:.1f}" if each.load else "-",
-        last_known(state_of(each, now, waiting), is_running=is_running),
+        sight.state(state_of(each, now, waiting), {each.name}),
     )
 
 
-def _page(status: Status, now: datetime, is_running: bool | None, width: int) -> list[str]:
-    return rendered(status, now, is_running=is_running, paint=coloured, width=width)
+def _page(status: Status, now: datetime, sight: Sight, width: int) -> list[str]:
+    return rendered(status, now, sight, paint=coloured, width=width)
 
 
 def _once(state_dir: str, *, as_json: bool) -> int:
     last = read_last_status(state_dir, time.time())
-    status, is_running, outdated = last.status, last.is_running, last.outdated
     if as_json:
         print_json(last.reading)
     else:
         paint, width = printout()
-        page = rendered(status, datetime.now(UTC), is_running=is_running, paint=paint, width=width)
-        page = [*wrapped(outdated, width), *page] if outdated and is_running else page
+        page = rendered(last.status, datetime.now(UTC), last.sight, paint=paint, width=width)
         sys.stdout.write("\n".join(page) + "\n")
-    if outdated:
-        sys.stderr.write(f"cpuset-sidecar: {outdated}\n")
+    if last.outdated:
+        sys.stderr.write(f"cpuset-sidecar: {last.outdated}\n")
         return 1
     return 0
 

@@ -16,7 +16,7 @@ from sidecar.config.running_settings import overridden, read_settings
 from sidecar.host.machine.machine_file import machine_in
 from sidecar.host.machine.sysfs import read_topology
 from sidecar.status.status_file import is_daemon_running
-from sidecar.words.settings_text import daemon_on
+from sidecar.words.settings_text import daemon_on, last_daemon_on
 from state import codec
 from state.errors import StateError
 from state.topology import Topology
@@ -68,6 +68,25 @@ def last_daemons_config(args: argparse.Namespace) -> Config:
     state_dir = _state_dir(args)
     last = None if args.config else read_settings(state_dir)
     return config_of(args) if last is None else _over(last, args, state_dir)
+
+
+def next_daemons_config(args: argparse.Namespace, root: str = "/") -> tuple[Config, str]:
+    """Return the configuration of the daemon that the host is set up for, and whose it is, in words ("" for the
+    command's own): the one that runs, with what the flags override, or else the one that will run.
+
+    That one will have what is given here, and otherwise most probably what the last daemon of the state directory had.
+    `root` is where the host's file system is. Raise ConfigError.
+    """
+    own = config_of(args)
+    seen = own.state_dir if root == "/" else os.path.join(root, own.state_dir.lstrip("/"))
+    last = None if args.config else read_settings(seen)
+    if last is None:
+        return own, ""
+    is_running = is_daemon_running(seen)
+    given = own.flags if is_running else own.origins
+    fields = {field: getattr(own, field) for key in given if key in KEYS for field in KEYS[key].fields}
+    config = msgspec.structs.replace(last, **{**fields, "state_dir": own.state_dir, "flags": own.flags})
+    return config, (daemon_on if is_running else last_daemon_on)(own.state_dir, overridden(config))
 
 
 def _state_dir(args: argparse.Namespace) -> str:

@@ -18,14 +18,15 @@ from datetime import UTC, datetime
 from typing import Final
 
 from sidecar.status.document import Status
+from sidecar.status.sight import Sight
 from sidecar.status.status_file import read_status
 from sidecar.status.status_reader import read_last_status
 
 REFRESH_SECONDS: Final = 0.5
 """Fast enough to follow a container's start by eye; reading the document takes a millisecond."""
 
-Page = Callable[[Status, datetime, bool | None, int], list[str]]
-"""The lines for a document, the time, whether a daemon runs, and the width of the screen."""
+Page = Callable[[Status, datetime, Sight, int], list[str]]
+"""The lines for a document, the time, what is known of the daemon, and the width of the screen."""
 
 QUIT: Final = ("q", "Q")
 
@@ -58,9 +59,7 @@ def follow(what: str, state_dir: str, page: Page) -> int:
         key = ""
         while key not in QUIT:
             last = read_last_status(state_dir, time.time())
-            lines = page(last.status, datetime.now(UTC), last.is_running, console.width)
-            if last.is_running and last.outdated:
-                lines = [last.outdated, *lines]
+            lines = page(last.status, datetime.now(UTC), last.sight, console.width)
             top = scrolled(top, key, len(lines), console.height)
             live.update(Text.from_ansi("\n".join(window(lines, top, console.height))), refresh=True)
             key = pressed(REFRESH_SECONDS)

@@ -30,12 +30,18 @@ _SHOWN: Final = 64
 """Characters of a name that are shown: an ID has so many."""
 
 
+LISTED: Final = "; `cpuset-sidecar status` lists them"
+"""Where people find the names."""
+
+
 class NotFound(SidecarError):
     """No container has that name, or several IDs begin with it; the message names the nearest."""
 
 
-def find(candidates: Iterable[N], wanted: str) -> N:
-    """Return the candidate of this name, or the only one whose id begins so. Raise NotFound."""
+def find(candidates: Iterable[N], wanted: str, *, listed: str = LISTED) -> N:
+    """Return the candidate of this name, or the only one whose id begins so. Raise NotFound; where no name is near, it
+    ends with `listed`.
+    """
     known = tuple(candidates)
     named = [each for each in known if each.name == wanted.removeprefix("/")]
     found = named or [each for each in known if wanted and each.id.startswith(wanted.lower())]
@@ -46,5 +52,5 @@ def find(candidates: Iterable[N], wanted: str) -> N:
         names = ", ".join(sorted((printable(each.name) for each in found), key=natural)[:10])
         raise NotFound(f"{shown!r} is the beginning of {len(found)} ids ({names}): give more characters")
     near = closest(wanted, [each.name for each in known])
-    hint = f"; did you mean {printable(near)!r}?" if near else "; `cpuset-sidecar status` lists them"
+    hint = f"; did you mean {printable(near)!r}?" if near else listed
     raise NotFound(f"there is no container {shown!r}{hint}")

@@ -1,14 +1,16 @@
 """The status document of a daemon that is gone or stalled: what it last knew, without what only one that works can
-claim. Pure.
+claim, in the past tense. Pure.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import msgspec
 
 from sidecar.status.document import ContainerStatus, Status
+from sidecar.words.past import in_past
 from state.cpuset import EMPTY
 
 replace = msgspec.structs.replace
@@ -39,10 +41,31 @@ def last_word(said_at: str, *, is_running: bool | None = False) -> str:
 
 def unvouched(status: Status, *, is_running: bool | None = False) -> Status:
     """Return the document without any claim that only a running daemon can make: nothing is ready, settled or alone,
-    nothing is on its way, and each explanation is told as the last word of the daemon.
+    nothing is on its way, each explanation is told as the last word of the daemon, and each sentence is in the past.
     """
-    said = last_word(status.updated_at, is_running=is_running)
-    return replace(status, is_ready=False, containers=tuple(_last_known(each, said) for each in status.containers))
+    said, told = last_word(status.updated_at, is_running=is_running), told_in_past(status)
+    return replace(told, is_ready=False, containers=tuple(_last_known(each, said) for each in told.containers))
+
+
+def told_in_past(status: Status) -> Status:
+    """Return the document with every sentence in the past tense, and all else as it was."""
+    names = names_in(status)
+    return replace(
+        status,
+        containers=tuple(_in_past(each, names) for each in status.containers),
+        notes=all_in_past(status.notes, names),
+        problems=all_in_past(status.problems, names),
+    )
+
+
+def names_in(status: Status) -> frozenset[str]:
+    """Return the names of all containers in the document."""
+    return frozenset(each.name for each in status.containers)
+
+
+def all_in_past(said: Iterable[str], names: Collection[str]) -> tuple[str, ...]:
+    """Return each of these sentences in the past tense; `names` are those of containers."""
+    return tuple(in_past(each, names) for each in said)
 
 
 def reading_of(status: Status, *, vouched: bool, outdated: bool, is_running: bool | None = True) -> StatusReading:
@@ -53,7 +76,7 @@ def reading_of(status: Status, *, vouched: bool, outdated: bool, is_running: boo
 
 def container_reading_of(each: ContainerStatus, *, vouched: bool, said: str = "") -> ContainerReading:
     """Return one container's part with `vouched`; after `said`, the sentence of `last_word`, without claims."""
-    told = _last_known(each, said) if said else each
+    told = _last_known(_in_past(each, {each.name}), said) if said else each
     return ContainerReading(**_fields(told), vouched=vouched)
 
 
@@ -69,4 +92,19 @@ def _last_known(each: ContainerStatus, said: str) -> ContainerStatus:
         pending=EMPTY,
         waits_for="",
         explanation=(said, *each.explanation) if each.explanation else (),
+    )
+
+
+def _in_past(each: ContainerStatus, names: Collection[str]) -> ContainerStatus:
+    leaving = each.leaving and replace(each.leaving, reason=in_past(each.leaving.reason, names))
+    return replace(
+        each,
+        leaving=leaving,
+        waits_for=in_past(each.waits_for, names),
+        moves=tuple(replace(move, reason=in_past(move.reason, names)) for move in each.moves),
+        clash=in_past(each.clash, names),
+        refusal=in_past(each.refusal, names),
+        trouble=in_past(each.trouble, names),
+        warnings=all_in_past(each.warnings, names),
+        explanation=all_in_past(each.explanation, names),
     )

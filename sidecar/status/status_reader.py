@@ -8,6 +8,7 @@ import msgspec
 
 from sidecar.status.document import Status
 from sidecar.status.last_state import StatusReading, reading_of
+from sidecar.status.sight import Sight
 from sidecar.status.status_file import is_daemon_running, read_status
 from sidecar.status.status_lease import is_vouched, why_outdated
 
@@ -21,6 +22,11 @@ class LastStatus(msgspec.Struct, frozen=True, kw_only=True):
     is_running: bool | None
     outdated: str
     vouched: bool
+
+    @property
+    def sight(self) -> Sight:
+        """How a page of the document tells it."""
+        return Sight(self.is_running, is_last_word=bool(self.outdated))
 
     @property
     def reading(self) -> StatusReading:

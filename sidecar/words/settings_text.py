@@ -17,6 +17,11 @@ def daemon_on(state_dir: str, overridden: Sequence[str] = ()) -> str:
     return f"the daemon on {state_dir}{f', except {flags}' if flags else ''}"
 
 
+def last_daemon_on(state_dir: str, overridden: Sequence[str] = ()) -> str:
+    """Return the same of a daemon that has ended."""
+    return f"the last {daemon_on(state_dir, overridden).removeprefix('the ')}"
+
+
 def settings_of(whose: str) -> str:
     """Return the same as a sentence; "" if they are the command's own."""
     return f"the settings are those of {whose}" if whose else ""

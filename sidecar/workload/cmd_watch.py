@@ -11,9 +11,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from sidecar.cli.arguments import typed
-from sidecar.cli.flags import add_config, daemons_config
+from sidecar.cli.flags import add_config, last_daemons_config
 from sidecar.failures import SidecarError
 from sidecar.readers import choice, duration
+from sidecar.words.past import in_past
 from sidecar.workload.find_projection import directory_of, no_name
 from sidecar.workload.gates import Open, Shut, Until, gate
 from state import codec
@@ -88,11 +89,10 @@ def change_line(now: Reading, before: Reading | None, seen_at: datetime) -> str:
         words.append(f"arriving {now.arriving}")
     if now.leaving:
         words.append(f"leaving {now.leaving}{_deadline(now)}")
-    words.append("alone" if now.alone else "settled" if now.settled else "not settled")
-    if not now.vouched:
-        words.append("unvouched")
-    line = "  ".join(words)
-    return f"{line}  ({now.reason})" if now.reason else line
+    state = "alone" if now.alone else "settled" if now.settled else "not settled"
+    words += [state] if now.vouched else [f"was {state}", "unvouched"]
+    line, reason = "  ".join(words), now.reason if now.vouched else in_past(now.reason, {now.name})
+    return f"{line}  ({reason})" if reason else line
 
 
 def _print_changes(watch: ProjectionWatch, as_json: bool, until: Until | None, deadline: float) -> int:
@@ -168,14 +168,14 @@ def _run_with(arguments: argparse.Namespace) -> int:
 def _directory(arguments: argparse.Namespace) -> str:
     """Return the directory of what was typed. Raise SidecarError if there is none, and never will be.
 
-    A name is looked for where the daemon of this host writes.
+    A name is looked for where the last daemon of this host wrote, which may have ended: what it wrote stays.
     """
     workload: str | None = arguments.workload
     if workload is None:
         directory = default_directory(os.environ)
         if not may_come(directory):
-            raise no_name(directory, daemons_config(arguments)[0].projections)
+            raise no_name(directory, last_daemons_config(arguments).projections)
         return directory
     if os.sep in workload or os.path.lexists(workload):
         return workload
-    return directory_of(daemons_config(arguments)[0].projections, workload)
+    return directory_of(last_daemons_config(arguments).projections, workload)

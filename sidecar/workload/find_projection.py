@@ -32,7 +32,7 @@ def directory_of(root: str, wanted: str) -> str:
     """
     known = projected(root)
     try:
-        return find(known, wanted).directory
+        return find(known, wanted, listed=" with a projection").directory
     except NotFound as error:
         named = os.path.join(root, "by-name", wanted)
         if wanted not in ("", ".", "..") and os.path.isdir(named):
@@ -63,7 +63,8 @@ def projected(root: str) -> list[Projected]:
 
 def _listed(known: list[Projected], root: str) -> str:
     if not known:
-        return f"there is no projection of any container below {root}"
+        why = "the policy is none, or everything was released, or the daemon writes elsewhere"
+        return f"there is no projection of any container below {root}: {why}"
     names = ", ".join(printable(each.name) for each in known[:_SHOWN])
     more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
     return f"containers with a projection: {names}{more}"

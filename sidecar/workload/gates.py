@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from sidecar.words.past import in_past
 from state.errors import ProjectionError, ProjectionMissing
 from state.own_directory import may_come, never_comes
 from state.projection import Projection, Reading, Sharing, read
@@ -54,7 +55,7 @@ def gate_of(told: Reading, until: Until) -> Open | Shut:
     """Return whether the condition holds. What the daemon does not vouch for neither holds nor is for good."""
     reason = told.reason or _GRANTED_BY
     if not told.vouched:
-        return Shut(f"{UNVOUCHED}; its last word: {reason}")
+        return Shut(f"{UNVOUCHED}; its last word: {in_past(reason, {told.name})}")
     if _holds(told, until):
         return Open(told)
     return Shut(reason, is_for_good=told.never_alone and until is not Until.SETTLED)

@@ -167,6 +167,12 @@ WHOLE_CORES["machine"] = {"cores": 4, "threads": 2}
 WHOLE_CORES["settings"]["reserved"] = "0,4"
 WHOLE_CORES["container"][0]["labels"]["cpuset.options"] = "full-pcpus-only"
 
+WHILE_IT_STARTS = scenario(
+    [container("a", "3", runtime="cpuset", labels={"cpuset.min": "2"}), container("b", "5")],
+    told((1.0, "run", "a"), (1.05, "run", "b")),
+    policy="dynamic",
+)
+
 BESIDE_AN_OWNER = scenario(
     [container("a", "4"), {"name": "b", "runtime": "cpuset"}], told((1.0, "run", "a"), (40.0, "run", "b"))
 )

@@ -49,7 +49,7 @@ def notice_is_given(chronicle: Chronicle) -> Iterator[Finding]:
             if short and not is_excused:
                 text = f"{listed(frozenset(short))} gone before its notice was over"
                 yield Finding("notice_is_given", after.at, name, text)
-        had_since = _in_force(after, had_since, ended)
+        had_since = _in_force(chronicle, after, had_since, ended)
         leaving_since |= {
             (name, cpu): leaving_since.get((name, cpu), after.at)
             for name, place in after.places.items()
@@ -68,14 +68,17 @@ def _is_released(chronicle: Chronicle, name: str, at: float) -> bool:
     )
 
 
-def _in_force(stage: Stage, had_since: dict[Held, float], ended: set[str]) -> dict[Held, float]:
-    """Return since when each CPU has been its container's own, in a container that ran on nothing else."""
+def _in_force(chronicle: Chronicle, stage: Stage, had_since: dict[Held, float], ended: set[str]) -> dict[Held, float]:
+    """Return since when each CPU has been its container's own, in a container that ran on nothing else. With the
+    runtime `cpuset` they are "from the first instruction" (start-strictly): no order is under way then.
+    """
     found = {}
     for name in stage.running:
         place = stage.place(name)
         for cpu in place.own if place.own == place.cpus else ():
             known = None if name in ended else had_since.get((name, cpu))
-            found[name, cpu] = stage.at if known is None else known
+            is_strict = name in ended and chronicle.asked(name, stage).is_strict
+            found[name, cpu] = (stage.at - 2 * ORDERS if is_strict else stage.at) if known is None else known
     return found
 
 

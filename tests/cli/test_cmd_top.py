@@ -21,6 +21,7 @@ from sidecar.decide.facts import Load, LoadMeasured, Purpose, ResizeRequested
 from sidecar.decide.settings import PolicyName
 from sidecar.status.deadlines import Deadlines
 from sidecar.status.document import Status, status_of
+from sidecar.status.sight import WORKS
 from sidecar.status.status_file import write_status
 from sidecar.words.causes import why
 from state.topology import uniform
@@ -62,7 +63,7 @@ def test_top_shows_sizes_within_their_ranges() -> None:
     story = Elastic()
     story.feed(LoadMeasured((Load(container=story.busy.key, cpus=1, use=0.9, peak=0.9, pressure=1.0),)))
     story.settle()
-    lines = rendered(story.told(), NOW + timedelta(seconds=1), is_running=True, width=120)
+    lines = rendered(story.told(), NOW + timedelta(seconds=1), WORKS, width=120)
     rows = {line[3:9].strip(): line.split() for line in lines[4:8]}
     assert rows["NAME"] == ["NAME", "NOW", "SIZE", "RANGE", "SCALE", "WEIGHT", "USE", "STATE"]
     assert rows["batch"][3:8] == ["4", "2-4", "fill", "20", "-"]
@@ -76,7 +77,7 @@ def test_top_shows_sizes_within_their_ranges() -> None:
 def test_a_container_with_a_wrong_label_is_shown_as_a_problem() -> None:
     """It wishes for exclusive CPUs: it is none of those that ask for none. Columns that are empty are left out."""
     views = [container("web", exclusive=2), container("odd", exclusive="two"), container("log")]
-    lines = rendered(status_of(world(uniform(cores=4), *views)), NOW, is_running=True, width=100)
+    lines = rendered(status_of(world(uniform(cores=4), *views)), NOW, WORKS, width=100)
     assert lines[3].split() == ["NAME", "NOW", "SIZE", "STATE"]
     assert any(line.startswith("problem: odd: refused: cpuset.exclusive is 'two'") for line in lines)
     assert "containers that ask for no exclusive CPUs: 1" in lines
@@ -89,17 +90,17 @@ def test_a_take_counts_down_with_its_reason() -> None:
     story.take()
     [leaving] = [each.leaving for each in story.world.state.assignments.values() if each.leaving]
     later = NOW + timedelta(seconds=0.5)
-    lines = rendered(story.told(), later, is_running=True, width=160)
+    lines = rendered(story.told(), later, WORKS, width=160)
     assert any(f"leaving {leaving.cpus}: 1.5 s left" in line for line in lines if " batch " in line[:9])
     assert f"batch must leave {leaving.cpus} (take {leaving.number}), 1.5 s left: {why(leaving.cause)}" in lines
     assert any(line.startswith("late waits for batch to leave") for line in lines)
-    page = status_page(story.told(), later, is_running=True, width=160)
+    page = status_page(story.told(), later, WORKS, width=160)
     assert any(f"leaving {leaving.cpus}: 1.5 s left" in line for line in page if " batch " in line[:9])
-    assert any("0.0 s left" in line for line in rendered(story.told(), NOW + timedelta(seconds=9), is_running=True))
+    assert any("0.0 s left" in line for line in rendered(story.told(), NOW + timedelta(seconds=9), WORKS))
     unknown = status_of(story.world, updated_at="")
-    assert any("2 s of notice" in line for line in rendered(unknown, NOW, is_running=True))
+    assert any("2 s of notice" in line for line in rendered(unknown, NOW, WORKS))
     acknowledge(story, 0)
-    due = rendered(story.told(), later, is_running=True, width=160)
+    due = rendered(story.told(), later, WORKS, width=160)
     assert any(f"leaving {leaving.cpus}: notice over" in line for line in due)
     assert "takes so far: 1 acknowledged, 0 forced" in due
 

@@ -78,10 +78,16 @@ def test_a_stalled_daemon_is_not_believed(
         for words in (["status"], ["top", "--once"]):
             assert main(words) == 1
             shown = capsys.readouterr()
-            assert shown.out.startswith(f"the daemon on {tmp_path} runs, but does not vouch for this")
+            assert "THE DAEMON IS STOPPED, STALLED OR STUCK: it does not vouch for this, its last state" in shown.out
+            assert "was settled, alone" in shown.out
+            assert "the daemon is running" not in shown.out
             assert "does not vouch for this" in shown.err
         assert main(["explain", "web"]) == 1
-        assert "The daemon is stopped, stalled or stuck." in capsys.readouterr().out
+        told = capsys.readouterr().out
+        assert "The daemon is stopped, stalled or stuck." in told
+        assert "It ran on exactly these, and no other container of the engine did." in told
+        assert main(["explain", "web", "--json"]) == 1
+        assert "It ran on exactly these" in capsys.readouterr().out
         assert main(["status", "--json"]) == 1
         last = decode_status(capsys.readouterr().out.encode())
         assert not any(each.is_settled or each.is_alone for each in last.containers)
@@ -104,7 +110,11 @@ def test_without_a_daemon_status_fails_but_shows(
     assert main(["explain", "web"]) == 1
     assert capsys.readouterr().out.splitlines()[1].startswith("  No daemon is running. This is what the last one said")
     assert main(["explain", "2"]) == 1
-    assert capsys.readouterr().out.startswith("No daemon is running.")
+    head, first, second, *others = capsys.readouterr().out.splitlines()
+    assert head == "CPU 2: was exclusive, of web"
+    assert first.startswith("  No daemon is running. This is what the last one said")
+    assert second == "  It was granted to web."
+    assert "  Containers that could run there: web." in others
     assert main(["status", "--json"]) == 1
     last = decode_status(capsys.readouterr().out.encode())
     assert not any(each.is_settled or each.is_alone for each in last.containers)

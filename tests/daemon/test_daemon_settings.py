@@ -18,6 +18,7 @@ from sidecar.decide.facts import EngineInfo
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import replace
 from sidecar.failures import AlreadyRunning
+from sidecar.status.sight import WORKS
 from sidecar.status.status_file import read_status
 from sidecar.words.settings_text import NOT_LOOKED_AT
 from tests.support.daemon.host import Host
@@ -85,7 +86,7 @@ async def test_a_daemon_without_a_policy_says_so_at_its_start(
         status = read_status(tmp_path / "state")
     warned = host.lines.getvalue().split("ready", maxsplit=1)[0]
     assert (warned.count(NOT_LOOKED_AT), host.lines.getvalue().count(NOT_LOOKED_AT)) == (1, 1)
-    assert "labels are not looked at" in " ".join(headline(status, None))
+    assert "labels are not looked at" in " ".join(headline(status, WORKS, None))
 
 
 async def test_a_wrong_label_is_logged_once_and_one_that_has_no_effect_once(

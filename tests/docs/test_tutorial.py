@@ -12,6 +12,7 @@ from sidecar.cli.cmd_explain import rendered as explained
 from sidecar.cli.cmd_status import rendered
 from sidecar.decide.facts import ContainerView
 from sidecar.status.document import status_of
+from sidecar.status.sight import WORKS
 from sidecar.words.reasons import reason_of
 from state.topology import uniform
 from tests.cli.worlds import container, world
@@ -35,13 +36,13 @@ def general(text: str) -> str:
 
 def page(*views: ContainerView) -> str:
     status = status_of(world(uniform(cores=2), *views))
-    return "\n".join(rendered(status, datetime.now(UTC), is_running=True))
+    return "\n".join(rendered(status, datetime.now(UTC), WORKS))
 
 
 def sentences(name: str, *views: ContainerView) -> str:
     [told] = [each for each in status_of(world(uniform(cores=2), *views)).containers if each.name == name]
     # The last sentence of the page needs the machine, which `explain` reads itself.
-    return "\n".join(explained(told))
+    return "\n".join(explained(told, WORKS))
 
 
 @pytest.mark.parametrize(

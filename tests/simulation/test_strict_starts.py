@@ -76,6 +76,31 @@ def test_a_start_that_gets_no_answer_in_time_fails() -> None:
     assert said(sim, "own", What.STARTED) == []
 
 
+def test_what_is_taken_between_the_answer_and_the_start_has_its_notice() -> None:
+    """It starts on all that it was answered, keeps that for its notice, and is never sent to the reserved CPU."""
+    sim = host()
+    strict(sim, "own", "3", min="2")
+    sim.advance(0.05)
+    runs(sim, "late", 5)
+    sim.advance(1.9)
+    assert sim.cpus_of("own") == CPUSet.of(1, 2, 3)
+    sim.advance(5)
+    assert (sim.cpus_of("own"), sim.cpus_of("late")) == (CPUSet.of(1, 2), CPUSet.of(3, 4, 5, 6, 7))
+    assert [each.cpus for each in sim.log if each.container == "own" and each.what == What.RUNS_ON] == [CPUSet.of(1, 2)]
+    assert sim.broken == []
+
+
+def test_what_is_taken_from_one_that_ends_at_once_needs_no_notice() -> None:
+    """Nothing runs any more that could be notified."""
+    sim = host()
+    strict(sim, "own", "3", min="2")
+    sim.advance(0.05)
+    runs(sim, "late", 5)
+    sim.stop("own")
+    sim.advance(1.5)
+    assert sim.cpus_of("late") == CPUSet.of(3, 4, 5, 6, 7)
+
+
 def test_what_asks_for_nothing_starts_in_the_pool() -> None:
     """At once, and off the CPUs of others."""
     sim = host()

@@ -18,6 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from sidecar.config.config import Config
+from sidecar.config.running_settings import write_settings
 from sidecar.projection.projections import Projections
 from sidecar.workload import cmd_watch
 from sidecar.workload.gates import Until
@@ -151,8 +153,8 @@ def test_a_line_says_what_is_coming_and_why() -> None:
         reason="voice-2 has a floor",
     )
     assert cmd_watch.change_line(now, None, datetime(2026, 1, 2, 3, 4, 5, 678901, UTC)) == (
-        "03:04:05.678  exclusive  cpus 2-5  arriving 8  leaving 4-5 within 1.5 s  not settled  unvouched  "
-        "(voice-2 has a floor)"
+        "03:04:05.678  exclusive  cpus 2-5  arriving 8  leaving 4-5 within 1.5 s  was not settled  unvouched  "
+        "(voice-2 had a floor)"
     )
 
 
@@ -225,7 +227,7 @@ def test_a_dead_daemons_word_opens_no_gate(tmp_path: Path, projections: Projecti
     projections.write(A, (), told("2-3"))
     os.utime(directory / "lease", (0, 0))
     with watching(directory, "--until", "alone") as process:
-        assert line(process)[12:] == "  exclusive  cpus 2-3  alone  unvouched"
+        assert line(process)[12:] == "  exclusive  cpus 2-3  was alone  unvouched"
         Projections(tmp_path, clock=time.time, lease_seconds=3600).write(A, (), told("2-3"))
         assert line(process)[12:] == "  exclusive  cpus 2-3  alone"
         assert process.wait(20) == 0
@@ -251,6 +253,26 @@ def test_a_name_that_no_container_has_is_told_at_once(tmp_path: Path, projection
             "cpuset-sidecar watch: there is no container 'vioce'; did you mean 'voice'?; "
             "containers with a projection: voice"
         )
+
+
+def test_without_any_projection_it_says_why_there_may_be_none(tmp_path: Path) -> None:
+    """Under the policy none `status` lists containers that have no projection."""
+    with watching("--projections", tmp_path, "voice") as process:
+        assert process.wait(20) == 1
+        assert complaint(process) == (
+            f"cpuset-sidecar watch: there is no container 'voice' with a projection; there is no projection of any "
+            f"container below {tmp_path}: the policy is none, or everything was released, or "
+            "the daemon writes elsewhere"
+        )
+
+
+def test_a_dead_daemons_container_is_found_where_that_daemon_wrote(tmp_path: Path) -> None:
+    """So a gate by a name outlasts a restart of the daemon, whose directories no other command was told."""
+    Projections(tmp_path / "told", clock=time.time, lease_seconds=3600).write(A, (), told("2"))
+    (tmp_path / "st").mkdir()
+    write_settings(tmp_path / "st", Config(projections=str(tmp_path / "told")))
+    with watching("--state-dir", tmp_path / "st", "voice") as process:
+        assert line(process)[12:] == "  exclusive  cpus 2  alone"
 
 
 def test_on_a_host_it_asks_for_a_name_at_once(

@@ -10,7 +10,7 @@ from typing import Any
 
 from sidecar.api.unix_socket import NAME
 from sidecar.cli.arguments import typed
-from sidecar.cli.flags import add_config, config_of
+from sidecar.cli.flags import add_config, next_daemons_config
 from sidecar.cli.setup import dockerd_process
 from sidecar.cli.setup.install_arguments import Done, add_installing, print_done, root_of, stays
 from sidecar.decide.container.start import STRICT_RUNTIME
@@ -29,6 +29,7 @@ from sidecar.host.install.daemon_json import (
 )
 from sidecar.host.install.runtime_files import Installation, Places
 from sidecar.readers import duration, word
+from sidecar.words.settings_text import settings_of
 
 _KEYS = ("runtimes", STRICT_RUNTIME)
 
@@ -94,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _install(args: argparse.Namespace, root: str) -> Done:
     """Check everything before the first file is written, and tell the engine last."""
-    config, places = config_of(args), _places(args)
+    (config, whose), places = next_daemons_config(args, root), _places(args)
     made = Installation(
         real=runtime_files.find_real(root, args.runtime),
         python=runtime_files.find_python(root, args.python),
@@ -106,7 +107,7 @@ def _install(args: argparse.Namespace, root: str) -> Done:
     planned = runtime_files.changes(root, runtime_files.runtime_files(places, made))
     if podman:
         planned += runtime_files.changes(root, runtime_files.podman_files(places, with_hook=args.hook))
-    notes = list(_doubts(root, made))
+    notes = [*([settings_of(whose)] if whose else []), *_doubts(root, made)]
     file = _daemon_json(args, root) if docker else None
     settings: dict[str, Any] = {}
     if file:
@@ -131,7 +132,7 @@ def _install(args: argparse.Namespace, root: str) -> Done:
 def _remove(args: argparse.Namespace, root: str) -> Done:
     notes: list[str] = []
     places = _places(args)
-    if socket := _socket(args):
+    if socket := _socket(args, root):
         try:
             using = dockerd_process.users(socket)
         except EngineUnavailable as error:
@@ -230,9 +231,9 @@ def _running(args: argparse.Namespace, root: str) -> dockerd_process.Dockerd | N
     return dockerd_process.find_dockerd(pid_file)
 
 
-def _socket(args: argparse.Namespace) -> str:
+def _socket(args: argparse.Namespace, root: str) -> str:
     """Return Docker's socket; "" if none should be asked."""
-    configured = config_of(args).engine
+    configured = next_daemons_config(args, root)[0].engine
     path = "/var/run/docker.sock" if configured == AUTO else address(configured, "the setting `engine`").path
     return path if path and args.wanted != "podman" and os.path.exists(path) else ""
 
@@ -245,7 +246,7 @@ def _reloaded(args: argparse.Namespace, root: str, *, wanted: bool) -> Iterator[
         return
     running.reload()
     knows = "knows" if wanted else "no longer knows"
-    if not (socket := _socket(args)):
+    if not (socket := _socket(args, root)):
         yield "dockerd was told to reload its configuration; without its socket this is not verified"
     elif dockerd_process.until_known(socket, STRICT_RUNTIME, wanted=wanted):
         yield f"dockerd {knows} the runtime {STRICT_RUNTIME}, without a restart"

@@ -6,10 +6,12 @@ import argparse
 import os
 from collections.abc import Iterator
 
+import msgspec
+
 from sidecar.cli.arguments import typed
 from sidecar.cli.doctor.cmd_doctor import ask_engine
 from sidecar.cli.doctor.host_checks import EngineReport
-from sidecar.cli.flags import add_config, config_of
+from sidecar.cli.flags import add_config, config_of, next_daemons_config
 from sidecar.cli.setup import dockerd_process
 from sidecar.cli.setup.install_arguments import Done, add_installing, print_done, root_of, stays
 from sidecar.failures import ConfigError, EngineLacks, EngineUnavailable
@@ -27,6 +29,7 @@ from sidecar.host.install.daemon_json import (
 from sidecar.host.install.runtime_files import Planned
 from sidecar.readers import word
 from sidecar.systemd_names import SHARED, SHARED_PATH, exclusive_beside
+from sidecar.words.settings_text import settings_of
 
 KEYS = ("cgroup-parent",)
 UNITS = "/etc/systemd/system"
@@ -64,17 +67,20 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         default="auto",
         help="the engine's cgroup driver: systemd, cgroupfs or auto (default: ask the engine)",
     )
-    add_config(parser, ("engine", "shared_slice"))
+    add_config(parser, ("engine", "shared_slice", "state_dir"))
     parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Install or remove, and print what changed."""
     root = root_of(args)
-    driver, engine = (args.driver, "docker") if args.driver != "auto" else _asked(config_of(args).engine)
-    shared = _shared(config_of(args).shared_slice, driver)
+    config, whose = next_daemons_config(args, root)
+    driver, engine = (args.driver, "docker") if args.driver != "auto" else _asked(config.engine)
+    # A group that is to come stands in the command's own file first.
+    shared = _shared(config.shared_slice or config_of(args).shared_slice, driver)
     file = _daemon_json(args, root) if engine == "docker" else None
-    print_done(args, (_remove if args.remove else _install)(root, shared, file, is_dry=args.dry_run))
+    done = (_remove if args.remove else _install)(root, shared, file, is_dry=args.dry_run)
+    print_done(args, msgspec.structs.replace(done, notes=(settings_of(whose), *done.notes)) if whose else done)
     return 0
 
 

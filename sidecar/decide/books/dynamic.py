@@ -16,7 +16,9 @@ no other container enter them (`takes`). So a second call of the policy changes 
 
 from __future__ import annotations
 
-from sidecar.decide.books.arrivals import found_for, without
+from functools import partial
+
+from sidecar.decide.books.arrivals import Arrivals, without
 from sidecar.decide.books.exchanges import defragmented
 from sidecar.decide.books.gains_and_losses import gained, given_up, is_bound
 from sidecar.decide.books.grants import (
@@ -28,7 +30,7 @@ from sidecar.decide.books.grants import (
 )
 from sidecar.decide.books.pinned import off_the_pinned
 from sidecar.decide.books.size_causes import Events, why_gained, why_lost
-from sidecar.decide.books.sizes import least_for, sizes, unit_for
+from sidecar.decide.books.sizes import Claims, least_for, sizes, unit_for
 from sidecar.decide.books.takes import changed, held, without_ended_takes
 from sidecar.decide.books.vacancies import answered
 from sidecar.decide.container.container import Container, Standing
@@ -55,11 +57,11 @@ class DynamicPolicy:
         was_released = any(key not in state.assignments for key in world.state.assignments)
         state = off_the_pinned(world, state)
         # 2. Arrivals.
-        before = state.grants
-        state = answered(world, state, _answer)
+        before, arrivals = state.grants, Arrivals(world)
+        state = answered(world, state, partial(_answer, arrivals))
         arrived = sorted((each.since, each.name) for each in state.assignments.values() if each.since >= before)
         # 3. Fair sizes.
-        state = _shared_out(world, state, Events(arrived=tuple(name for _, name in arrived)))
+        state = _shared_out(world, state, Events(arrived=tuple(name for _, name in arrived)), arrivals.claims)
         # 4. Better CPUs.
         if was_released or world.is_defragmenting:
             state = defragmented(world, state)
@@ -98,14 +100,14 @@ def _without_takes_of_what_was_not_its_own(world: World, state: State) -> State:
     return state
 
 
-def _answer(world: World, state: State, container: Container, demand: Demand) -> State | Refusal:
+def _answer(arrivals: Arrivals, world: World, state: State, container: Container, demand: Demand) -> State | Refusal:
     if demand.cpus % unit_for(world, demand) and (refusal := never(world, state, demand, demand.cpus)):
         # Its bounds are in whole cores, its number is not.
         return refusal
     if keeps(world, state, container):
         return _granted(world.topology, state, demand, container.place.seen)
     # 2. From free CPUs, or from other grants.
-    found = found_for(world, state, demand)
+    found = arrivals.found_for(state, demand)
     if isinstance(found, Refusal):
         return never(world, state, demand, least_for(world, demand)) or found
     return _granted(world.topology, without(world, state, found, demand), demand, found)
@@ -116,7 +118,7 @@ def _granted(topology: Topology, state: State, demand: Demand, cpus: CPUSet) -> 
     return state.granted(demand, cpus, packed(topology, cpus, demand.floor) or cpus)
 
 
-def _shared_out(world: World, state: State, events: Events) -> State:
+def _shared_out(world: World, state: State, events: Events, claims: Claims) -> State:
     """Return the State with each grant at its fair size.
 
     A grant that cannot reach its fair size for lack of CPUs of the right kind is capped at what it got, and all sizes
@@ -124,7 +126,7 @@ def _shared_out(world: World, state: State, events: Events) -> State:
     """
     caps: dict[ContainerKey, int] = {}
     while True:
-        targets = sizes(world, state, caps)
+        targets = sizes(claims, state, caps)
         growing = [each for each in state.assignments.values() if targets[each.container] > len(each.cpus)]
         trial = _all_shrunk(world, state, targets, replace(events, grew=tuple(each.name for each in growing)))
         short: dict[ContainerKey, int] = {}

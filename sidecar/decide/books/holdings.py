@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from sidecar.decide.books.gains_and_losses import cut_off, given_up
 from sidecar.decide.books.grants import options_of
-from sidecar.decide.books.sizes import least_for, sizes
+from sidecar.decide.books.sizes import Claims, least_for, sizes
 from sidecar.decide.books.takes import changed
 from sidecar.decide.placement.order.packed import packed
 from sidecar.decide.placement.tiers import around, beside
@@ -75,7 +75,7 @@ def sources_for(world: World, bare: State, holdings: Holdings, grant: Assignment
 
 def fair_sizes(world: World, bare: State, holdings: Holdings) -> dict[ContainerKey, int]:
     """Return the fair size of each grant, at least its least size."""
-    return sizes(world, with_holdings(world, bare, holdings), {})
+    return sizes(Claims(world), with_holdings(world, bare, holdings), {})
 
 
 def with_holdings(world: World, bare: State, holdings: Holdings) -> State:

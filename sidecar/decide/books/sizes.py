@@ -21,7 +21,7 @@ from collections.abc import Collection, Mapping, Sequence
 from sidecar.decide.books.fair import Capacity, Claim, fair
 from sidecar.decide.books.grants import options_of
 from sidecar.decide.books.load_wish import wish_of, wished
-from sidecar.decide.books.room import room_in
+from sidecar.decide.books.room import Room, room_in
 from sidecar.decide.placement.whole_cores import is_by_cores, rounded_up, takeable, unit_of
 from sidecar.decide.world import World, replace
 from state.cpuset import EMPTY, CPUSet
@@ -30,20 +30,59 @@ from state.key import ContainerKey
 from state.model import Assignment, State
 
 
+class Claims:
+    """What the grants of one world claim. Each claim is made once, as long as its grant stays the same."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._made: dict[ContainerKey, tuple[Assignment, Claim, int]] = {}
+        self._most: dict[tuple[object, ...], int] = {}
+
+    def of(self, assignment: Assignment) -> Claim:
+        """Return what a grant claims: from its least size up to its wish."""
+        return self._of(assignment)[1]
+
+    def capacity(self, state: State, claims: Sequence[Claim]) -> Capacity:
+        """Return how many CPUs there are to share out among the grants of a State, and one that arrives."""
+        # 1. The room.
+        room = room_in(self.world, state)
+        cpus = self._most_in(room, by_cores=False)
+        if not any(claim.by_cores for claim in claims):
+            return Capacity(cpus, cpus)
+        halves = sum(self._of(each)[2] for each in state.assignments.values())
+        return Capacity(cpus, min(cpus, self._most_in(room, by_cores=True) + halves))
+
+    def _of(self, assignment: Assignment) -> tuple[Assignment, Claim, int]:
+        made = self._made.get(assignment.demand.container)
+        if made is None or made[0] is not assignment:
+            halves = _halves(self.world, assignment.demand, assignment.cpus)
+            made = self._made[assignment.container] = (assignment, _claim(self.world, assignment), len(halves))
+        return made
+
+    def _most_in(self, room: Room, *, by_cores: bool) -> int:
+        # The rest of a room is the same in all States of a world.
+        asked = (room.pool, room.givable | room.held, by_cores)
+        if asked not in self._most:
+            self._most[asked] = room.most(by_cores=by_cores)
+        return self._most[asked]
+
+
 def sizes(
-    world: World, state: State, caps: Mapping[ContainerKey, int], arrival: Demand | None = None
+    claims_of: Claims, state: State, caps: Mapping[ContainerKey, int], arrival: Demand | None = None
 ) -> dict[ContainerKey, int]:
     """Return the size that each grant should have, by container.
 
     `caps` are sizes above which some containers cannot be served. `arrival` is a demand to be granted as well: it
     claims from its floor up to the number that it asks for.
     """
-    grants = list(state.assignments.values())
-    claims = [_claim(world, each, caps.get(each.container)) for each in grants]
+    world, grants = claims_of.world, list(state.assignments.values())
+    claims = [claims_of.of(each) for each in grants]
+    if caps:
+        claims = [_capped(claim, caps.get(claim.key)) for claim in claims]
     fills = {each.container for each in grants if each.demand.scale is Scale.FILL}
     if arrival:
         claims.append(_first_claim(world, state, arrival))
-    room = _capacity(world, state, claims)
+    room = claims_of.capacity(state, claims)
     # 3. Cooling down.
     if any(each.cooling is not None for each in grants):
         claims = _calmed(state, room, claims, fills)
@@ -95,13 +134,16 @@ def wish_for(world: World, assignment: Assignment) -> int:
             return demand.cpus if assignment.ordered is None else assignment.ordered
 
 
-def _claim(world: World, assignment: Assignment, cap: int | None) -> Claim:
+def _claim(world: World, assignment: Assignment) -> Claim:
     # 2. From the floor up to its wish.
     demand, now = assignment.demand, len(assignment.cpus)
     container = world.containers.get(assignment.container)
     wish = wish_for(world, assignment)
     highest = min(wish, now) if container is None or container.is_idle else wish
-    claim = _in_units(world, demand, least_of(world, assignment), highest, assignment.cpus, assignment.since)
+    return _in_units(world, demand, least_of(world, assignment), highest, assignment.cpus, assignment.since)
+
+
+def _capped(claim: Claim, cap: int | None) -> Claim:
     return claim if cap is None else replace(claim, lowest=min(claim.lowest, cap), highest=min(claim.highest, cap))
 
 
@@ -126,16 +168,6 @@ def _in_units(world: World, demand: Demand, lowest: int, highest: int, held: CPU
         since=since,
         name=demand.name,
     )
-
-
-def _capacity(world: World, state: State, claims: Sequence[Claim]) -> Capacity:
-    # 1. The room.
-    room = room_in(world, state)
-    cpus = room.most()
-    if not any(claim.by_cores for claim in claims):
-        return Capacity(cpus, cpus)
-    halves = sum(len(_halves(world, each.demand, each.cpus)) for each in state.assignments.values())
-    return Capacity(cpus, min(cpus, room.most(by_cores=True) + halves))
 
 
 def _halves(world: World, demand: Demand, held: CPUSet) -> CPUSet:

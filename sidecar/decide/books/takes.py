@@ -34,16 +34,20 @@ def held(assignment: Assignment, container: Container) -> CPUSet:
     leaving = assignment.leaving
     if leaving is None or is_inert(container):
         return assignment.cpus
-    if container.is_idle and not container.place.configured <= assignment.cpus | leaving.cpus:
+    is_elsewhere = not container.place.configured <= assignment.cpus | leaving.cpus
+    if container.is_idle and not container.is_starting and is_elsewhere:
         return assignment.cpus
-    return assignment.cpus | (leaving.waiting & container.place.seen)
+    return assignment.cpus | (leaving.waiting & container.present)
 
 
 def is_inert(container: Container) -> bool:
     """Return whether it runs nothing that could be notified, and is not about to: an order to one that is about to
-    start may land after its start, and take CPUs without notice.
+    start may land after its start, and take CPUs without notice. Whose runtime asks is not about to start before the
+    answer, and then until nothing about it is in doubt.
     """
-    return container.is_idle and (container.is_strict or not is_coming(container))
+    if not container.is_strict:
+        return container.is_idle and not is_coming(container)
+    return container.is_idle and (container.is_held or not container.is_doubtful)
 
 
 def changed(state: State, key: ContainerKey, cause: Cause, *, gained: CPUSet = EMPTY, lost: CPUSet = EMPTY) -> State:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from sidecar.decide.books.grants import place
+from sidecar.decide.books.grants import placed
 from sidecar.decide.books.sizes import unit_for
 from sidecar.decide.placement.shortfall import only_fitting
 from sidecar.decide.world import World
-from state.cpuset import CPUSet
 from state.demand import Demand
 from state.model import State
 from state.refusal import Refusal
@@ -21,5 +20,5 @@ def with_what_fits(world: World, state: State, demand: Demand, refusal: Refusal)
     return only_fitting(
         refusal,
         unit_for(world, demand),
-        lambda count: isinstance(place(world, state, demand, count), CPUSet),
+        lambda count: placed(world, state, demand, count) is not None,
     )

@@ -93,6 +93,13 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return isinstance(self.start, Held)
 
     @cached_property
+    def is_starting(self) -> bool:
+        """Whether a start of it was answered, and no look has shown it run since: it is about to run, or runs, on the
+        CPUs of the answer, unless the start failed.
+        """
+        return self.is_idle and isinstance(self.start, Answered)
+
+    @cached_property
     def is_idle(self) -> bool:
         """Whether it runs no process now. It may start at any moment."""
         return not self.view.phase.is_live
@@ -119,6 +126,11 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         for doubt in self.doubts:
             mask |= doubt.cpus.mask
         return mask | self.start.cpus.mask if isinstance(self.start, Answered) else mask
+
+    @cached_property
+    def present(self) -> CPUSet:
+        """The CPUs where it was last seen, or where its answered start puts it, of which no look tells yet."""
+        return self.start.cpus if self.is_idle and isinstance(self.start, Answered) else self.place.seen
 
     @cached_property
     def footprint(self) -> int:

@@ -10,7 +10,8 @@ running. Two containers conflict if either is exclusive. Then, for each containe
 3. If that leaves no CPU, it is **parked** on the reserved CPUs, so that a swap cannot deadlock.
 4. A container that is not live runs nothing yet, and cannot wait when it starts. Its configuration is set to its whole
    grant at once, except CPUs in another *exclusive* container's footprint; without a grant, to the shared pool. A
-   configuration that it has already stays.
+   configuration that it has already stays. A container whose start was answered counts as live on the CPUs of the
+   answer: it may run there already.
 
 There are no stages, no rollback and no transaction. Shrinks are always allowed and so go first; growths follow as
 confirmations arrive; a failure leaves the rest waiting. Orders are derived from the newest world and never queued: at
@@ -73,7 +74,7 @@ def target(world: World, container: Container, desired: CPUSet, reached: Reach) 
     """Return the CPUs to which a container may be sent now. Never empty."""
     wanted, reserved, footprint = desired.mask, world.state.reserved.mask, container.footprint
     grant = world.state.assignments.get(container.view.key)
-    if container.is_idle:
+    if container.is_idle and not container.is_starting:
         # 4. It runs nothing yet.
         written = container.place.configured.mask
         own = wanted | (grant.leaving.cpus.mask if grant and grant.leaving else 0)
@@ -81,7 +82,7 @@ def target(world: World, container: Container, desired: CPUSet, reached: Reach) 
         conflicting = reached.other_exclusive(footprint) if grant else 0
     else:
         # 1. Stay. 2. Enter.
-        stays = wanted & container.place.seen.mask
+        stays = wanted & container.present.mask
         conflicting = reached.others(footprint) if grant else reached.exclusive
     if grant:
         stays &= ~(world.state.leaving.mask & grant.cpus.mask & reached.other_exclusive(footprint))

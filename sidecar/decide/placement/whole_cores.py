@@ -35,13 +35,7 @@ def takeable(topology: Topology, options: Collection[str], free: CPUSet) -> CPUS
     """Return which of these free CPUs may be taken under these options: all, or those of cores that are free as a
     whole.
     """
-    if not is_by_cores(options):
-        return free
-    mask, lacking = 0, ~free.mask
-    for core in topology.full_masks:
-        if not core & lacking:
-            mask |= core
-    return CPUSet.from_mask(mask)
+    return topology.full_cores_in(free) if is_by_cores(options) else free
 
 
 def rounded_up(count: int, unit: int, *, most: int) -> int:

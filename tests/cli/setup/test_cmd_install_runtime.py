@@ -15,6 +15,9 @@ import pytest
 
 from sidecar.__main__ import main
 from sidecar.cli.setup import dockerd_process
+from sidecar.commit.state_lock import hold_lock
+from sidecar.config.config import Config
+from sidecar.config.running_settings import write_settings
 
 PLAIN = ("--engine", "unix:///nonexistent/docker.sock", "--docker-pid", "/nonexistent/pid")
 
@@ -256,3 +259,26 @@ def test_a_dockerd_is_found_by_its_pid_file_and_its_flags_are_read(tmp_path: Pat
     (tmp_path / "7/cmdline").write_bytes(b"sh\0")
     assert dockerd_process.find_dockerd(str(tmp_path / "pid"), str(tmp_path)) is None
     assert dockerd_process.find_dockerd(str(tmp_path / "none"), str(tmp_path)) is None
+
+
+def conf(host: Host) -> list[str]:
+    """Return the lines of the runtime's settings that name directories."""
+    lines = (host.root / "etc/cpuset-sidecar/runtime.conf").read_text().splitlines()
+    return [line for line in lines if "/srv/" in line]
+
+
+def test_it_is_set_up_for_the_daemon_that_is_there(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its directories count, as the host has them, and not those of a shell without its flags. After its end they
+    count as far as nothing else is given.
+    """
+    state = host.root / "srv/state"
+    state.mkdir(parents=True)
+    write_settings(state, Config(state_dir="/srv/state", projections="/srv/told"))
+    with hold_lock(str(state)):
+        assert host.install("--state-dir", "/srv/state") == 0
+    assert [line.partition("=")[2].strip() for line in conf(host)] == ["/srv/state/api.sock", "/srv/told"]
+    assert "the settings are those of the daemon on /srv/state, except --engine" in capsys.readouterr().out
+    assert host.install("--state-dir", "/srv/state") == 0
+    assert "those of the last daemon on /srv/state, except --engine" in capsys.readouterr().out
+    assert host.install("--state-dir", "/srv/state", "--projections", "/srv/other") == 0
+    assert [line.partition("=")[2].strip() for line in conf(host)] == ["/srv/state/api.sock", "/srv/other"]

@@ -12,6 +12,9 @@ from sidecar.__main__ import main
 from sidecar.cli.doctor.host_checks import EngineReport
 from sidecar.cli.setup import cmd_install_slice
 from sidecar.cli.setup.dockerd_process import Dockerd
+from sidecar.commit.state_lock import hold_lock
+from sidecar.config.config import Config
+from sidecar.config.running_settings import write_settings
 from sidecar.decide.facts import EngineInfo
 
 UNITS = "etc/systemd/system"
@@ -204,3 +207,23 @@ def test_a_root_that_is_not_there_is_refused(tmp_path: Path, capsys: pytest.Capt
     """Nothing is created under a misspelt path."""
     assert main(["install-slice", "--root", f"{tmp_path}/none", "--driver", "systemd"]) == 1
     assert "is not a directory" in capsys.readouterr().err
+
+
+def test_it_asks_the_engine_of_the_daemon_that_runs(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And takes the group's name from it, too, where none is given."""
+    asked: list[str] = []
+
+    def ask(address: str) -> EngineReport:
+        asked.append(address)
+        return engine()
+
+    monkeypatch.setattr(cmd_install_slice, "ask_engine", ask)
+    state = host.root / "srv/state"
+    state.mkdir(parents=True)
+    write_settings(state, Config(engine="unix:///run/other.sock", shared_slice="own-group.slice"))
+    with hold_lock(str(state)):
+        assert host.run("--dry-run", "--state-dir", "/srv/state", driver="auto") == 0
+    said = host.said()
+    assert asked == ["unix:///run/other.sock"]
+    assert "the settings are those of the daemon on /srv/state" in said
+    assert "own-group.slice" in said

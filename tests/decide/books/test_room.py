@@ -14,7 +14,7 @@ import pytest
 from sidecar.decide.books.grants import may_hold
 from sidecar.decide.books.refit import refit
 from sidecar.decide.books.room import Room, capacity, free, room_in
-from sidecar.decide.books.sizes import sizes
+from sidecar.decide.books.sizes import Claims, sizes
 from sidecar.decide.placement.options import FULL_PCPUS_ONLY, STRICT_CPU_RESERVATION
 from sidecar.decide.settings import IsolatedRule, PolicyName
 from sidecar.decide.whatif import imagined
@@ -128,7 +128,7 @@ def test_what_is_advertised_and_what_is_shared_out_is_as_much(machine: Topology,
         by_node = whole(machine, room.givable) if FULL_PCPUS_ONLY in options else singles(room.givable)
         assert capacity(world) == free(world) == largest(room, by_node)
         anybody = Demand(container=C, name="c", cpus=64, min_cpus=1, options=())
-        assert sizes(world, world.state, {}, anybody) == {C: max(1, largest(room, singles(room.givable)))}
+        assert sizes(Claims(world), world.state, {}, anybody) == {C: max(1, largest(room, singles(room.givable)))}
 
 
 @on_every_node

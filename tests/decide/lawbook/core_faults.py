@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 import pytest
 
 from sidecar.decide.books import arrivals, dynamic, gains_and_losses, sizes
+from sidecar.decide.books.arrivals import Arrivals
 from sidecar.decide.books.fair import Capacity, Claim, fair
 from sidecar.decide.placement import choose
 from sidecar.decide.placement.whole_cores import takeable
@@ -58,12 +59,12 @@ def counts_floors_in_cpus(patch: pytest.MonkeyPatch) -> None:
 def shrinks_others_as_far_as_is_fair(patch: pytest.MonkeyPatch) -> None:
     """Choose an arrival's CPUs among all that others have above their floors, though fewer suffice."""
 
-    def trials(world: World, state: State, demand: Demand) -> Iterator[tuple[int, Mapping[ContainerKey, int]]]:
+    def trials(search: Arrivals, state: State, demand: Demand) -> Iterator[tuple[int, Mapping[ContainerKey, int]]]:
         floors = {key: each.demand.floor for key, each in state.assignments.items()}
-        yield sizes.least_for(world, demand), floors
+        yield sizes.least_for(search.claims.world, demand), floors
 
-    patch.setattr(arrivals, "_trials", trials)
-    patch.setattr(arrivals, "_with_the_fewest", lambda *_: None)
+    patch.setattr(Arrivals, "_trials", trials)
+    patch.setattr(Arrivals, "_with_the_fewest", lambda *_: None)
 
 
 def lets_no_growth_be_small(patch: pytest.MonkeyPatch) -> None:
@@ -90,17 +91,17 @@ def shares_out_less_than_there_is(patch: pytest.MonkeyPatch) -> None:
 
 def admits_by_floors_in_cpus(patch: pytest.MonkeyPatch) -> None:
     """Admit by floors in CPUs, and let the containers of whole cores keep their cores."""
-    honest = arrivals.shrunk_to
+    honest = Arrivals.shrunk_to
 
-    def shrunk(world: World, state: State, targets: Mapping[ContainerKey, int]) -> State:
-        made = honest(world, state, targets)
+    def shrunk(search: Arrivals, state: State, targets: Mapping[ContainerKey, int]) -> State:
+        made = honest(search, state, targets)
         for each in made.assignments.values():
-            whole = takeable(world.topology, each.demand.options or (), each.cpus)
+            whole = takeable(search.claims.world.topology, each.demand.options or (), each.cpus)
             if each.demand.options and whole == each.cpus and len(whole) > each.demand.floor:
                 made = made.holding(_with_cpus(each, CPUSet(list(each.cpus)[: each.demand.floor])))
         return made
 
-    patch.setattr(arrivals, "shrunk_to", shrunk)
+    patch.setattr(Arrivals, "shrunk_to", shrunk)
     patch.setattr(arrivals, "without", lambda world, state, cpus, demand: state)
     patch.setattr(dynamic, "without", lambda world, state, cpus, demand: state)
 

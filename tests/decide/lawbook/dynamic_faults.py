@@ -115,8 +115,8 @@ def gives_up_the_original_set(patch: pytest.MonkeyPatch) -> None:
 
 def grants_less_than_the_floor(patch: pytest.MonkeyPatch) -> None:
     """Grant a newcomer what is available."""
-    honest = grants.place
-    patch.setattr(arrivals, "place", lambda world, state, demand, count: honest(world, state, demand, 1))
+    honest = grants.placed
+    patch.setattr(arrivals, "placed", lambda world, state, demand, count: honest(world, state, demand, 1))
 
 
 def grows_above_the_ceiling(patch: pytest.MonkeyPatch) -> None:

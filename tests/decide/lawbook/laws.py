@@ -7,6 +7,7 @@ from typing import Final
 from sidecar.decide.books.takes import held
 from sidecar.decide.container.container import Standing
 from sidecar.decide.container.line import Sent
+from sidecar.decide.container.start import Answered
 from sidecar.decide.container.swarm_task import is_over
 from sidecar.decide.facts import Phase
 from sidecar.decide.moves.plan import SLOTS
@@ -145,6 +146,9 @@ def _conflicts(world: World, order: ApplyCpuset, holds: CPUSet) -> list[str]:
     entered = order.update.cpus - world.state.reserved
     if order.live:
         entered = entered - container.place.seen
+    elif isinstance(container.start, Answered):
+        # It is there already, if it runs.
+        entered = entered - container.start.cpus
     elif container.place.configured <= holds | _leaves(world, order.container):
         # It was written there when it could be: staying is not entering.
         entered = entered - container.place.configured

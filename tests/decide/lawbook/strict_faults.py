@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from sidecar.decide import sightings, step
+from sidecar.decide.books import takes
 from sidecar.decide.books.dynamic import DynamicPolicy
 from sidecar.decide.books.static import StaticPolicy
 from sidecar.decide.container.container import Container
@@ -92,6 +93,11 @@ def tells_members_what_they_are_configured_for(patch: pytest.MonkeyPatch) -> Non
     patch.setattr(World, "sure_of", lambda self, container: container.place.configured)
 
 
+def takes_at_once_from_what_starts(patch: pytest.MonkeyPatch) -> None:
+    """Give no notice between the answer to a start and the first look: it may run already."""
+    patch.setattr(takes, "is_inert", lambda container: container.is_idle and container.is_strict)
+
+
 def lets_the_group_be(patch: pytest.MonkeyPatch) -> None:
     for policy in (StaticPolicy, DynamicPolicy):
         _leaves_the_group(patch, policy)
@@ -124,3 +130,5 @@ FAULTS = (
     Fault(lets_the_group_be, laws.APART, first=183),
     Fault(looks_at_no_member_that_moves_with_the_group, laws.TOLD_ALL, first=2124),
 )
+
+DYNAMIC_FAULTS = (Fault(takes_at_once_from_what_starts, laws.NOTICE, first=182),)

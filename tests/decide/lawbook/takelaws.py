@@ -60,10 +60,10 @@ def _ordered_off_too_early(reality: Reality) -> Iterator[str]:
     for order in reality.new_orders:
         assignment = reality.world.state.assignments.get(order.container)
         leaving = assignment.leaving if assignment else None
-        if leaving is None or not order.live:
+        container = reality.world.containers[order.container]
+        if leaving is None or not (order.live or container.is_starting):
             continue
-        seen = reality.world.containers[order.container].place.seen
-        if lost := (leaving.waiting & seen) - order.update.cpus:
+        if lost := (leaving.waiting & container.present) - order.update.cpus:
             whose = order.container.id[-2:]
             yield f"{whose} is ordered off {lost}, before it acknowledged and before its grace was over"
 
@@ -80,18 +80,22 @@ def _ended(facts: Sequence[Fact], key: ContainerKey) -> int:
 
 
 def _without_notice(reality: Reality, was: Assignment, after: Assignment, ended: int) -> Iterator[str]:
-    """Check that lost CPUs were due: acknowledged, past their grace, or impossible to announce. What a live container
-    loses must be leaving, except CPUs that went offline or are reserved from now on.
+    """Check that lost CPUs were due: acknowledged, past their grace, or impossible to announce. What a container loses
+    that runs, or whose start was answered, must be leaving, except CPUs that went offline or are reserved from now on.
     """
     before, now = reality.planned_from.state, reality.world
     container = now.containers[after.container]
     leaving = after.leaving
+    # Of an earlier start no process runs once the next one is held.
+    known = reality.planned_from.containers.get(after.container)
+    is_same_start = known is not None and container.start == known.start
+    is_inert = container.is_idle and not (container.is_starting and is_same_start)
     waited = union(batch.cpus for batch in was.leaving.batches if batch.number > ended) if was.leaving else EMPTY
     due = leaving.due if leaving else EMPTY
-    if (early := due & (waited | (was.cpus - after.cpus))) and not container.is_idle:
+    if (early := due & (waited | (was.cpus - after.cpus))) and not is_inert:
         yield f"{early} of {after.name} are due, and nobody said so"
     lost = (was.cpus - after.cpus) & now.state.online - (now.state.reserved - before.reserved)
-    if container.is_idle or not lost:
+    if is_inert or not lost:
         return
     if forgotten := (lost & CPUSet.from_mask(container.footprint)) - (leaving.cpus if leaving else EMPTY):
         yield f"{after.name} lost {forgotten} and may run there, and they are not leaving"

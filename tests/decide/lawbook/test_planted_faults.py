@@ -326,6 +326,7 @@ PLANTED: tuple[tuple[Fault, Sequence[Settings]], ...] = (
     *((fault, MIXED) for fault in core_faults.FAULTS),
     *((fault, DYNAMIC) for fault in core_faults.PLAIN_FAULTS),
     *((fault, (*GROUPED, *STATIC)) for fault in strict_faults.FAULTS),
+    *((fault, DYNAMIC) for fault in strict_faults.DYNAMIC_FAULTS),
 )
 
 
