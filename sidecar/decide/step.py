@@ -18,6 +18,7 @@ from sidecar.decide.books.give_up import after_giving_up
 from sidecar.decide.books.load_wish import with_loads
 from sidecar.decide.books.policy import policy_named
 from sidecar.decide.books.resize import after_resize
+from sidecar.decide.books.resting import has_the_same_grants
 from sidecar.decide.books.takes import after_acknowledgement
 from sidecar.decide.container import news
 from sidecar.decide.container.container import Container
@@ -83,11 +84,15 @@ def step(world: World, facts: Sequence[Fact]) -> tuple[World, tuple[Order, ...]]
     doubts += [LookAgain(key) for key in moved_unseen(before, world)]
     world = with_lapses(world)
     # 2. The State.
-    if world.is_ready and not world.is_releasing:
-        state = without_unaware_grants(world, policy_named(world.settings.policy).settle(world))
-        state = remembered(world, state)
+    is_answered = world.is_ready and not world.is_releasing
+    if is_answered:
+        last = before if before.is_answered else None
+        state = without_unaware_grants(world, policy_named(world.settings.policy).settle(world, last))
+        state, is_answered = remembered(world, state), has_the_same_grants(world.state, state)
         if state is not world.state or world.is_defragmenting or world.unlooked:
             world = replace(world, state=state, is_defragmenting=False, unlooked=EMPTY)
+    if is_answered is not world.is_answered:
+        world = replace(world, is_answered=is_answered)
     # 3. The orders.
     world, orders = plan(world)
     return world, (*orders, *dict.fromkeys(doubts))

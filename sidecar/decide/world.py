@@ -91,6 +91,8 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     is_releasing: bool = False
     is_defragmenting: bool = False
     """Whether the next decision looks for better CPUs: a container with a grant is gone, or an exchange was ordered."""
+    is_answered: bool = False
+    """Whether the last decision answered all containers that asked, and left the grants as they were."""
     numbers: int = 0
     horizon: int = 0
     """The newest ticket of a removal or an inventory: an older look at an unknown container proves nothing."""

@@ -9,12 +9,13 @@ from types import FrameType
 
 from sidecar.decide.books.sizes import least_of
 from sidecar.decide.facts import DefragmentRequested
+from sidecar.decide.placement.choose import choose
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.step import step
 from sidecar.decide.world import World, replace
 from sidecar.natural_order import natural
 from state.topology import uniform
-from tests.bench.many_owners import Facts, owned, owners
+from tests.bench.many_owners import Facts, owned, owners, sharer
 
 MACHINE = uniform(packages=2, cores=16, threads=2)
 COMMAND = [DefragmentRequested()]
@@ -47,6 +48,14 @@ def test_waiting_containers_that_want_the_same_are_tried_once() -> None:
     """Thirty-five more containers of eight sizes wait, and they cost no thirty-five trials more."""
     few, many = (owned(MACHINE, PolicyName.STATIC, count) for count in (35, 70))
     assert counted(many.world, COMMAND) <= 2 * counted(few.world, COMMAND)
+
+
+def test_a_queue_rests_while_the_books_are_the_same() -> None:
+    """Sixty owners do not all fit. A look at another container tries no CPUs for those that wait."""
+    for policy in (PolicyName.STATIC, PolicyName.DYNAMIC):
+        host = owned(MACHINE, policy, 60, shared=1)
+        assert host.world.queue
+        assert counted(host.world, host.look(sharer(MACHINE, 0)), choose) == 0
 
 
 def test_a_burst_of_arrivals_measures_a_grant_once_as_long_as_it_stays_the_same() -> None:

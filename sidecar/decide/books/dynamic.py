@@ -50,7 +50,7 @@ class DynamicPolicy:
 
     name = "dynamic"
 
-    def settle(self, world: World) -> State:
+    def settle(self, world: World, last: World | None = None) -> State:
         """Return the State after the four rules above."""
         # 1. Departures.
         state = without_ended_takes(world, departures(world))
@@ -58,7 +58,7 @@ class DynamicPolicy:
         state = off_the_pinned(world, state)
         # 2. Arrivals.
         before, arrivals = state.grants, Arrivals(world)
-        state = answered(world, state, partial(_answer, arrivals))
+        state = answered(world, state, partial(_answer, arrivals), last)
         arrived = sorted((each.since, each.name) for each in state.assignments.values() if each.since >= before)
         # 3. Fair sizes.
         state = _shared_out(world, state, Events(arrived=tuple(name for _, name in arrived)), arrivals.claims)

@@ -10,6 +10,7 @@
    earlier one does not fit. Containers that ask for the first time come last, in the order of their creation: that does
    not depend on the order in which they were looked at.
 5. A request that this machine could never serve does not wait.
+6. A container that was refused rests while nothing has changed on which the answer depends (`resting`).
 """
 
 from __future__ import annotations
