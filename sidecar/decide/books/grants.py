@@ -26,9 +26,19 @@ def may_hold(world: World, state: State, demand: Demand, cpus: CPUSet) -> bool:
     least, most = bounds(world, demand)
     if not least <= len(cpus) <= most or not cpus <= state.assignable - world.strangers:
         return False
+    if no_multiple(world, state, demand):
+        return False
     accept = room_in(world, state).objection
     found = choose(world.topology, cpus, ask_of(world, demand, len(cpus)), accept=accept)
     return found == cpus
+
+
+def no_multiple(world: World, state: State, demand: Demand) -> Refusal | None:
+    """Return why no CPUs are granted to a demand whose number is not one of whole cores, though its options require
+    these; None if it is, or if cores of such a number exist. Its bounds are rounded to whole cores, its number is not.
+    """
+    is_in_cores = demand.cpus % unit_of(world.topology, options_of(world, demand)) == 0
+    return None if is_in_cores else never(world, state, demand, demand.cpus)
 
 
 def bounds(world: World, demand: Demand) -> tuple[int, int]:

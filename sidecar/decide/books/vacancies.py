@@ -106,7 +106,8 @@ def _answered(world: World, state: State, answer: Answer, last: World | None) ->
             continue
         state = _after(world, state, container, demand, answer, lacking)
         refused = state.refusals.get(demand.container)
-        if before and refused and is_hopeful(refused):
+        if before and refused and is_hopeful(refused) and refused.refusal.code is not RefusalCode.CPUS_LOST:
+            # That it had CPUs is not forgotten: it is granted some again, whatever becomes of its predecessor.
             state = fallen_short(state, container, demand, _awaits(before))
         if state.assignments is not grants:
             lacking, known = {}, None
