@@ -59,6 +59,17 @@ def test_a_restart_of_the_sidecar_shuffles_no_queue() -> None:
     assert (story.granted(late), story.granted(newcomer)) == ("1-6", None)
 
 
+def test_newcomers_are_asked_in_the_order_of_their_creation() -> None:
+    """Not of the looks at them, of which a slow one may come after that at a younger container."""
+    story = Story()
+    story.disconnect()
+    old, young = story.unseen("old", 6), story.unseen("young", 6)
+    story.connect(is_slow=True)
+    story.look(young)
+    story.deliver_inventory(0)
+    assert (story.granted(old), story.granted(young)) == ("1-6", None)
+
+
 def test_a_higher_priority_is_asked_first_and_takes_nothing() -> None:
     story = Story()
     holder = story.arrive("holder", 6)
