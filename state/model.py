@@ -15,7 +15,7 @@ import msgspec
 
 from state.cause import Cause
 from state.cpuset import EMPTY, CPUSet, union
-from state.demand import Demand
+from state.demand import Demand, QuotaRule
 from state.key import ContainerKey
 from state.refusal import Refusal
 
@@ -116,6 +116,15 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     def name(self) -> str:
         """The container's name when it was last seen."""
         return self.demand.name
+
+    @property
+    def is_lifting(self) -> bool:
+        """Whether the container's CPU limit is lifted while it holds this grant."""
+        return self.demand.quota is QuotaRule.LIFT
+
+
+IN_BUNDLE: Final = 0
+"""Stands in `lifts` for a limit that a runtime may have lifted at a start: the engine then shows the original."""
 
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True):
@@ -278,6 +287,15 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if nano_cpus in known:
             return self
         return msgspec.structs.replace(self, lifts={**self.lifts, container: (*known, nano_cpus)})
+
+    def shown(self, container: ContainerKey) -> State:
+        """Return the State after an order wrote a container's limit: the engine shows what it is."""
+        known = self.lifts.get(container, ())
+        if IN_BUNDLE not in known:
+            return self
+        values = tuple(value for value in known if value != IN_BUNDLE)
+        lifts = {**self.lifts, container: values} if values else _without(self.lifts, container)
+        return msgspec.structs.replace(self, lifts=lifts)
 
     def put_back(self, container: ContainerKey) -> State:
         """Return the State after a container's own limit was restored."""

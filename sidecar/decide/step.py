@@ -58,7 +58,16 @@ from sidecar.decide.moves.timers import after_timer, interrupted
 from sidecar.decide.orders import LookAgain, Order, ReadTopology
 from sidecar.decide.reconcile import with_settings, with_topology
 from sidecar.decide.settings import Settings
-from sidecar.decide.sightings import believed_until_a_look, counted, differs, moved_unseen, remembered, sighted
+from sidecar.decide.sightings import (
+    believed_until_a_look,
+    counted,
+    differs,
+    moved_unseen,
+    recognized,
+    remembered,
+    sighted,
+    with_lapses,
+)
 from sidecar.decide.world import Away, Connected, World, replace
 from state.codec import convert
 from state.cpuset import EMPTY
@@ -73,6 +82,7 @@ def step(world: World, facts: Sequence[Fact]) -> tuple[World, tuple[Order, ...]]
         world, asked = _fold(world, fact)
         doubts += asked
     doubts += [LookAgain(key) for key in moved_unseen(before, world)]
+    world = with_lapses(world)
     # 2. The State.
     is_answered = world.is_ready and not world.is_releasing
     if is_answered:
@@ -171,11 +181,14 @@ def _applied(world: World, fact: CpusetApplied) -> tuple[World, tuple[Order, ...
     if container is None or container.order is None:
         return world, ()
     is_unsure = is_contradicted(container) or waited_for_a_start(container)
-    originals = world.state.originals.get(fact.container)
-    if originals and container.order.update.nano_cpus == originals.nano_cpus:
+    originals, grant = world.state.originals.get(fact.container), world.state.assignments.get(fact.container)
+    update = container.order.update
+    if originals and update.nano_cpus == originals.nano_cpus:
         world = replace(world, state=world.state.put_back(fact.container))
-    world = world.with_container(after(container, news.OrderApplied(fact.effective, fact.ended)))
-    return world, (LookAgain(fact.container),) if is_unsure else ()
+    elif (grant is None or not grant.is_lifting) and (update.nano_cpus or update.cpu_quota):
+        world = replace(world, state=world.state.shown(fact.container))
+    made = after(container, news.OrderApplied(fact.effective, fact.ended))
+    return world.with_container(recognized(world, made)), (LookAgain(fact.container),) if is_unsure else ()
 
 
 def _failed(world: World, fact: CpusetFailed) -> tuple[World, tuple[Order, ...]]:
@@ -199,4 +212,4 @@ def _failed(world: World, fact: CpusetFailed) -> tuple[World, tuple[Order, ...]]
             heard, asked = news.OrderIneffective(seen, fact.effective, fact.reason, fact.ended), ()
         case _:
             assert_never(fact.failure)
-    return world.with_container(after(container, heard)), asked
+    return world.with_container(recognized(world, after(container, heard))), asked

@@ -50,6 +50,7 @@ from sidecar.decide.container.news import (
     OrderRefused,
     OrderSent,
     PauseEnded,
+    Recognized,
     StartNews,
     WishRead,
 )
@@ -75,6 +76,8 @@ def after(container: Container, news: News) -> Container:
     match news:
         case NotStopped():
             return _made(container, fault=Fault(FaultKind.NOT_STOPPED, news.text))
+        case Recognized():
+            return _made(container, wish=news.wish)
         case Lapsed():
             return _made(container, is_lapsed=True)
         case Disputed():

@@ -87,6 +87,12 @@ class WishRead(msgspec.Struct, frozen=True):
     wish: Wish
 
 
+class Recognized(msgspec.Struct, frozen=True):
+    """News other than a look changed what a look would show, and its wish was read from that."""
+
+    wish: Wish
+
+
 class Lapsed(msgspec.Struct, frozen=True):
     """It has rested for as long as it may keep its CPUs."""
 
@@ -130,4 +136,4 @@ LineNews = (
 StartNews = Looked | OrderApplied | OrderIneffective | HoldBegan | HoldGivenUp | HoldAnswered
 """The input of the machine of starts."""
 
-News = LineNews | StartNews | NotStopped | Lapsed | Disputed
+News = LineNews | StartNews | NotStopped | Recognized | Lapsed | Disputed
