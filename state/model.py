@@ -194,6 +194,11 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return union(assignment.cpus for assignment in self.assignments.values())
 
     @cached_property
+    def by_age(self) -> tuple[Assignment, ...]:
+        """The grants in the order in which they were made."""
+        return tuple(sorted(self.assignments.values(), key=lambda each: each.since))
+
+    @cached_property
     def leaving(self) -> CPUSet:
         """All CPUs that a container may still be using but no longer holds."""
         return union(each.leaving.cpus for each in self.assignments.values() if each.leaving)

@@ -7,7 +7,7 @@ Nothing here changes in place: `replace` makes new values, and the dicts are nev
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from functools import cached_property
 from typing import TypeVar
 
@@ -146,6 +146,11 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             if container.wish.standing is Standing.STRANGER:
                 mask |= container.footprint
         return CPUSet.from_mask(mask)
+
+    @cached_property
+    def derived(self) -> dict[Hashable, tuple[object, object]]:
+        """What functions have derived from this world and its grants, for the same questions: no part of its value."""
+        return {}
 
     @cached_property
     def queue(self) -> tuple[ContainerKey, ...]:

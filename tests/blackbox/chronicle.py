@@ -179,8 +179,9 @@ class Chronicle:
     def is_given_up(self, name: str, at: float) -> bool:
         """Return whether people have released its CPUs: "it asks again at its next start"."""
         words = ("release", "started")
-        last = [each for each in self.said if each.container == name and each.what in words and each.at <= at][-1:]
-        return any(each.what == "release" and not each.why.startswith("not done") for each in last)
+        heard = [each for each in self.said if each.container == name and each.what in words and each.at <= at]
+        last = [each for each in heard if not each.why.startswith("not done")][-1:]
+        return any(each.what == "release" for each in last)
 
     def pinned(self, stage: Stage, *, but: str = "") -> CPUs:
         """Return the CPUs of the containers that are pinned by hand."""

@@ -60,7 +60,9 @@ def cores_are_whole(chronicle: Chronicle) -> Iterator[Finding]:
 
 
 def cores_have_no_stranger(chronicle: Chronicle) -> Iterator[Finding]:
-    """ "Needs whole cores, with no other container on the sibling thread" (choose-cpus)."""
+    """ "Needs whole cores, with no other container on the sibling thread" (choose-cpus). One that waits for CPUs with
+    notice runs meanwhile "on those of its CPUs that no other container has to leave" (dynamic).
+    """
 
     def seen(stage: Stage) -> dict[tuple[str, ...], CPUs]:
         found: dict[tuple[str, ...], CPUs] = {}
@@ -71,7 +73,8 @@ def cores_have_no_stranger(chronicle: Chronicle) -> Iterator[Finding]:
             whole = frozenset(cpu for core in chronicle.plan.cores if core & place.own for cpu in core) - place.own
             for other in stage.running:
                 asked = chronicle.asked(other, stage)
-                if other != name and asked.is_managed and not asked.pin and (both := stage.place(other).cpus & whole):
+                there = stage.place(other).cpus - (stage.place(other).leaving & (place.granted or frozenset()))
+                if other != name and asked.is_managed and not asked.pin and (both := there & whole):
                     found[name, other] = both
         return found
 

@@ -1,4 +1,4 @@
-"""Growth beside CPUs that the kernel isolates: none stays idle, and no core is divided."""
+"""Growth and moves beside CPUs that the kernel isolates: none stays idle, is divided, or is given up for others."""
 
 from __future__ import annotations
 
@@ -47,3 +47,17 @@ def test_a_core_that_is_isolated_in_part_is_not_divided() -> None:
     cores = [core.cpus for core in sim.world.topology.cores]
     assert len(sim.cpus_of("one")) == 4
     assert [core for core in cores if core & sim.cpus_of("one") and not core <= sim.cpus_of("one")] == []
+
+
+def test_no_container_is_moved_from_isolated_cpus_to_others() -> None:
+    """Though its CPUs would lie closer together."""
+    for rule in (IsolatedRule.PREFER, IsolatedRule.ONLY):
+        machine = replace(uniform(packages=2, cores=2, threads=2, nodes=2), isolated=CPUSet.parse("4,7,9,11,13,15"))
+        sim = host(config=replace(CONFIG, isolated=rule, reserved=CPUSet.of(0, 8)), machine=machine)
+        runs(sim, "first", 2)
+        sim.create("second", {"cpuset.exclusive": "2", "cpuset.move": "true"})
+        sim.run("second")
+        sim.advance(5)
+        sim.stop("first")
+        sim.advance(60)
+        assert sim.cpus_of("second") <= machine.isolated

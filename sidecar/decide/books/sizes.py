@@ -61,7 +61,7 @@ class Claims:
 
     def _most_in(self, room: Room, *, by_cores: bool) -> int:
         # The rest of a room is the same in all States of a world.
-        asked = (room.pool, room.givable | room.held, by_cores)
+        asked = (room.pool, room.givable | room.held, room.keeps_core, by_cores)
         if asked not in self._most:
             self._most[asked] = room.most(by_cores=by_cores)
         return self._most[asked]
