@@ -17,7 +17,7 @@ import random
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, closing
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from functools import partial
 from typing import Final
 
@@ -65,10 +65,12 @@ from sidecar.reloading import Reloading, record
 from sidecar.restoring import Restoring
 from sidecar.status.deadlines import Deadlines
 from sidecar.status.narrator import Narrator
+from sidecar.status.status_file import is_daemon_running
 from sidecar.words.changes import at_start
 from state.codec import encode
 from state.errors import StateError
 from state.model import State
+from state.topology import Topology
 
 INBOX: Final = 1024
 """Facts that may wait for the allocator. It takes bursts of 256, and senders wait, so this only evens out bursts."""
@@ -136,38 +138,52 @@ async def serve(
 ) -> int:
     """Run the whole daemon as one task. `engine`, `kernel`, `usages` replace the real ones; setting `stop` ends it.
 
-    Beside an engine that replaces the real one there is a hand only if `open_hand` makes one.
+    Beside an engine that replaces the real one there is a hand only if `open_hand` makes one. Whatever may refuse the
+    start is asked first: a sidecar that is refused leaves no files behind.
     """
     if not is_release:
         path_in(config.state_dir)
         group_id(config.api_group)
-    with (
-        hold_lock(config.state_dir) as lock,
-        closing(EngineLock(config.cgroup)) as engine_lock,
-        SparedCheckpoint(config.state_dir, f"{config.projections}/{SPARE}") as checkpoints,
-        Journal(config.state_dir) as journal,
-        listening_on("" if is_release else config.listen) as tcp,
-    ):
-        host = kernel or HostKernel(cgroup=config.cgroup)
-        board = Board(_first_world(config, checkpoints, host, log))
+    if is_daemon_running(config.state_dir):
+        with hold_lock(config.state_dir):
+            pass  # That one has just ended.
+    host = kernel or HostKernel(cgroup=config.cgroup)
+    topology = _machine_for(config, host, log)
+    async with AsyncExitStack() as stack:
+        engine_lock = stack.enter_context(closing(EngineLock(config.cgroup)))
+        tcp = stack.enter_context(listening_on("" if is_release else config.listen))
+        if engine is None:
+            real = await stack.enter_async_context(open_engine(config.engine, label_keys(config.unmanaged)))
+            engine = with_shared_group(real, config.shared_slice, cgroup=config.cgroup)
+            open_hand = open_hand or partial(CgroupHand.open, find_library(), cgroup=config.cgroup)
+        # A missing or unfit engine is reported at once; later it is waited for. An existing but silent engine is waited
+        # for as well: it may be starting containers that wait for our answer.
+        info = None
+        with trio.move_on_after(math.inf if is_release else SILENT_SECONDS):
+            info = await engine.info()
+            engine_lock.hold(info.home)
+        lock = stack.enter_context(hold_lock(config.state_dir))
+        checkpoints = stack.enter_context(SparedCheckpoint(config.state_dir, f"{config.projections}/{SPARE}"))
+        journal = stack.enter_context(Journal(config.state_dir))
+        board = Board(_first_world(config, checkpoints, topology, log))
         # Decisions iterate over containers in this order, so a replay must do the same.
         journal.start_with(lambda: encode(board.latest, keeps_order=True))
         counters, ended = usages or HostUsages(cgroup=config.cgroup), trio.Event() if stop is None else stop
         if not is_release:
             record(config, log)
         daemon = _Daemon(config, log, board, checkpoints, journal, host, counters, ended, tcp, lock, engine_lock)
-        if engine is not None:
-            return await daemon.run(engine, open_hand, is_release=is_release)
-        open_hand = open_hand or partial(CgroupHand.open, find_library(), cgroup=config.cgroup)
-        async with open_engine(config.engine, label_keys(config.unmanaged)) as real:
-            shared = with_shared_group(real, config.shared_slice, cgroup=config.cgroup)
-            return await daemon.run(shared, open_hand, is_release=is_release)
+        return await daemon.run(engine, info, open_hand, is_release=is_release)
 
 
-def _first_world(config: Config, checkpoints: SparedCheckpoint, kernel: Kernel, log: Log) -> World:
+def _machine_for(config: Config, kernel: Kernel, log: Log) -> Topology:
+    """Return this machine. Raise ConfigError if it cannot do what is configured; doubts are logged."""
     topology = kernel.topology()
     for warning in config.check_against(topology):
         log.warning(warning)
+    return topology
+
+
+def _first_world(config: Config, checkpoints: SparedCheckpoint, topology: Topology, log: Log) -> World:
     loaded = checkpoints.load()
     for note in loaded.notes:
         log.warning(note)
@@ -212,13 +228,9 @@ class _Daemon:
         self._tickets = itertools.count(1).__next__
         self._rng = random.Random()  # noqa: S311 - jitter
 
-    async def run(self, engine: Engine, open_hand: OpenHand | None, *, is_release: bool) -> int:
-        # A missing or unfit engine is reported at once; later it is waited for. An existing but silent engine is waited
-        # for as well: it may be starting containers that wait for our answer.
-        info = None
-        with trio.move_on_after(math.inf if is_release else SILENT_SECONDS):
-            info = await engine.info()
-            self._see_that_alone(info)
+    async def run(
+        self, engine: Engine, info: EngineInfo | None, open_hand: OpenHand | None, *, is_release: bool
+    ) -> int:
         outbox, inbox = trio.open_memory_channel[Fact](INBOX)
         async with trio.open_nursery() as owner, outbox, trio.open_nursery() as orders:
             async with trio.open_nursery() as sources:

@@ -15,7 +15,7 @@ import msgspec
 
 from state.cause import Cause
 from state.cpuset import EMPTY, CPUSet, union
-from state.demand import Demand
+from state.demand import Demand, QuotaRule
 from state.key import ContainerKey
 from state.refusal import Refusal
 
@@ -117,6 +117,15 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
         """The container's name when it was last seen."""
         return self.demand.name
 
+    @property
+    def is_lifting(self) -> bool:
+        """Whether the container's CPU limit is lifted while it holds this grant."""
+        return self.demand.quota is QuotaRule.LIFT
+
+
+IN_BUNDLE: Final = 0
+"""Stands in `lifts` for a limit that a runtime may have lifted at a start: the engine then shows the original."""
+
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True):
     """A request that was not granted, and why. `demand` is None if the labels themselves were the reason.
@@ -183,6 +192,11 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def exclusive(self) -> CPUSet:
         """All CPUs that are granted."""
         return union(assignment.cpus for assignment in self.assignments.values())
+
+    @cached_property
+    def by_age(self) -> tuple[Assignment, ...]:
+        """The grants in the order in which they were made."""
+        return tuple(sorted(self.assignments.values(), key=lambda each: each.since))
 
     @cached_property
     def leaving(self) -> CPUSet:
@@ -273,6 +287,15 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if nano_cpus in known:
             return self
         return msgspec.structs.replace(self, lifts={**self.lifts, container: (*known, nano_cpus)})
+
+    def shown(self, container: ContainerKey) -> State:
+        """Return the State after an order wrote a container's limit: the engine shows what it is."""
+        known = self.lifts.get(container, ())
+        if IN_BUNDLE not in known:
+            return self
+        values = tuple(value for value in known if value != IN_BUNDLE)
+        lifts = {**self.lifts, container: values} if values else _without(self.lifts, container)
+        return msgspec.structs.replace(self, lifts=lifts)
 
     def put_back(self, container: ContainerKey) -> State:
         """Return the State after a container's own limit was restored."""

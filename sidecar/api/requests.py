@@ -47,9 +47,12 @@ class Requests:
         """Release a container's exclusive CPUs until its next start. Return the World in which it was decided."""
         if refusal := obstacle(self._ready(), container):
             raise declined(refusal)
+        released = self._board.latest.state.assignments[container].since
 
         def is_decided(world: World) -> bool:
-            return container not in world.state.assignments
+            # At a start in the same burst it may be granted CPUs again.
+            grant = world.state.assignments.get(container)
+            return grant is None or grant.since != released
 
         return await self._decided(GiveUpRequested(container), is_decided)
 

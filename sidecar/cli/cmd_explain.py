@@ -17,11 +17,11 @@ from sidecar.host.machine.sysfs import read_topology
 from sidecar.log import printable
 from sidecar.status.cpu_view import CPUView, cpu_view
 from sidecar.status.document import ContainerStatus, SharingStatus, Status
-from sidecar.status.find_container import find
+from sidecar.status.find_container import LISTED, find
 from sidecar.status.last_state import all_in_past, container_reading_of, last_word, names_in
 from sidecar.status.sight import Sight
 from sidecar.status.status_reader import read_last_status
-from sidecar.words.machine_text import lie
+from sidecar.words.machine_text import lie, no_cpu
 from sidecar.words.refusals import sentence
 from state.cpuset import MAX_CPU, CPUSet
 from state.errors import StateError
@@ -83,7 +83,9 @@ def _cpu(status: Status, wanted: str) -> CPUView | None:
 
 def _container(status: Status, state_dir: str, wanted: str, sight: Sight) -> ContainerStatus:
     """Return the container, with sentences on where its CPUs are."""
-    found = find(status.containers, wanted)
+    online = status.machine.online
+    is_number = wanted.isascii() and wanted.isdigit() and len(wanted) <= len(str(MAX_CPU))
+    found = find(status.containers, wanted, listed=no_cpu(int(wanted), online) if is_number else LISTED)
     if found.sharing is SharingStatus.EXCLUSIVE:
         # Nothing is printed about a state or a machine that cannot be read here.
         with contextlib.suppress(StateError):

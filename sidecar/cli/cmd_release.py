@@ -6,9 +6,12 @@ import argparse
 import sys
 
 from sidecar.cli.flags import add_config, config_of, last_daemons_config
+from sidecar.commit.fallback_books import was_used
 from sidecar.config.keys import KEYS
+from sidecar.failures import SidecarError
 from sidecar.log import printable
 from sidecar.words.counts import named
+from sidecar.words.released import nothing_recorded
 
 _DESCRIPTION = """Release everything: every container that the sidecar changed gets back its original cpuset and
 quota, and the recorded state is emptied. The daemon must not be running. An engine cannot clear a cpuset, so a
@@ -40,6 +43,8 @@ def run(args: argparse.Namespace) -> int:
     if args.container:
         return _one(args)
     config = last_daemons_config(args)
+    if not was_used(config.state_dir):
+        raise SidecarError(nothing_recorded(config.state_dir))
     # Only here: other commands do not pay for the daemon's imports.
     from sidecar import daemon
 

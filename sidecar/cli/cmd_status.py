@@ -228,7 +228,8 @@ def _settled(each: ContainerStatus) -> str:
         return "keeps its CPUs"
     if each.is_alone:
         return "settled, alone"
-    return f"settled; {may_run_there([(other.name, other.sharing.value) for other in each.neighbours])}"
+    beside = may_run_there([(other.name, other.sharing.value) for other in each.neighbours])
+    return f"settled; {beside}" if beside else "settled"
 
 
 def _page(status: Status, now: datetime, sight: Sight, width: int) -> list[str]:

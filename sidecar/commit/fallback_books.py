@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from state import files
-from state.checkpoint import LIMIT, NAME, CheckpointFile, Loaded
+from state.checkpoint import LIMIT, NAME, PREVIOUS, CheckpointFile, Loaded
 from state.errors import StateError
 from state.model import State
 
@@ -112,6 +112,16 @@ class SparedCheckpoint:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.close()
+
+
+def was_used(directory: str) -> bool:
+    """Return whether a daemon has recorded anything in a state directory, or that cannot be looked at."""
+    try:
+        return not {NAME, PREVIOUS, KEY}.isdisjoint(os.listdir(directory))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
 
 
 def _key_in(directory: str) -> bytes | None:

@@ -104,6 +104,11 @@ class ContainerView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Its identity among the containers of all engines."""
         return ContainerKey(self.engine, self.id)
 
+    @cached_property
+    def age(self) -> str:
+        """When it was created, as text that sorts: a time stamp's fraction has no trailing zeros, and it ends in Z."""
+        return self.created_at.rstrip("Z")
+
 
 class EngineInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What the engine reports about itself. `ncpu` is its own ceiling for CPU limits, not the machine's count.

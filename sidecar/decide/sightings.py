@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from sidecar.decide.container.container import Container, Standing, Wish
 from sidecar.decide.container.machine import after, first_seen
-from sidecar.decide.container.news import Disputed, Lapsed, Looked
-from sidecar.decide.container.originals import originals_of
+from sidecar.decide.container.news import Disputed, Lapsed, Looked, Recognized
+from sidecar.decide.container.originals import cpu_limit, originals_of
 from sidecar.decide.container.place import place_of
 from sidecar.decide.container.wish import wish_of
 from sidecar.decide.facts import ContainerView, Phase
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import Connected, Ready, World, replace
 from state.key import ContainerKey
-from state.model import State
+from state.model import IN_BUNDLE, State
 
 
 def sighted(world: World, view: ContainerView, began: int) -> World:
@@ -43,6 +43,14 @@ def sighted(world: World, view: ContainerView, began: int) -> World:
         return replace(world.with_container(made), numbers=world.numbers + 1)
     wish = before.wish if _shows_the_same_wish(before.view, view) else _wish(world, view)
     return world.with_container(after(before, Looked(view=view, place=place, wish=wish, began=began)))
+
+
+def recognized(world: World, container: Container) -> Container:
+    """Return the container as what its view shows now. Call it after news other than a look that changed its view: an
+    order, or a start that is held. What a container is does not depend on how the sidecar came to know of it.
+    """
+    wish = _wish(world, container.view)
+    return container if wish == container.wish else after(container, Recognized(wish))
 
 
 def renamed(world: World, view: ContainerView) -> World:
@@ -129,8 +137,7 @@ def counted(world: World, gone: tuple[ContainerKey, ...], began: int) -> World:
 def remembered(world: World, state: State) -> State:
     """Return the State that remembers the originals of each container that the sidecar places, as first seen: from then
     on, a change by another tool is drift, also after a restart. A glance does not show them. It also remembers which
-    of those that were created have rested too long to keep CPUs. Under the policy none nothing is remembered: the
-    sidecar places no container.
+    limits a runtime that asks may lift. Under the policy none nothing is remembered: the sidecar places no container.
     """
     if world.settings.policy is PolicyName.NONE:
         return state
@@ -138,8 +145,24 @@ def remembered(world: World, state: State) -> State:
         container = world.containers[key]
         if container.wish.standing in (Standing.MANAGED, Standing.MEMBER) and not container.view.is_glance:
             state = state.remembering(key, originals_of(container.view))
-    lapsed = tuple(key for key, each in world.containers.items() if each.is_lapsed and each.view.phase is Phase.CREATED)
-    return state if lapsed == state.lapsed else replace(state, lapsed=lapsed)
+    for key, grant in state.assignments.items():
+        known, originals = world.containers.get(key), state.originals.get(key)
+        has_limit = originals is None or cpu_limit(originals) > 0
+        if grant.is_lifting and has_limit and known is not None and known.is_strict:
+            state = state.lifting(key, IN_BUNDLE)
+    return state
+
+
+def with_lapses(world: World) -> World:
+    """Return the world whose State remembers which containers were created, and have rested too long to keep CPUs. Time
+    goes on while the engine is away. A container that was not looked at since the start of the sidecar stays recorded.
+    """
+    if world.settings.policy is PolicyName.NONE:
+        return world
+    unknown = tuple(key for key in world.state.lapsed if key not in world.containers)
+    known = tuple(key for key, each in world.containers.items() if each.is_lapsed and each.view.phase is Phase.CREATED)
+    is_same = world.state.lapsed == (*unknown, *known)
+    return world if is_same else replace(world, state=replace(world.state, lapsed=(*unknown, *known)))
 
 
 def wish_in(world: World, container: Container) -> Wish:
@@ -156,7 +179,7 @@ def _shows_the_same_wish(before: ContainerView, view: ContainerView) -> bool:
 
 def _sources(view: ContainerView) -> tuple[object, ...]:
     limits = (view.cpuset, view.nano_cpus, view.cpu_quota, view.cpu_period, view.memory, view.memory_reservation)
-    return (view.name, view.labels, view.set_aside, view.is_glance, *limits)
+    return (view.name, view.labels, view.set_aside, view.is_glance, view.phase.is_live, *limits)
 
 
 def _wish(world: World, view: ContainerView) -> Wish:

@@ -18,6 +18,7 @@ from sidecar.decide.books.give_up import after_giving_up
 from sidecar.decide.books.load_wish import with_loads
 from sidecar.decide.books.policy import policy_named
 from sidecar.decide.books.resize import after_resize
+from sidecar.decide.books.resting import has_the_same_grants
 from sidecar.decide.books.takes import after_acknowledgement
 from sidecar.decide.container import news
 from sidecar.decide.container.container import Container
@@ -59,7 +60,16 @@ from sidecar.decide.moves.timers import after_timer, interrupted
 from sidecar.decide.orders import LookAgain, Order, ReadTopology
 from sidecar.decide.reconcile import with_settings, with_topology
 from sidecar.decide.settings import Settings
-from sidecar.decide.sightings import believed_until_a_look, counted, differs, moved_unseen, remembered, sighted
+from sidecar.decide.sightings import (
+    believed_until_a_look,
+    counted,
+    differs,
+    moved_unseen,
+    recognized,
+    remembered,
+    sighted,
+    with_lapses,
+)
 from sidecar.decide.world import Away, Connected, World, replace
 from state.codec import convert
 from state.cpuset import EMPTY
@@ -74,13 +84,18 @@ def step(world: World, facts: Sequence[Fact]) -> tuple[World, tuple[Order, ...]]
         world, asked = _fold(world, fact)
         doubts += asked
     doubts += [LookAgain(key) for key in moved_unseen(before, world)]
+    world = with_lapses(world)
     world = told_of_answers(world)
     # 2. The State.
-    if world.is_ready and not world.is_releasing:
-        state = without_unaware_grants(world, policy_named(world.settings.policy).settle(world))
-        state = remembered(world, state)
+    is_answered = world.is_ready and not world.is_releasing
+    if is_answered:
+        last = before if before.is_answered else None
+        state = without_unaware_grants(world, policy_named(world.settings.policy).settle(world, last))
+        state, is_answered = remembered(world, state), has_the_same_grants(world.state, state)
         if state is not world.state or world.is_defragmenting or world.unlooked:
             world = replace(world, state=state, is_defragmenting=False, unlooked=EMPTY)
+    if is_answered is not world.is_answered:
+        world = replace(world, is_answered=is_answered)
     # 3. The orders.
     world, orders = plan(world)
     return world, (*orders, *dict.fromkeys(doubts))
@@ -172,11 +187,14 @@ def _applied(world: World, fact: CpusetApplied) -> tuple[World, tuple[Order, ...
     if container is None or container.order is None:
         return world, ()
     is_unsure = is_contradicted(container) or waited_for_a_start(container)
-    originals = world.state.originals.get(fact.container)
-    if originals and container.order.update.nano_cpus == originals.nano_cpus:
+    originals, grant = world.state.originals.get(fact.container), world.state.assignments.get(fact.container)
+    update = container.order.update
+    if originals and update.nano_cpus == originals.nano_cpus:
         world = replace(world, state=world.state.put_back(fact.container))
-    world = world.with_container(after(container, news.OrderApplied(fact.effective, fact.ended)))
-    return world, (LookAgain(fact.container),) if is_unsure else ()
+    elif (grant is None or not grant.is_lifting) and (update.nano_cpus or update.cpu_quota):
+        world = replace(world, state=world.state.shown(fact.container))
+    made = after(container, news.OrderApplied(fact.effective, fact.ended))
+    return world.with_container(recognized(world, made)), (LookAgain(fact.container),) if is_unsure else ()
 
 
 def _failed(world: World, fact: CpusetFailed) -> tuple[World, tuple[Order, ...]]:
@@ -200,4 +218,4 @@ def _failed(world: World, fact: CpusetFailed) -> tuple[World, tuple[Order, ...]]
             heard, asked = news.OrderIneffective(seen, fact.effective, fact.reason, fact.ended), ()
         case _:
             assert_never(fact.failure)
-    return world.with_container(after(container, heard)), asked
+    return world.with_container(recognized(world, after(container, heard))), asked

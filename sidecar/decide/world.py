@@ -7,7 +7,7 @@ Nothing here changes in place: `replace` makes new values, and the dicts are nev
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from functools import cached_property
 from typing import TypeVar
 
@@ -92,6 +92,8 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     is_releasing: bool = False
     is_defragmenting: bool = False
     """Whether the next decision looks for better CPUs: a container with a grant is gone, or an exchange was ordered."""
+    is_answered: bool = False
+    """Whether the last decision answered all containers that asked, and left the grants as they were."""
     numbers: int = 0
     horizon: int = 0
     """The newest ticket of a removal or an inventory: an older look at an unknown container proves nothing."""
@@ -149,6 +151,11 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             if container.wish.standing is Standing.STRANGER:
                 mask |= container.footprint
         return CPUSet.from_mask(mask)
+
+    @cached_property
+    def derived(self) -> dict[Hashable, tuple[object, object]]:
+        """What functions have derived from this world and its grants, for the same questions: no part of its value."""
+        return {}
 
     @cached_property
     def queue(self) -> tuple[ContainerKey, ...]:

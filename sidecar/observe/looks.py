@@ -129,7 +129,7 @@ class Looker:
         listed = await self._listed()
         views = await self._views(listed)
         world = self._board.latest
-        seen = tuple(sorted((view for view in views if differs(world, view)), key=_age))
+        seen = tuple(sorted((view for view in views if differs(world, view)), key=lambda view: view.age))
         gone = tuple(sorted({key for key in world.containers if key.engine == self._engine.name} - set(listed)))
         await self._outbox.send(InventoryTaken(seen, gone, began))
 
@@ -229,8 +229,3 @@ class Looker:
         effective = self._kernel.effective_cpus(view)
         phase = Phase.RUNNING if effective is not None and view.phase is Phase.EXITED else view.phase
         return msgspec.structs.replace(view, effective=effective, phase=phase)
-
-
-def _age(view: ContainerView) -> str:
-    """Return a time stamp as text that sorts: its fraction has no trailing zeros, and it ends in a letter."""
-    return view.created_at.rstrip("Z")

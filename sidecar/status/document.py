@@ -196,7 +196,7 @@ def status_of(
         exclusive=world.state.exclusive,
         capacity=capacity(world),
         free=free(world),
-        waiting=len(world.queue),
+        waiting=0 if world.settings.policy is PolicyName.NONE else len(world.queue),
         forced=world.state.forced,
         acknowledged=world.state.acknowledged,
         machine=machine_of(world.topology),
@@ -210,7 +210,8 @@ def container_status(world: World, container: Container, deadlines: Deadlines) -
     """Return the part of the document that describes one container."""
     key = container.view.key
     assignment = world.state.assignments.get(key)
-    refused = world.state.refusals.get(key)
+    # Under the policy none the recorded refusals and the queue wait for another policy: nothing is refused now.
+    refused = None if world.settings.policy is PolicyName.NONE else world.state.refusals.get(key)
     wanted = None if is_left_alone(world, container) else desired(world, container)
     demand = assignment.demand if assignment else container.wish.demand
     made = ContainerStatus(
@@ -229,7 +230,7 @@ def container_status(world: World, container: Container, deadlines: Deadlines) -
         load=_load(world.loads.get(container.view.key)),
         waits_for=waits_for(world, container, assignment, wanted),
         refusal=sentence(refused.refusal) if refused and is_standing(container, refused) else "",
-        turn=turn_of(world, key),
+        turn=turn_of(world, key) if refused else 0,
         trouble=container.fault.text if container.fault else "",
         warnings=warnings(container.wish),
         explanation=explanation(world, container, assignment, refused, wanted),

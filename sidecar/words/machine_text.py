@@ -128,6 +128,11 @@ def lie(topology: Topology, cpus: CPUSet) -> str:
     return ", ".join(said)
 
 
+def no_cpu(number: int, online: CPUSet) -> str:
+    """Return that the machine has no such CPU, as the end of a sentence that there is no container of that name."""
+    return f", and this machine has no CPU {number}: it has {_cpus(online)}"
+
+
 def _named(what: str, groups: list[Group]) -> str:
     if len(groups) > _MAX_GROUPS:
         return f"{len(groups)} {what}s"

@@ -11,7 +11,7 @@ import trio
 import trio.testing
 
 from sidecar.api import web_app
-from sidecar.decide.facts import ResizeRequested
+from sidecar.decide.facts import Fact, ResizeRequested
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import Away, replace
 from sidecar.status.document import ContainerStatus, Status
@@ -112,6 +112,41 @@ async def test_a_release_of_one_container_is_answered_with_where_it_goes(rig: Ri
         assert told["refusal"] == "its exclusive CPUs were released by hand"
         again = await rig.ask("POST", of(rig, story.man) + "/release")
         assert again == (409, {"error": "man has no exclusive CPUs"})
+
+
+async def test_a_release_of_one_that_has_not_started_is_answered_at_once(rig: Rig) -> None:
+    """It is not granted CPUs again before its start."""
+    new = rig.story.arrive("new", 1, starts=False)
+    rig.tell()
+    async with rig.serving():
+        with trio.fail_after(5):
+            code, told = await rig.ask("POST", of(rig, new) + "/release")
+        assert (code, told["granted"]) == (200, "")
+        rig.story.settle()
+        rig.tell()
+        assert (await rig.ask("GET", of(rig, new)))[1]["granted"] == ""
+
+
+async def test_a_release_of_one_that_starts_at_that_moment_is_answered_at_once(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was released, and has asked again before the answer."""
+    story = rig.story
+    assert isinstance(story, Elastic)
+    honest, man = story.feed, story.man
+
+    def feed(*facts: Fact) -> None:
+        monkeypatch.setattr(story, "feed", honest)
+        story.feed(*facts)
+        assert story.granted(man) is None
+        story.end(man)
+        story.again(man)
+
+    monkeypatch.setattr(story, "feed", feed)
+    async with rig.serving():
+        with trio.fail_after(5):
+            code, told = await rig.ask("POST", of(rig, man) + "/release")
+    assert (code, told["granted"]) == (200, story.granted(man))
 
 
 async def test_a_resize_is_answered_with_what_was_decided(rig: Rig) -> None:

@@ -29,7 +29,8 @@ class Plan(NamedTuple):
 class Asked(NamedTuple):
     """What one container asks for. `number` is 0 for a container that asks for nothing, or whose labels are invalid.
 
-    `floor` and `ceiling` are whole cores where `whole_cores` says so. `pin` is empty without a pin by hand.
+    `floor` and `ceiling` are whole cores where `whole_cores` says so; `most` is the ceiling as it was said. `pin` is
+    empty without a pin by hand.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Asked(NamedTuple):
     is_strict: bool = False
     misspelt: tuple[str, ...] = ()
     role: tuple[str, ...] = ()
+    most: int = 0
 
 
 ROLE = ("com.docker.compose.project", "com.docker.compose.service", "com.docker.compose.container-number")
@@ -140,6 +142,7 @@ def asked_of(container: Table, settings: Table, plan: Plan) -> Asked:
         is_strict=container.get("runtime") == "cpuset",
         misspelt=tuple(name for name in own if name.startswith("cpu") and name not in LABELS),
         role=tuple(own[each] for each in ROLE) if all(each in own for each in ROLE) else (),
+        most=most if is_dynamic else number,
     )
 
 

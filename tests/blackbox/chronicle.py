@@ -172,15 +172,16 @@ class Chronicle:
         return self.isolated if stage.settings.get("isolated", "ignore") != "ignore" else frozenset()
 
     def is_stranger(self, name: str, stage: Stage) -> bool:
-        """Return whether it is pinned by hand, and is left there."""
+        """Return whether it is certainly pinned by hand, and left there: not if its request agrees with the pin."""
         asked = self.asked(name, stage)
-        return bool(asked.pin) and asked.number == 0
+        return bool(asked.pin) and asked.number == 0 and not asked.is_in_doubt
 
     def is_given_up(self, name: str, at: float) -> bool:
         """Return whether people have released its CPUs: "it asks again at its next start"."""
         words = ("release", "started")
-        last = [each for each in self.said if each.container == name and each.what in words and each.at <= at][-1:]
-        return any(each.what == "release" and not each.why.startswith("not done") for each in last)
+        heard = [each for each in self.said if each.container == name and each.what in words and each.at <= at]
+        last = [each for each in heard if not each.why.startswith("not done")][-1:]
+        return any(each.what == "release" for each in last)
 
     def pinned(self, stage: Stage, *, but: str = "") -> CPUs:
         """Return the CPUs of the containers that are pinned by hand."""

@@ -48,26 +48,27 @@ def at_rest_all_are_in_place(chronicle: Chronicle) -> Iterator[Finding]:
 
 def nothing_is_spare(chronicle: Chronicle) -> Iterator[Finding]:
     """`fill`: "it grows to its share of what is spare, by weight, up to max" (labels); "A growth may have any size, so
-    `min_change` keeps no CPU idle" (dynamic).
+    `min_change` keeps no CPU idle" (dynamic); "each grows onto the others before they stay idle"
+    (configuration, of isolated CPUs).
     """
     last = chronicle.last
     if not chronicle.last.is_dynamic or not _is_still(chronicle):
         return
-    # Whether one that has other CPUs grows onto isolated ones, no page promises.
-    if chronicle.kept_isolated(last):
-        return
+    apart = chronicle.kept_isolated(last)
+    over = len(last.online - last.granted - apart) - _least(chronicle, last)
+    # What is isolated is not in the shared pool, which keeps its minimum of the others.
     free = _free(chronicle, last)
-    over = len(free) and len(last.online - last.granted) - _least(chronicle, last)
+    free -= frozenset() if over > 0 else free - apart
     for name in sorted(last.running):
         asked, place = chronicle.asked(name, last), last.place(name)
         if asked != chronicle.asks_now(name, last):
             continue
         step = len(chronicle.plan.cores[0]) if asked.whole_cores else 1
-        if place.granted is None or asked.scale != "fill" or len(place.granted) + step > asked.ceiling or over < step:
+        if place.granted is None or asked.scale != "fill" or len(place.granted) + step > asked.ceiling:
             continue
         usable = free & _nodes(chronicle, place.granted) if asked.numa in ("single", "restricted") else free
         if asked.whole_cores:
-            usable = joined(core for core in chronicle.plan.cores if core <= usable)
+            usable = joined(core for core in chronicle.plan.cores if core <= usable and len(core - apart) <= over)
         if usable:
             text = f"has {listed(place.granted)} of up to {asked.ceiling}, {listed(usable)} is spare"
             yield Finding("nothing_is_spare", last.at, name, text)

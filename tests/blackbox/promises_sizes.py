@@ -17,8 +17,10 @@ def sizes_are_in_range(chronicle: Chronicle) -> Iterator[Finding]:
     for stage in chronicle.stages:
         for name, place in stage.places.items():
             asked, size = chronicle.asked(name, stage), len((place.granted or frozenset()) & stage.online)
-            is_right = asked.floor <= size <= asked.ceiling
-            # Where no core has all its threads, a core is what is left of it.
+            # A core of which threads are offline is what is left of it: a number of such cores may be any.
+            is_narrow = asked.whole_cores and stage.online != chronicle.plan.all
+            is_right = asked.floor <= size <= (asked.most if is_narrow else asked.ceiling)
+            # Where no core has all its threads, the floor is no number of theirs either.
             is_right |= asked.whole_cores and not any(core <= stage.online for core in chronicle.plan.cores)
             if place.granted is None or not stage.is_watched or not asked.number or is_right:
                 since.pop(name, None)
@@ -58,7 +60,9 @@ def cores_are_whole(chronicle: Chronicle) -> Iterator[Finding]:
 
 
 def cores_have_no_stranger(chronicle: Chronicle) -> Iterator[Finding]:
-    """ "Needs whole cores, with no other container on the sibling thread" (choose-cpus)."""
+    """ "Needs whole cores, with no other container on the sibling thread" (choose-cpus). One that waits for CPUs with
+    notice runs meanwhile "on those of its CPUs that no other container has to leave" (dynamic).
+    """
 
     def seen(stage: Stage) -> dict[tuple[str, ...], CPUs]:
         found: dict[tuple[str, ...], CPUs] = {}
@@ -69,7 +73,8 @@ def cores_have_no_stranger(chronicle: Chronicle) -> Iterator[Finding]:
             whole = frozenset(cpu for core in chronicle.plan.cores if core & place.own for cpu in core) - place.own
             for other in stage.running:
                 asked = chronicle.asked(other, stage)
-                if other != name and asked.is_managed and not asked.pin and (both := stage.place(other).cpus & whole):
+                there = stage.place(other).cpus - (stage.place(other).leaving & (place.granted or frozenset()))
+                if other != name and asked.is_managed and not asked.pin and (both := there & whole):
                     found[name, other] = both
         return found
 
@@ -186,10 +191,14 @@ def static_sizes_stay(chronicle: Chronicle) -> Iterator[Finding]:
                 or any(e.container == name and e.what == "granted" for e in after.said)
             ):
                 continue
-            gone = ((had - place.granted) & after.online) - after.reserved - chronicle.pinned(after, but=name)
-            is_evicted = bool(had & chronicle.pinned(after, but=name))
+            # Of two things at one instant the sidecar may hear the second one later.
+            pinned = chronicle.pinned(after, but=name) | chronicle.pinned(before, but=name)
+            gone = ((had - place.granted) & after.online) - after.reserved - pinned
+            is_evicted = bool(had & pinned)
             # Under a strict reservation by whole cores the pool keeps one, which a pin may cut.
             by_rule = after.is_strict or _has_a_rule(chronicle.asked(name, after))
+            # What it has to give up is replaced "by the rules of a new request" (upgrade-and-change-policy).
+            by_rule |= _has_a_rule(chronicle.asks_now(name, after))
             is_new = by_rule and (is_evicted or not chronicle.is_quiet(after.at - 1.1, after.at))
             if gone and had <= after.online & before.online and not is_new:
                 yield Finding("static_sizes_stay", after.at, name, f"lost {listed(gone)}")

@@ -6,11 +6,13 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from sidecar.__main__ import main
 from sidecar.cli.cmd_status import rendered
 from sidecar.commit.state_lock import hold_lock
+from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import replace
 from sidecar.status.document import status_of
 from sidecar.status.sight import GONE, UNSEEN, WORKS
@@ -20,6 +22,7 @@ from state.cpuset import CPUSet
 from state.topology import uniform
 from tests.cli.test_commands import BUSY, leave
 from tests.cli.worlds import container, world
+from tests.support.decide.stories import Story
 
 NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 
@@ -133,3 +136,18 @@ def test_status_tells_every_warning() -> None:
 def test_status_of_an_empty_host() -> None:
     """A host without containers is lawful."""
     assert "no containers" in rendered(status_of(world(uniform(cores=2))), NOW, WORKS)
+
+
+def test_a_policy_of_none_leaves_no_refusal_and_no_half_sentence() -> None:
+    """Recorded grants and refusals wait for another policy; until then nothing is refused, and nothing waits."""
+    story = Story()
+    story.arrive("own", 1)
+    story.arrive("big", 9, labels={"cpuset.on-shortage": "wait"})
+    story.settle()
+    off = replace(story.world, settings=msgspec.structs.replace(story.world.settings, policy=PolicyName.NONE))
+    status = status_of(off)
+    assert [(each.refusal, each.turn) for each in status.containers] == [("", 0)] * 2
+    assert status.waiting == 0
+    rows = [line for line in rendered(status, NOW, WORKS) if "own" in line or "big" in line]
+    assert rows
+    assert not any("refused" in row or row.rstrip().endswith(";") for row in rows)

@@ -109,6 +109,8 @@ def test_without_a_daemon_status_fails_but_shows(
     assert "was settled, alone" in shown.out
     assert main(["explain", "web"]) == 1
     assert capsys.readouterr().out.splitlines()[1].startswith("  No daemon is running. This is what the last one said")
+    assert main(["explain", "9"]) == 1
+    assert "there is no container '9', and this machine has no CPU 9: it has 0-" in capsys.readouterr().err
     assert main(["explain", "2"]) == 1
     head, first, second, *others = capsys.readouterr().out.splitlines()
     assert head == "CPU 2: was exclusive, of web"

@@ -16,7 +16,9 @@ from sidecar.commit.state_lock import hold_lock
 from sidecar.config.config import Config, load
 from sidecar.config.running_settings import write_settings
 from sidecar.host.cgroup.engine_lock import LockHolder
+from state.checkpoint import CheckpointFile
 from state.cpuset import CPUSet
+from state.model import State
 from state.topology import uniform
 
 NOWHERE = ("--engine", "unix:///nonexistent.sock")
@@ -127,9 +129,21 @@ def test_a_release_needs_no_flags(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(daemon, "release", release)
     last = load(None, {}, {"engine": "/run/x.sock", "projections": "/run/p", "policy": "static", "reserved": "0"})
     write_settings(tmp_path, last)
+    with CheckpointFile(tmp_path) as checkpoint:
+        checkpoint.save(State())
     assert main(["release", "--state-dir", str(tmp_path)]) == 0
     assert main(["release", "--state-dir", str(tmp_path), "--policy", "static", "--engine", "/run/y.sock"]) == 0
     assert [(each.engine, each.projections, each.reserved) for each in given] == [
         ("unix:///run/x.sock", "/run/p", CPUSet.of(0)),
         ("unix:///run/y.sock", "/run/p", CPUSet.of(0)),
     ]
+
+
+def test_a_release_of_a_wrong_directory_makes_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither there nor below the projections."""
+    (tmp_path / "empty").mkdir()
+    before = sorted(tmp_path.rglob("*"))
+    for wrong in (tmp_path / "none", tmp_path / "empty"):
+        assert main(["release", "--state-dir", str(wrong), "--projections", str(tmp_path / "told")]) == 1
+        assert f"there is no recorded state in {wrong}" in capsys.readouterr().err
+    assert sorted(tmp_path.rglob("*")) == before

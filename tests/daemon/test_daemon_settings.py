@@ -54,7 +54,7 @@ async def test_the_daemon_records_its_settings_and_what_a_reload_changes(
 async def test_a_second_daemon_on_the_engine_ends_at_its_start(
     autojump_clock: MockClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever its directories: it has ordered nothing by then."""
+    """Whatever its directories: it has ordered nothing by then, and made no file."""
     (tmp_path / "cgroup").mkdir()
     (tmp_path / "cgroup" / "cgroup.controllers").write_text("cpuset\n")
     hosts = []
@@ -70,6 +70,7 @@ async def test_a_second_daemon_on_the_engine_ends_at_its_start(
         with pytest.raises(AlreadyRunning, match="manages this engine"):
             await two.serve()
     assert two.engine.updates == []
+    assert list((tmp_path / "two").rglob("*")) == []
     async with two.running():
         await trio.sleep(5)
 

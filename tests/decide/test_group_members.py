@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from sidecar.decide.container.container import Container
+from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.facts import ContainerSeen
 from sidecar.decide.orders import LookAgain
 from sidecar.decide.world import World, replace
@@ -134,3 +134,14 @@ def test_a_member_of_an_engine_that_forgets_is_looked_at_as_well() -> None:
     story.arrive("rt", 3)
     story.settle()
     assert [each for each in story.given if isinstance(each, LookAgain) and each.container == member.key]
+
+
+def test_a_member_that_was_moved_back_is_a_member_again_at_once() -> None:
+    """Another tool pinned it. The answer to the order shows what it is, as a look would."""
+    story = Story(shared_slice="pool.slice")
+    member = story.arrive("member", is_member=True)
+    story.tamper(member, cpus("3"))
+    story.look(member)
+    assert story.known(member).wish.standing is Standing.MANAGED
+    story.deliver(0, "ok")
+    assert story.known(member).wish.standing is Standing.MEMBER

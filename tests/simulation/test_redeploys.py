@@ -9,6 +9,7 @@ from sidecar.decide.settings import PolicyName
 from sidecar.simulation.happenings import What
 from sidecar.simulation.virtual_host import Simulation
 from state.cpuset import CPUSet
+from state.topology import uniform
 from tests.simulation.hosts import CONFIG, host, said
 
 ROLE = {
@@ -59,3 +60,41 @@ def test_without_linger_a_created_container_starts_on_its_cpus_all_the_same() ->
     sim.stop("own")
     sim.advance(3)
     assert sim.world.state.assignments == {}
+
+
+def test_a_successor_whose_number_is_not_one_of_whole_cores_is_refused() -> None:
+    """As any other container is, though its predecessor left a whole core."""
+    sim = host(config=msgspec.structs.replace(CONFIG, linger_seconds=10.0), machine=uniform(cores=4, threads=2))
+    sim.create("old", {"cpuset.exclusive": "2", **ROLE})
+    sim.run("old")
+    sim.advance(2)
+    sim.remove("old")
+    sim.create("new", {"cpuset.exclusive": "1", "cpuset.max": "4", "cpuset.options": "full-pcpus-only", **ROLE})
+    sim.run("new")
+    sim.advance(5)
+    [refused] = [each.why for each in sim.log if each.what == "refused"]
+    assert "not a multiple of the 2 threads per core" in refused
+    assert sim.world.state.assignments == {}
+
+
+def test_a_successor_that_lost_its_cpus_is_granted_some_again_without_its_predecessor() -> None:
+    """It waited for the place of the other one in between."""
+    sim = host(6, msgspec.structs.replace(CONFIG, linger_seconds=10.0))
+    for name, labels in (("one", {}), ("two", {}), ("old", ROLE)):
+        sim.create(name, {"cpuset.exclusive": "1", **labels})
+        if name != "old":
+            sim.run(name)
+            sim.advance(sim.now + 1)
+    sim.create("new", {"cpuset.exclusive": "2", **ROLE})
+    sim.run("new")
+    sim.advance(sim.now + 1)
+    assert sim.cpus_of("new") == CPUSet.of(4, 5)
+    sim.switch_off(CPUSet.of(2))
+    sim.advance(sim.now + 2)
+    sim.create("late", {"cpuset.exclusive": "1"})
+    sim.run("late")
+    sim.advance(sim.now + 15)
+    assert {each.name for each in sim.world.state.assignments.values()} == {"one", "two", "late"}
+    sim.remove("late")
+    sim.advance(sim.now + 1)
+    assert sim.cpus_of("new") == CPUSet.of(3, 5)

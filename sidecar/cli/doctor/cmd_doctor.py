@@ -13,7 +13,14 @@ from typing import Any, Final
 import msgspec
 
 from sidecar.cli.cmd_state import read_books
-from sidecar.cli.doctor.engine_checks import check_builds, check_notes, check_others, check_sidecars, other_places
+from sidecar.cli.doctor.engine_checks import (
+    UNJUDGED,
+    check_builds,
+    check_notes,
+    check_others,
+    check_sidecars,
+    other_places,
+)
 from sidecar.cli.doctor.group_checks import check_parents, check_shared_group
 from sidecar.cli.doctor.host_checks import (
     EngineReport,
@@ -132,8 +139,14 @@ def examine(config: Config, kernel: Kernel, ask: Callable[[str], EngineReport]) 
         *check_config(config, topology),
         *check_state_dir(config.state_dir, mountinfo, is_running=is_running),
         *check_projections(config.projections, mountinfo),
-        *check_containers(config, report, books.originals, topology.online if topology else EMPTY),
-        *check_rules(config, report),
+        *(
+            [UNJUDGED]
+            if holder is not None and is_running is not True
+            else [
+                *check_containers(config, report, books.originals, topology.online if topology else EMPTY),
+                *check_rules(config, report),
+            ]
+        ),
         *_check_groups(config, report, topology.online if topology else EMPTY),
         *check_swarm(config, report.engine, node_capacity(config, topology, books, seen) if topology else None),
     ]

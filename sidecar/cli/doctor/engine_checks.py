@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final
 
 from sidecar.cli.doctor.host_checks import EngineReport, Finding, Verdict
 from sidecar.engines.address import choose, usual_places
@@ -46,6 +47,14 @@ def check_others(report: EngineReport, others: Iterable[tuple[str, EngineReport]
         )
         cure = "run the containers of one engine only on this host, or pin those of the other to the reserved CPUs"
         yield Finding("second engine", Verdict.WARN, says, cure)
+
+
+UNJUDGED: Final = Finding(
+    "containers",
+    Verdict.OK,
+    "not judged: their cpusets and limits may be those that the other sidecar set, which alone knows the originals",
+)
+"""Instead of what is wrong with containers, where a sidecar of another state directory manages them."""
 
 
 def check_sidecars(holder: LockHolder | None, *, is_running: bool) -> Iterator[Finding]:

@@ -89,7 +89,7 @@ class Arrivals:
         claims = [
             Claim(
                 key=key,
-                floor=targets[key],
+                floor=self.claims.of(each).floor,
                 lowest=targets[key],
                 highest=len(each.cpus),
                 weight=each.demand.weight,

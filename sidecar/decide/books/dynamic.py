@@ -25,12 +25,13 @@ from sidecar.decide.books.grants import (
     departures,
     keeps,
     never,
+    no_multiple,
     options_of,
     unless_only_told_anew,
 )
 from sidecar.decide.books.pinned import off_the_pinned
 from sidecar.decide.books.size_causes import Events, why_gained, why_lost
-from sidecar.decide.books.sizes import Claims, least_for, sizes, unit_for
+from sidecar.decide.books.sizes import Claims, least_for, sizes
 from sidecar.decide.books.takes import changed, held, without_ended_takes
 from sidecar.decide.books.vacancies import answered
 from sidecar.decide.container.container import Container, Standing
@@ -50,7 +51,7 @@ class DynamicPolicy:
 
     name = "dynamic"
 
-    def settle(self, world: World) -> State:
+    def settle(self, world: World, last: World | None = None) -> State:
         """Return the State after the four rules above."""
         # 1. Departures.
         state = without_ended_takes(world, departures(world))
@@ -58,7 +59,7 @@ class DynamicPolicy:
         state = off_the_pinned(world, state)
         # 2. Arrivals.
         before, arrivals = state.grants, Arrivals(world)
-        state = answered(world, state, partial(_answer, arrivals))
+        state = answered(world, state, partial(_answer, arrivals), last)
         arrived = sorted((each.since, each.name) for each in state.assignments.values() if each.since >= before)
         # 3. Fair sizes.
         state = _shared_out(world, state, Events(arrived=tuple(name for _, name in arrived)), arrivals.claims)
@@ -101,8 +102,7 @@ def _without_takes_of_what_was_not_its_own(world: World, state: State) -> State:
 
 
 def _answer(arrivals: Arrivals, world: World, state: State, container: Container, demand: Demand) -> State | Refusal:
-    if demand.cpus % unit_for(world, demand) and (refusal := never(world, state, demand, demand.cpus)):
-        # Its bounds are in whole cores, its number is not.
+    if refusal := no_multiple(world, state, demand):
         return refusal
     if keeps(world, state, container):
         return _granted(world.topology, state, demand, container.place.seen)

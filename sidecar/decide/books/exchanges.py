@@ -3,7 +3,8 @@
 A move has a cost: caches are cold, and pinned threads must be pinned again. So a move is made only if it makes the
 machine strictly better, by the first of these that differs: fewer containers that span NUMA nodes, fewer that span
 caches, fewer cores that a container has in part. Of several equal moves, the one that moves the fewest CPUs is made. A
-round makes at most `max_moves`. Each makes the score smaller, so the moves come to an end.
+round makes at most `max_moves`. Each makes the score smaller, so the moves come to an end. None gives up isolated CPUs
+for others.
 
 The container gains its new CPUs at once, and leaves the old ones as in any take. Its original set moves too, because
 the label allows that.
@@ -14,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from sidecar.decide.books.gains_and_losses import is_bound
+from sidecar.decide.books.gains_and_losses import eligible, is_bound
 from sidecar.decide.books.grants import options_of, place
 from sidecar.decide.books.room import room_in
 from sidecar.decide.books.takes import exchanged
@@ -64,6 +65,8 @@ def best_move(world: World, state: State) -> tuple[Assignment, CPUSet] | None:
             # No CPUs of this number are better.
             continue
         for chosen in _candidates(world, state, each):
+            if len(chosen & world.state.isolated) < len(each.cpus & world.state.isolated):
+                continue
             after = score_of(topology, chosen)
             if after < now:
                 found.append((_change(now, after), len(chosen - each.cpus), each.since, chosen))
@@ -83,7 +86,7 @@ def _candidates(world: World, state: State, assignment: Assignment) -> Iterator[
         yield fresh
     if options_of(world, assignment.demand) or is_bound(world, assignment):
         return
-    free, room = without.assignable - world.strangers, room_in(world, without)
+    free, room = eligible(world, without, assignment), room_in(world, without)
     for group in (*topology.caches, *topology.nodes):
         kept = assignment.cpus & group.cpus
         if kept and kept != assignment.cpus:

@@ -5,8 +5,9 @@ cores and caches come back whole, and the original set is never touched. Under f
 lost as a whole.
 
 A growth first takes back CPUs that are still leaving the grant, which cancels the take, then the nearest by core,
-cache, die, node and socket. It prefers CPUs that are isolated as the original set is, and stays within the kinds of
-cores that the grant has, and within its NUMA nodes if its rule binds it to them.
+cache, die, node and socket. It prefers CPUs that are isolated as the original set is, and takes the others before any
+stays idle. It stays within the kinds of cores that the grant has, and within its NUMA nodes if its rule binds it to
+them.
 """
 
 from __future__ import annotations
@@ -81,7 +82,9 @@ def gained(world: World, state: State, assignment: Assignment, count: int) -> CP
     room = room_in(world, state)
     while chosen and room.objection(chosen) is not None:
         chosen = packed(world.topology, chosen, max(0, len(chosen) - unit)) or EMPTY
-    return chosen
+    # What is not in the shared pool takes nothing from it.
+    apart = takeable(world.topology, options, (free - room.shared - chosen) | assignment.cpus) - assignment.cpus
+    return chosen | beside(world.topology, _in_turn(world, apart, assignment), count - len(chosen), options, unit=unit)
 
 
 def eligible(world: World, state: State, assignment: Assignment) -> CPUSet:
@@ -112,6 +115,8 @@ def _in_turn(world: World, free: CPUSet, assignment: Assignment) -> Iterator[CPU
         back = topology.whole_cores(back) & free
     yield back
     isolated = world.state.isolated
-    alike = isolated if assignment.original <= isolated else topology.online - isolated
-    for part in ((free - back) & alike, free - back - alike):
+    alike = (free - back) & (isolated if assignment.original <= isolated else topology.online - isolated)
+    # A core that is isolated in part is not divided: it comes last.
+    alike = takeable(topology, options_of(world, assignment.demand), alike | assignment.cpus) & alike
+    for part in (alike, free - back - alike):
         yield from around(topology, part, assignment.cpus)

@@ -16,7 +16,7 @@ from sidecar.natural_order import natural
 from state.cpuset import CPUSet
 from state.demand import Demand
 from state.model import Refused, State
-from state.refusal import NAMES, Neighbours, NoMultiple, Refusal, RefusalCode
+from state.refusal import NAMES, Asked, Neighbours, NoMultiple, Refusal, RefusalCode
 
 
 def may_hold(world: World, state: State, demand: Demand, cpus: CPUSet) -> bool:
@@ -26,9 +26,19 @@ def may_hold(world: World, state: State, demand: Demand, cpus: CPUSet) -> bool:
     least, most = bounds(world, demand)
     if not least <= len(cpus) <= most or not cpus <= state.assignable - world.strangers:
         return False
+    if no_multiple(world, state, demand):
+        return False
     accept = room_in(world, state).objection
     found = choose(world.topology, cpus, ask_of(world, demand, len(cpus)), accept=accept)
     return found == cpus
+
+
+def no_multiple(world: World, state: State, demand: Demand) -> Refusal | None:
+    """Return why no CPUs are granted to a demand whose number is not one of whole cores, though its options require
+    these; None if it is, or if cores of such a number exist. Its bounds are rounded to whole cores, its number is not.
+    """
+    is_in_cores = demand.cpus % unit_of(world.topology, options_of(world, demand)) == 0
+    return None if is_in_cores else never(world, state, demand, demand.cpus)
 
 
 def bounds(world: World, demand: Demand) -> tuple[int, int]:
@@ -184,19 +194,40 @@ def ask_of(world: World, demand: Demand, count: int) -> Ask:
 
 def _neighbours(world: World, state: State, strangers: CPUSet) -> Neighbours:
     """Return which containers use the other CPUs, as facts of a refusal."""
-    holders = sorted((assignment.name for assignment in state.assignments.values()), key=natural)
+    # Vacant CPUs are kept for the successor of the container that had them.
+    kept = [each for each in state.vacancies.values() if each.demand.role]
+    holders = sorted({each.name for each in (*state.assignments.values(), *kept)}, key=natural)
     names: list[str] = []
     if strangers:
         by_hand = (c.view.name for c in world.containers.values() if c.wish.standing is Standing.STRANGER)
         names = sorted(by_hand, key=natural)
     return Neighbours(
         reserved=state.reserved,
-        held=len(state.exclusive),
+        held=len(state.exclusive | state.vacant),
         holders=len(holders),
         holder_names=tuple(holders[:NAMES]),
         taken=len(strangers),
         stranger_names=tuple(names[:NAMES]),
     )
+
+
+def with_neighbours(world: World, state: State) -> State:
+    """Return the State whose refusals name the neighbours that they have in it, if they are new or in the queue: grants
+    that were made after a refusal, in the same decision, are among them.
+    """
+    if state.assignments is world.state.assignments and state.refusals is world.state.refusals:
+        return state
+    told, waiting = state.refusals, set(world.queue)
+    neighbours: Neighbours | None = None
+    for key, refused in state.refusals.items():
+        detail = refused.refusal.detail
+        is_asked = key in waiting or refused is not world.state.refusals.get(key)
+        if not is_asked or not isinstance(detail, Asked) or detail.neighbours is None:
+            continue
+        if not detail.is_final:
+            neighbours = neighbours or _neighbours(world, state, world.strangers & state.assignable)
+            told = {**told, key: replace(refused, refusal=with_facts(refused.refusal, neighbours=neighbours))}
+    return state if told is state.refusals else replace(state, refusals=told)
 
 
 def keeps(world: World, state: State, container: Container) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from sidecar.decide.books.gains_and_losses import cut_off, given_up
 from sidecar.decide.books.grants import options_of
+from sidecar.decide.books.once import once
 from sidecar.decide.books.sizes import Claims, least_for, sizes
 from sidecar.decide.books.takes import changed
 from sidecar.decide.placement.order.packed import packed
@@ -34,9 +35,10 @@ def fewest_for(world: World, demand: Demand) -> int:
 
 def in_order(state: State) -> list[Assignment]:
     """Return the grants in the order in which they were made."""
-    return sorted(state.assignments.values(), key=lambda each: each.since)
+    return list(state.by_age)
 
 
+@once
 def shrunk(world: World, grant: Assignment, held: CPUSet, count: int) -> CPUSet:
     """Return `count` of the CPUs that a grant holds, or more if it may not give up so many: it gives up the newest
     first, whole cores if it requires these, and nothing of its original set.
@@ -53,14 +55,20 @@ def left_without(world: World, grant: Assignment, held: CPUSet, taken: CPUSet) -
     return held - taken - cut_off(world, replace(grant, cpus=held), held & taken)
 
 
-def sources_for(world: World, bare: State, holdings: Holdings, grant: Assignment) -> Iterator[CPUSet]:
+def surplus_of(world: World, grant: Assignment, held: CPUSet) -> CPUSet:
+    """Return what a grant holds above its least size."""
+    return held - least_part(world, grant, held)
+
+
+def sources_for(
+    world: World, bare: State, holdings: Holdings, grant: Assignment, surplus: Holdings | None = None
+) -> Iterator[CPUSet]:
     """Yield the CPUs from which a grant is completed, in turn, as disjoint sets: free ones; those that others have
-    above their fair size; the others that they have above their least sizes.
+    above their fair size; the others that they have above their least sizes, which are the `surplus` if that is known.
     """
     yield bare.assignable - union(holdings.values()) - world.strangers
     others = [each for each in in_order(world.state) if each is not grant and each.container in holdings]
-    floors = {each.container: least_part(world, each, holdings[each.container]) for each in others}
-    surplus = {key: holdings[key] - floor for key, floor in floors.items()}
+    surplus = surplus or {each.container: surplus_of(world, each, holdings[each.container]) for each in others}
     if any(surplus.values()):
         sizes_now = fair_sizes(world, bare, holdings)
         above_fair = union(
@@ -75,7 +83,13 @@ def sources_for(world: World, bare: State, holdings: Holdings, grant: Assignment
 
 def fair_sizes(world: World, bare: State, holdings: Holdings) -> dict[ContainerKey, int]:
     """Return the fair size of each grant, at least its least size."""
-    return sizes(Claims(world), with_holdings(world, bare, holdings), {})
+    return sizes(_claims(world), with_holdings(world, bare, holdings), {})
+
+
+def _claims(world: World) -> Claims:
+    known, _ = world.derived.setdefault("claims", (Claims(world), ""))
+    assert isinstance(known, Claims)
+    return known
 
 
 def with_holdings(world: World, bare: State, holdings: Holdings) -> State:
@@ -88,6 +102,7 @@ def with_holdings(world: World, bare: State, holdings: Holdings) -> State:
     return replace(bare, assignments=grants)
 
 
+@once
 def least_part(world: World, grant: Assignment, held: CPUSet) -> CPUSet:
     """Return what a grant keeps in any case: as many of its CPUs as its least size, its original set first."""
     if len(held) <= grant.demand.floor:
@@ -96,6 +111,7 @@ def least_part(world: World, grant: Assignment, held: CPUSet) -> CPUSet:
     return shrunk(world, grant, held, least) if len(held) > least else held
 
 
+@once
 def lying_on(world: World, grant: Assignment, cpus: CPUSet) -> Assignment:
     """Return the grant on these CPUs. Under `dynamic` its original set is as large as its floor; layers the rest."""
     if world.settings.policy is not PolicyName.DYNAMIC:

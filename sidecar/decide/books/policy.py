@@ -22,8 +22,10 @@ class Policy(Protocol):
 
     name: str
 
-    def settle(self, world: World) -> State:
-        """Return the State as it should be now: departures released, arrivals granted or refused."""
+    def settle(self, world: World, last: World | None = None) -> State:
+        """Return the State as it should be now: departures released, arrivals granted or refused. `last` is a world in
+        which all that asked were answered: what has not changed since need not be decided again.
+        """
 
     def desired(self, world: World, container: Container) -> CPUSet | None:
         """Return where a container should run; None if this policy does not place it."""
@@ -34,7 +36,7 @@ class NonePolicy:
 
     name = "none"
 
-    def settle(self, world: World) -> State:
+    def settle(self, world: World, last: World | None = None) -> State:  # noqa: ARG002 - the protocol's shape
         """Return the State, unchanged."""
         return world.state
 

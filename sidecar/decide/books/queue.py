@@ -6,9 +6,11 @@
    its CPUs. These containers are the queue.
 3. The queue is ordered by priority, then by the order in which the containers first asked. That order is recorded, and
    survives a restart of the sidecar.
-4. Each decision asks in this order, newcomers last, and grants what fits. So a container gets CPUs before an earlier
-   one only if the earlier one does not fit.
+4. Each decision asks in this order, and grants what fits. So a container gets CPUs before an earlier one only if the
+   earlier one does not fit. Containers that ask for the first time come last, in the order of their creation: that does
+   not depend on the order in which they were looked at.
 5. A request that this machine could never serve does not wait.
+6. A container that was refused rests while nothing has changed on which the answer depends (`resting`).
 """
 
 from __future__ import annotations
@@ -55,7 +57,7 @@ def overtakers(state: State, refused: Refused) -> tuple[Assignment, ...]:
     return tuple(each for each in state.assignments.values() if each.asked > asked and each.demand.priority <= priority)
 
 
-def _turn(state: State, container: Container) -> tuple[int, int, int]:
+def _turn(state: State, container: Container) -> tuple[int, int, str, int]:
     refused, demand = state.refusals.get(container.view.key), container.wish.demand
     asked = state.asks if refused is None or refused.asked is None else refused.asked
-    return -(demand.priority if demand else 0), asked, container.arrival
+    return -(demand.priority if demand else 0), asked, container.view.age, container.arrival

@@ -39,6 +39,7 @@ from sidecar.decide.books.holdings import (
     recorded,
     shrunk,
     sources_for,
+    surplus_of,
     with_holdings,
 )
 from sidecar.decide.books.replacing import is_by_its_rules, replaced
@@ -162,31 +163,47 @@ def _completed(
     """Return what each of these grants holds once it has its least size, and the refusals of those that cannot have it.
     In a trial, which shows only what ends, older grants take what they lack from the newest.
     """
-    holdings, refused, older = {**holdings}, dict[ContainerKey, Refused](), bare
-    for grant in in_order(world.state):
+    holdings, refused, older, order = {**holdings}, dict[ContainerKey, Refused](), bare, in_order(world.state)
+    # A grant that is to be completed has none itself.
+    surplus = {
+        each.container: surplus_of(world, each, holdings[each.container])
+        for each in order
+        if each.container in holdings
+    }
+    for grant in order:
         key, least = grant.container, fewest_for(world, grant.demand)
         if key not in holdings:
             continue
         found: CPUSet | Refusal = holdings[key]
         if len(holdings[key]) < least:
             sources = chain(
-                sources_for(world, bare, holdings, grant), _newest(world, holdings, grant, is_trial=is_trial)
+                sources_for(world, bare, holdings, grant, surplus), _newest(world, holdings, grant, is_trial=is_trial)
             )
-            beside = older if is_trial else with_holdings(world, bare, _but(holdings, {key}))
             replacement = replaced(world, older, grant.demand, holdings[key], sources, least)
-            found = replacement or place(world, beside, grant.demand, least)
+            if replacement:
+                found = replacement
+            else:
+                beside = older if is_trial else with_holdings(world, bare, _but(holdings, {key}))
+                found = place(world, beside, grant.demand, least)
         if isinstance(found, CPUSet):
             floor = least_part(world, grant, found)
             if objection := room_in(world, older).objection(floor):
                 found = objection
             else:
-                others = [each for each in in_order(world.state) if each is not grant and each.container in holdings]
-                holdings = {
-                    other.container: left_without(world, other, holdings[other.container], found) for other in others
-                } | {key: found}
+                changed = {key: found}
+                if not found <= holdings[key]:
+                    changed |= {
+                        other.container: left_without(world, other, held, found)
+                        for other in order
+                        if not (held := holdings.get(other.container, EMPTY)).isdisjoint(found) and other is not grant
+                    }
+                holdings |= changed
+                for each in order if len(changed) > 1 else (grant,):
+                    if each.container in changed:
+                        surplus[each.container] = surplus_of(world, each, changed[each.container])
                 older = older.holding(replace(grant, cpus=floor))
         if isinstance(found, Refusal):
-            del holdings[key]
+            del holdings[key], surplus[key]
             refused[key] = _refusal_of(grant, never(world, bare, grant.demand, least) or found)
     return holdings, refused
 

@@ -8,8 +8,8 @@
    - a `fill` grew by spare CPUs: it keeps them against other `fill` containers, but the floors, and the fair sizes of
      `load` and `manual` containers, come first;
    - a `load` keeps them against its own smaller wish and all others, but not against a floor.
-4. Fewer CPUs than the least change are not taken, unless a floor or an order needs it: then the sizes are as fair as
-   without this rule. A growth may have any size, so no CPU stays idle because it is less than that.
+4. Fewer CPUs than the least change are not taken, unless a floor, an arrival or an order needs it: then the sizes are
+   as fair as without this rule. A growth may have any size, so no CPU stays idle because it is less than that.
 
 Sizes are in units of each container: whole cores if its options require them. Its floor is rounded up to them.
 """
@@ -61,7 +61,7 @@ class Claims:
 
     def _most_in(self, room: Room, *, by_cores: bool) -> int:
         # The rest of a room is the same in all States of a world.
-        asked = (room.pool, room.givable | room.held, by_cores)
+        asked = (room.pool, room.givable | room.held, room.keeps_core, by_cores)
         if asked not in self._most:
             self._most[asked] = room.most(by_cores=by_cores)
         return self._most[asked]
@@ -86,7 +86,9 @@ def sizes(
     # 3. Cooling down.
     if any(each.cooling is not None for each in grants):
         claims = _calmed(state, room, claims, fills)
-    # 4. No small change.
+    # 4. No small change, unless it is for a container that arrives.
+    if arrival:
+        return fair(room, claims)
     return _without_small_changes(world, state, room, claims)
 
 

@@ -32,12 +32,12 @@ class StaticPolicy:
 
     name = "static"
 
-    def settle(self, world: World) -> State:
+    def settle(self, world: World, last: World | None = None) -> State:
         """Return the State after the four rules above."""
         # 1.
         state = off_the_pinned(world, departures(world))
         # 2. to 4.
-        state = answered(world, state, _answer)
+        state = answered(world, state, _answer, last)
         return unless_only_told_anew(world.state, state)
 
     def desired(self, world: World, container: Container) -> CPUSet | None:

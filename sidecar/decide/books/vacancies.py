@@ -22,8 +22,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from sidecar.decide.books.grants import ask_of, bounds, fallen_short, keeps, may_hold, misunderstood
+from sidecar.decide.books.grants import ask_of, bounds, fallen_short, keeps, may_hold, misunderstood, with_neighbours
 from sidecar.decide.books.queue import in_turn, is_new_request
+from sidecar.decide.books.resting import has_the_same_books, is_refused_alike
 from sidecar.decide.books.room import room_in
 from sidecar.decide.container.askers import is_coming, is_hopeful
 from sidecar.decide.container.container import Container
@@ -50,13 +51,15 @@ _NONE: Final[Vacancies] = {}
 _NOBODY: Final = ContainerKey("", "")
 
 
-def answered(world: World, state: State, answer: Answer) -> State:
-    """Return the State after all containers that ask now were answered, in their turn."""
+def answered(world: World, state: State, answer: Answer, last: World | None = None) -> State:
+    """Return the State after all containers that ask now were answered, in their turn. What was refused in the `last`
+    world rests if nothing has changed since (`resting`).
+    """
     state = state.keeping(_lasting(world, state))
     while True:
-        after = _answered(world, state, answer)
+        after = _answered(world, state, answer, last)
         if isinstance(after, State):
-            return after
+            return with_neighbours(world, after)
         # 4. All are asked again, without the vacancy that was of no use.
         state = state.keeping(_without(state.vacancies, after))
 
@@ -72,11 +75,17 @@ def predecessor(state: State, demand: Demand) -> Assignment | None:
     return next((each for each in state.assignments.values() if demand.succeeds(each.demand)), None)
 
 
-def _answered(world: World, state: State, answer: Answer) -> State | ContainerKey:
+def _answered(world: World, state: State, answer: Answer, last: World | None) -> State | ContainerKey:
     """Return the State after one round; instead, the key of a vacancy whose successor was refused."""
-    lacking = dict[object, Refusal]()
-    for container in in_turn(world, state):
+    lacking, marks = dict[object, Refusal](), set[object]()
+    asking = in_turn(world, state)
+    if asking:
+        marks.update(*(_marks(each.demand) for each in state.assignments.values()))
+    known = last if asking and last and has_the_same_books(last, world, state) else None
+    for container in asking:
         demand, grants = container.wish.demand, state.assignments
+        if known and is_refused_alike(known, state, container):
+            continue
         if demand is None:
             state = misunderstood(state, container)
             continue
@@ -86,20 +95,30 @@ def _answered(world: World, state: State, answer: Answer) -> State | ContainerKe
             state = _taken_over(world, free, demand, left) or _after(world, free, container, demand, answer, {})
             if demand.container not in state.assignments:
                 return left.container
-            lacking = {}
+            state = _in_its_place(state, demand.container, left)
+            lacking, known = {}, None
+            marks |= _marks(demand)
             continue
         # 1. What its predecessor still holds.
-        before = predecessor(state, demand)
+        before = None if marks.isdisjoint(_marks(demand)) else predecessor(state, demand)
         if before and _has_not_started(container):
             state = fallen_short(state, container, demand, _awaits(before))
             continue
         state = _after(world, state, container, demand, answer, lacking)
         refused = state.refusals.get(demand.container)
-        if before and refused and is_hopeful(refused):
+        if before and refused and is_hopeful(refused) and refused.refusal.code is not RefusalCode.CPUS_LOST:
+            # That it had CPUs is not forgotten: it is granted some again, whatever becomes of its predecessor.
             state = fallen_short(state, container, demand, _awaits(before))
         if state.assignments is not grants:
-            lacking = {}
+            lacking, known = {}, None
+            marks |= _marks(demand)
     return state
+
+
+def _marks(demand: Demand) -> set[object]:
+    """Return what a demand has in common with each that it succeeds: at least one of these."""
+    marks: set[object] = {("name", demand.name)}
+    return marks | {("role", demand.role)} if demand.role else marks
 
 
 def _after(
@@ -120,6 +139,12 @@ def _after(
 def _wanted(world: World, demand: Demand) -> object:
     """Return what a demand asks for, without what only names its container."""
     return replace(demand, container=_NOBODY, name="", role=""), world.loads.get(demand.container)
+
+
+def _in_its_place(state: State, key: ContainerKey, left: Assignment) -> State:
+    """Return the State in which a successor asked when its predecessor did: it overtakes no container."""
+    grant = state.assignments[key]
+    return state.holding(replace(grant, asked=min(grant.asked, left.asked)))
 
 
 def _lasting(world: World, state: State) -> Vacancies:

@@ -180,11 +180,14 @@ def meant(name: str) -> str:
     """Return the label that a foreign name probably stands for, like `cpusets.exclusive`; "" if it stands for none.
 
     A name is split at each sign in turn: its first part must be like our prefix, and the rest like one of our labels.
+    The prefix alone stands for the label that asks for CPUs.
     """
     if name.startswith(PREFIX) or len(name) > _LABEL_LENGTH or not _LIKE_OURS.match(name):
         return ""
     if together := _LETTERS.get(_letters(name)):
         return together
+    if _letters(name) == _letters(PREFIX):
+        return PREFIX + "exclusive"
     for sign in re.finditer(r"[._:/-]", name):
         head, rest = _letters(name[: sign.start()]), name[sign.end() :]
         if closest(head, (_letters(PREFIX),), _PREFIX_LIKENESS) and (found := closest(rest, _RESTS, _REST_LIKENESS)):

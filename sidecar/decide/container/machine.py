@@ -55,6 +55,7 @@ from sidecar.decide.container.news import (
     OrderRefused,
     OrderSent,
     PauseEnded,
+    Recognized,
     WishRead,
     WriteDone,
     WriteSent,
@@ -81,6 +82,8 @@ def after(container: Container, news: News) -> Container:
     match news:
         case NotStopped():
             return _made(container, fault=Fault(FaultKind.NOT_STOPPED, news.text))
+        case Recognized():
+            return _made(container, wish=news.wish)
         case Lapsed():
             return _made(container, is_lapsed=True)
         case Disputed():

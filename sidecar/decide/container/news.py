@@ -87,6 +87,12 @@ class WishRead(msgspec.Struct, frozen=True):
     wish: Wish
 
 
+class Recognized(msgspec.Struct, frozen=True):
+    """News other than a look changed what a look would show, and its wish was read from that."""
+
+    wish: Wish
+
+
 class Lapsed(msgspec.Struct, frozen=True):
     """It has rested for as long as it may keep its CPUs."""
 
@@ -168,4 +174,4 @@ StartNews = Looked | OrderApplied | OrderIneffective | HoldBegan | HoldGivenUp |
 GripNews = Looked | HoldBegan | WriteSent | WriteDone | WriteUndone | AnswersTold | LetGo
 """The input of the machine of the hand's grip."""
 
-News = LineNews | StartNews | GripNews | NotStopped | Lapsed | Disputed
+News = LineNews | StartNews | GripNews | NotStopped | Recognized | Lapsed | Disputed

@@ -4,6 +4,10 @@ A limit set in nano CPUs is lifted to the most that the engine accepts, one set 
 undone, because an engine forgets the difference at the next start. Only lifted limits are restored: a limit that
 another tool has changed since is left alone. An original above what the engine accepts now is restored in part.
 
+A runtime that asks lifts the limit as it starts a container, and the engine shows the original all the same. An order
+writes the limit before long; but if the grant ends first, also while the sidecar is down, the original is written again
+(`IN_BUNDLE`).
+
 Memory nodes are changed only if a label asks for it. An engine cannot clear them, so a container that had none is left
 with all of the machine's.
 """
@@ -16,7 +20,8 @@ from sidecar.decide.container.place import cpus_of
 from sidecar.decide.orders import Update
 from sidecar.decide.world import World
 from state.cpuset import EMPTY, CPUSet
-from state.demand import MemsRule, QuotaRule
+from state.demand import MemsRule
+from state.model import IN_BUNDLE
 from state.topology import Topology
 
 
@@ -25,7 +30,7 @@ def update_to(world: World, container: Container, cpus: CPUSet) -> Update:
     view = container.view
     nano, quota = _limits(world, container)
     # A lost order may take effect just before this one, so the limits are written again.
-    again = container.may_change_unseen
+    again = container.may_change_unseen or _is_lifted_unseen(world, container)
     mems = memory_for(world, container)
     return Update(
         cpus=cpus,
@@ -56,14 +61,21 @@ def _limits(world: World, container: Container) -> tuple[int, int]:
     before = world.state.originals.get(view.key) or originals_of(view)
     most = _ceiling(world) * NANO
     assignment = world.state.assignments.get(view.key)
-    if assignment is not None and assignment.demand.quota is QuotaRule.LIFT:
+    if assignment is not None and assignment.is_lifting:
         return most if before.nano_cpus > 0 else 0, -1 if before.cpu_quota > 0 else 0
     lifts = world.state.lifts.get(view.key, ())
-    is_ours = view.nano_cpus in lifts or (
-        container.may_change_unseen and bool(lifts) and view.nano_cpus == before.nano_cpus
-    )
-    is_lifted = view.cpu_quota == -1 or (container.may_change_unseen and view.cpu_quota == before.cpu_quota)
+    is_unsure = container.may_change_unseen or _is_lifted_unseen(world, container)
+    is_ours = view.nano_cpus in lifts or (is_unsure and bool(lifts) and view.nano_cpus == before.nano_cpus)
+    is_lifted = view.cpu_quota == -1 or (is_unsure and view.cpu_quota == before.cpu_quota)
     return min(before.nano_cpus, most) if is_ours else 0, before.cpu_quota if is_lifted else 0
+
+
+def _is_lifted_unseen(world: World, container: Container) -> bool:
+    """Return whether a container without a grant that lifts its limit may have been started with the limit lifted."""
+    key = container.view.key
+    grant = world.state.assignments.get(key)
+    is_lifting = grant is not None and grant.is_lifting
+    return not (is_lifting or container.is_idle) and IN_BUNDLE in world.state.lifts.get(key, ())
 
 
 def _ceiling(world: World) -> int:

@@ -31,7 +31,7 @@ from sidecar.decide.facts import StartHeld, StartLetGo
 from sidecar.decide.moves.limits import update_to
 from sidecar.decide.orders import AnswerStart, Update
 from sidecar.decide.settings import PolicyName
-from sidecar.decide.sightings import believed
+from sidecar.decide.sightings import believed, recognized
 from sidecar.decide.world import World, replace
 from state.cpuset import CPUSet
 from state.demand import QuotaRule
@@ -53,7 +53,8 @@ def after_hold(world: World, fact: StartHeld) -> World:
     if refused is not None and refused.refusal.code is RefusalCode.GIVEN_UP:
         # It asks again at its next start, which is this one.
         world = replace(world, state=state.released(key))
-    return world.with_container(after(container, news.HoldBegan(fact.number, fact.began)))
+    made = after(container, news.HoldBegan(fact.number, fact.began))
+    return world.with_container(recognized(world, made))
 
 
 def after_letting_go(world: World, fact: StartLetGo) -> World:

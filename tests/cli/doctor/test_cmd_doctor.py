@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from random import Random
 
@@ -13,6 +13,7 @@ import pytest
 from sidecar.__main__ import main
 from sidecar.astray import Astray, AstrayKind
 from sidecar.cli.doctor.cmd_doctor import examine, look_at, rendered
+from sidecar.cli.doctor.engine_checks import UNJUDGED
 from sidecar.cli.doctor.host_checks import (
     EngineReport,
     Finding,
@@ -33,6 +34,7 @@ from sidecar.decide.facts import ContainerView, Mount
 from sidecar.decide.settings import Rule
 from sidecar.decide.world import replace
 from sidecar.failures import EngineUnavailable
+from sidecar.host.cgroup.engine_lock import EngineLock
 from sidecar.host.cgroup.places import Hierarchy
 from sidecar.ports import Engine
 from state.cpuset import CPUSet
@@ -332,3 +334,18 @@ def test_doctor_fails_with_a_reason_and_goes_on_after_a_wrong_configuration(
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("fail  configuration ")
     assert any(line.startswith(("ok    machine", "warn  machine")) for line in lines)
+
+
+def test_containers_of_another_sidecar_are_not_judged(tmp_path: Path) -> None:
+    """Their limits and cpusets may be those that it set, so its owner would be sent to correct what is right."""
+    (tmp_path / "cgroup.controllers").write_text("cpuset\n")
+    config = Config(state_dir=f"{tmp_path}/state", cgroup=str(tmp_path))
+    views = (container("odd", labels={"cpuset.exclusive": "two"}),)
+    report = EngineReport(engine=replace(ENGINE, home="here"), views=views)
+    lone = examine(config, OddKernel(), lambda _: report)
+    assert any(each.question == "labels" for each in lone)
+    with closing(EngineLock(str(tmp_path))) as lock:
+        lock.hold("here")
+        beside = examine(config, OddKernel(), lambda _: report)
+    assert UNJUDGED in beside
+    assert not any(each.question in ("labels", "pinned by hand") for each in beside)

@@ -7,6 +7,7 @@ import pytest
 from sidecar.decide.books.queue import turn_of
 from sidecar.decide.settings import PolicyName
 from sidecar.words.explanations import explanation
+from state.demand import Shortage
 from state.refusal import RefusalCode
 from state.topology import uniform
 from tests.support.decide.real import Real
@@ -56,6 +57,17 @@ def test_a_restart_of_the_sidecar_shuffles_no_queue() -> None:
     story.containers = dict(reversed(story.containers.items()))
     restarted(story)
     assert (story.granted(late), story.granted(newcomer)) == ("1-6", None)
+
+
+def test_newcomers_are_asked_in_the_order_of_their_creation() -> None:
+    """Not of the looks at them, of which a slow one may come after that at a younger container."""
+    story = Story()
+    story.disconnect()
+    old, young = story.unseen("old", 6), story.unseen("young", 6)
+    story.connect(is_slow=True)
+    story.look(young)
+    story.deliver_inventory(0)
+    assert (story.granted(old), story.granted(young)) == ("1-6", None)
 
 
 def test_a_higher_priority_is_asked_first_and_takes_nothing() -> None:
@@ -193,3 +205,28 @@ def test_a_stranger_to_it_takes_no_place() -> None:
     asked = story.world.state.refusals[second.key].asked
     story.away(old)
     assert story.world.state.refusals[second.key].asked == asked
+
+
+@pytest.mark.parametrize("policy", [PolicyName.STATIC, PolicyName.DYNAMIC])
+def test_one_refused_under_an_option_is_granted_once_a_reload_removes_that(policy: PolicyName) -> None:
+    """It could never be granted under the option, so it was not in the queue; what waits is asked again."""
+    story = Story(uniform(cores=4, threads=2), policy=policy, options=("full-pcpus-only",))
+    waits, shares = story.arrive("waits", 1, labels=WAIT), story.arrive("shares", 1)
+    story.settle()
+    assert (turns(story, waits), story.granted(waits)) == ([0], None)
+    story.change_settings(policy=policy)
+    story.settle()
+    assert (story.granted(waits), story.granted(shares)) == ("4", None)
+
+
+def test_whether_it_waits_follows_its_present_wish() -> None:
+    """The settings say so after a reload, and did not when it was refused."""
+    story = Story()
+    holder, other = story.arrive("holder", 6), story.arrive("other", 5)
+    story.settle()
+    assert turns(story, other) == [0]
+    story.change_settings(shortage=Shortage.WAIT)
+    story.settle()
+    story.away(holder)
+    story.settle()
+    assert story.granted(other) is not None

@@ -5,7 +5,18 @@ from __future__ import annotations
 import pytest
 
 from sidecar.decide import step
-from sidecar.decide.books import arrivals, dynamic, fair, gains_and_losses, grants, holdings, load_wish, sizes, takes
+from sidecar.decide.books import (
+    arrivals,
+    dynamic,
+    fair,
+    gains_and_losses,
+    grants,
+    holdings,
+    load_wish,
+    size_causes,
+    sizes,
+    takes,
+)
 from sidecar.decide.books.room import Room
 from sidecar.decide.container.container import Container
 from sidecar.decide.container.footprint import Reach
@@ -219,6 +230,10 @@ def gives_notice_of_what_was_never_had(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(dynamic, "_without_takes_of_what_was_not_its_own", lambda world, state: state)
 
 
+def blames_the_load_for_every_loss(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(size_causes, "_wants_no_more", lambda world, assignment, lost: True)
+
+
 FAULTS = (
     Fault(takes_at_once, laws.NOTICE, first=8),
     Fault(takes_without_leaving, laws.NOTICE, first=10),
@@ -238,5 +253,6 @@ FAULTS = (
     Fault(refits_without_notice, laws.NOTICE, first=2384),
     Fault(stays_where_another_is_leaving, laws.OWN, first=193),
     Fault(gives_notice_of_what_was_never_had, laws.NEVER_HAD, first=2179),
+    Fault(blames_the_load_for_every_loss, laws.USED, first=1138),
     Fault(calls_it_off_when_it_restarts, laws.VACATED, first=1009),
 )

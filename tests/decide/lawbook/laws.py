@@ -307,6 +307,8 @@ LIMITS = Law("limits are put back", restlaws.lifted_for_nothing, When.REST)
 MEMORY = Law("memory follows, or is as it was", restlaws.with_wrong_memory, When.REST)
 RELEASED = Law("everything is given back", restlaws.not_given_back, When.REST)
 FAIR: Law[Reality] = Law("sizes are fair", lambda reality: takelaws.unfair(reality.world), When.REST)
+RICHEST = Law("a floor takes from the richest", takelaws.taken_from_the_poorer)
+USED = Law("a load is the reason only where it decided", takelaws.wrongly_said_used)
 NO_TIMERS = Law("nothing is waited for at rest", waitlaws.waited_for_nothing, When.REST)
 STAYS_AT_REST = Law("what is at rest stays so", restlaws.moved_again, When.REST)
 REPLAYS = Law("the journal replays", restlaws.replayed_otherwise, When.REST)
@@ -355,6 +357,8 @@ LAWS: tuple[Law[Reality], ...] = (
         STAND_INS,
         WHOLE,
         NEEDLESS,
+        RICHEST,
+        USED,
         GONE,
         HANDED_ON,
         KEEPS_ITS_PLACE,

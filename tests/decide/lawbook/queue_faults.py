@@ -44,10 +44,20 @@ def puts_behind_what_loses_its_cpus(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(State, "refused", refused)
 
 
+def rests_though_the_books_changed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(vacancies, "has_the_same_books", lambda last, world, state: True)
+
+
+def rests_though_it_starts_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(vacancies, "is_refused_alike", lambda last, state, container: container.view.key in state.refusals)
+
+
 FAULTS: Final = (
     Fault(hands_nothing_on, laws.HANDED_ON, first=459),
     Fault(puts_behind_what_loses_its_cpus, laws.KEEPS_ITS_PLACE, first=5),
     Fault(serves_the_last_first, laws.NO_OVERTAKING, first=7),
     Fault(ignores_priorities, laws.NO_OVERTAKING, first=116),
     Fault(asks_again_only_what_was_seen_stopped, laws.ASKED_AGAIN, first=14),
+    Fault(rests_though_the_books_changed, laws.ASKED_AGAIN, first=9),
+    Fault(rests_though_it_starts_again, laws.ASKED_AGAIN, first=19),
 )

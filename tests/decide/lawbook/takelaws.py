@@ -10,8 +10,9 @@ from sidecar.decide.books.sizes import least_of, wish_for
 from sidecar.decide.facts import Fact, Purpose, SettingsChanged, TakeAcknowledged, TimerEnded, TopologyRead
 from sidecar.decide.settings import IsolatedRule, PolicyName
 from sidecar.decide.world import World
+from state.cause import Used
 from state.cpuset import EMPTY, CPUSet, union
-from state.demand import NumaRule
+from state.demand import NumaRule, Scale
 from state.key import ContainerKey
 from state.model import Assignment
 from tests.support.decide.reality import Reality
@@ -134,6 +135,60 @@ def unfair(world: World) -> list[str]:
             if rich is not poor and len(rich.cpus) > floor and _above(rich, -1) > _above(poor, 0):
                 found.append(f"{poor.name} has {poor.cpus}, and {rich.name} has {rich.cpus} above its floor of {floor}")
     return found
+
+
+def taken_from_the_poorer(reality: Reality) -> list[str]:
+    """Return the containers that gave up fewer CPUs than the least change in the last burst, so for a floor, while
+    another has more above its floor for its weight, as sentences; where all CPUs are alike.
+    """
+    before, world = reality.planned_from, reality.world
+    if not _are_alike(world) or before.settings != world.settings or before.topology != world.topology:
+        return []
+    grants = [each for each in world.state.assignments.values() if _is_plain_fill(world, each)]
+    found = []
+    for poor in grants:
+        was = before.state.assignments.get(poor.container)
+        if was is None or was.since != poor.since:
+            continue
+        if not 0 < len(was.cpus) - len(poor.cpus) < max(2, world.settings.min_change):
+            continue
+        found += [
+            f"{poor.name} went from {was.cpus} to {poor.cpus}, and {rich.name} has {rich.cpus}"
+            for rich in grants
+            if len(rich.cpus) > least_of(world, rich) and _above(rich, -1) > _above(poor, 0)
+        ]
+    return found
+
+
+def wrongly_said_used(reality: Reality) -> list[str]:
+    """Return the changes of the last burst whose reason is a load, though the container wants more CPUs by it than it
+    kept, or gained some at another size than it was measured at, as sentences.
+    """
+    world, found = reality.world, list[str]()
+    for was, now in _changed(reality):
+        move = now.moves[-1] if now.moves and now.moves != was.moves else None
+        if move is None or not isinstance(move.cause, Used):
+            continue
+        if move.lost and wish_for(world, now) > max(len(now.cpus), least_of(world, now)):
+            found.append(f"{now.name} lost {move.lost} for its load, by which it wants {wish_for(world, now)} CPUs")
+        if move.gained and move.cause.of != len(was.cpus):
+            found.append(f"{now.name} gained {move.gained} for a load on {move.cause.of} CPUs, and had {was.cpus}")
+    return found
+
+
+def _are_alike(world: World) -> bool:
+    """Return whether all CPUs are alike under `dynamic`, and no container is pinned onto granted ones."""
+    settings = world.settings
+    is_plain = settings.isolated is IsolatedRule.IGNORE and settings.numa is NumaRule.NONE and not settings.options
+    is_dynamic = settings.policy is PolicyName.DYNAMIC
+    return is_dynamic and is_plain and not world.topology.kinds and not world.strangers
+
+
+def _is_plain_fill(world: World, grant: Assignment) -> bool:
+    """Return whether a grant has no rules of its own, runs, and takes any spare CPUs."""
+    demand, container = grant.demand, world.containers.get(grant.container)
+    is_plain = demand.scale is Scale.FILL and not demand.options and demand.numa is None
+    return is_plain and container is not None and not container.is_idle
 
 
 def _above(grant: Assignment, change: int) -> Fraction:

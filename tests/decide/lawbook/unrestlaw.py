@@ -11,12 +11,11 @@ outstanding orders take effect or fail, held starts are given up, and everything
 
 A restart changes times, and what depends on them. It may do no more than this:
 
-- A rest or a notice is timed again. If a rest was over, but nothing could be decided while the engine was away, the
-  container keeps its CPUs for another one. The changes on the way (`moves`) and whether a workload was in time
-  (`forced`) are not compared.
-- Containers about which nothing was decided yet are asked in the order of the looks: no other order was recorded.
+- A rest or a notice is timed again. If the rest of a container that ran was over, but nothing could be decided while
+  the engine was away, it keeps its CPUs for another one. The changes on the way (`moves`) and whether a workload was
+  in time (`forced`) are not compared.
 - A sidecar that starts reads the machine before it looks at any container. If CPUs changed meanwhile, it completes
-  grants before it knows what is pinned by hand, and undoes what it may not keep (`World.unlooked`).
+  grants before it knows what is gone or pinned by hand, and undoes what it may not keep (`World.unlooked`).
 - Of a container whose start is under way only a glance is possible, which shows no cpuset. A pin by hand, and what
   follows from it, is known when the start is over.
 """
@@ -27,7 +26,7 @@ import random
 from collections.abc import Collection
 from typing import Final
 
-from sidecar.decide.container.askers import is_coming
+from sidecar.decide.facts import Phase
 from sidecar.decide.world import World, replace
 from tests.decide.lawbook.restartlaw import told
 from tests.support.decide import strictstarts
@@ -51,10 +50,11 @@ def changed_in_unrest(seed: int, length: int = 60) -> list[str]:
     """Restart the sidecar at some moment of the history of this seed, and return what reads differently."""
     going, restarted = _played(seed, length), _played(seed, length)
     is_changed = going.topology() != going.world.topology
-    if going.world.is_releasing or is_changed or _is_undecided(going) or _is_starting(going):
+    if going.world.is_releasing or is_changed or _is_starting(going):
         return []
     granted = going.world.containers.keys() & going.world.state.assignments
-    is_overdue = any(going.world.containers[key].is_lapsed for key in granted)
+    ended = (going.world.containers[key] for key in granted)
+    is_overdue = any(each.is_lapsed and each.view.phase is not Phase.CREATED for each in ended)
     takes_effect = seed % 4 > 0
     restarted.crash([takes_effect])
     _answer(going, takes_effect=takes_effect)
@@ -79,16 +79,6 @@ def _played(seed: int, length: int) -> Reality:
     machine, settings = rng.choice(MACHINES), rng.choice(BEGUN_WITH)
     ops = random_history(rng, length)
     return begun(machine, settings, ops, rng.randint(1, len(ops)))
-
-
-def _is_undecided(reality: Reality) -> bool:
-    """Return whether a container asks for CPUs, and was neither granted nor refused any."""
-    world = reality.world
-    return any(
-        (each.wish.demand or each.wish.refusal) and is_coming(each)
-        for key, each in world.containers.items()
-        if key not in world.state.assignments and key not in world.state.refusals
-    )
 
 
 def _is_starting(reality: Reality) -> bool:

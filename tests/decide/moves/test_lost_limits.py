@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from tests.support.decide.stories import GIGA, Story, cpus
+import pytest
+
+from tests.support.decide import strictstarts
+from tests.support.decide.real import Real
+from tests.support.decide.stories import GIGA, Story, cpus, static
 
 
 def test_a_limit_that_a_lost_order_would_bring_back_is_lifted_again() -> None:
@@ -43,3 +47,53 @@ def test_a_limit_in_cpus_is_said_again_too() -> None:
         pass
     restated = [order.update.nano_cpus for order in story.given if hasattr(order, "update") and order.update]
     assert restated[-1] == 8 * GIGA
+
+
+def started(**limit: int) -> tuple[Story, Real]:
+    """Return a container with a grant and a limit, whose runtime has lifted that at its start: no order has."""
+    story = Story()
+    real = story.create({"cpuset.exclusive": "2"}, **limit)
+    real.asks = True
+    strictstarts.hold(story, real)
+    strictstarts.go_on(story, real, fails=False)
+    assert (str(real.effective), story.updates(real)) == ("1-2", [])
+    return story, real
+
+
+def limits_ordered(story: Story, real: Real) -> list[tuple[int | None, int | None]]:
+    return [(update.nano_cpus, update.cpu_quota) for update in story.updates(real)]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize(
+    ("limit", "restored"), [({"nano_cpus": 2 * GIGA}, (2 * GIGA, None)), ({"quota": 200_000}, (None, 200_000))]
+)
+def test_a_limit_lifted_at_a_start_is_restored_though_the_engine_shows_it(
+    limit: dict[str, int], restored: tuple[int | None, int | None], *, restarts: bool
+) -> None:
+    """The grant ends before any order, and the sidecar may be restarted just then. It is written once."""
+    story, real = started(**limit)
+    if restarts:
+        story.settings = static(reserved_cpus=cpus("0-6"))
+        story.crash([True])
+    else:
+        story.change_settings(reserved_cpus=cpus("0-6"))
+        story.look(real)
+    story.settle()
+    assert story.granted(real) is None
+    assert limits_ordered(story, real) == [restored]
+    story.take_inventory()
+    story.settle()
+    assert limits_ordered(story, real) == [restored]
+
+
+def test_a_limit_that_the_engine_shows_lifted_is_restored_once() -> None:
+    """The grant ends after its order: nothing is written twice."""
+    story, real = started(nano_cpus=2 * GIGA)
+    story.look(real)
+    story.settle()
+    story.change_settings(reserved_cpus=cpus("0-6"))
+    story.settle()
+    story.crash([True])
+    story.settle()
+    assert limits_ordered(story, real) == [(8 * GIGA, None), (2 * GIGA, None)]

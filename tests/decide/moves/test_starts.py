@@ -75,6 +75,22 @@ def test_an_unknown_label_does_not_start() -> None:
     assert sentence(answer.refusal) == "unknown label 'cpuset-exclusive'; did you mean 'cpuset.exclusive'?"
 
 
+def test_an_unknown_label_of_one_that_runs_does_not_start_again() -> None:
+    """It was started before its runtime asked. A start that is held is no run, whether its end was seen or not."""
+    story = Story()
+    real = story.create({"cpuset-exclusive": "2"})
+    story.start(real)
+    real.asks = True
+    story.look(real)
+    assert story.known(real).wish.refusal is None
+    story.end(real)
+    assert story.known(real).wish.refusal is not None
+    story.again(real)
+    story.stop(real)
+    strictstarts.hold(story, real)
+    assert answered(story)[0].refusal is not None
+
+
 def test_a_start_that_takes_long_does_not_lose_its_cpus_meanwhile() -> None:
     """However short its linger is: that counts from the end of a failed start."""
     story = Story(linger_seconds=0.0)

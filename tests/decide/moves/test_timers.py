@@ -75,3 +75,16 @@ def test_what_was_waited_for_is_forgotten_with_what_is_waited_for() -> None:
         story.settle()
     assert story.granted(newcomer) is not None
     assert story.world.timers == {}
+
+
+def test_a_rest_that_ends_while_the_engine_is_away_is_remembered() -> None:
+    """By a sidecar that is restarted meanwhile, too: a container that never started rests on."""
+    story = Story()
+    real = story.arrive("rt", 2, starts=False)
+    story.settle()
+    story.disconnect()
+    story.time_out(0)
+    assert story.granted(real) == "1-2"
+    story.crash([True])
+    assert story.known(real).is_lapsed
+    assert story.granted(real) is None

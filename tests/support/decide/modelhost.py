@@ -49,7 +49,7 @@ class Host(ModelHost[Real]):
                 labels=labels,
                 limits=limits,
                 had=limits,
-                created_at=str(self.created),
+                created_at=f"{self.created:06}",
                 home=self.group.id if self.group and is_member else ENGINE_GROUP,
             )
         )
