@@ -24,7 +24,7 @@ def completes_to_the_number(patch: pytest.MonkeyPatch) -> None:
 def takes_what_is_nearest(patch: pytest.MonkeyPatch) -> None:
     """Complete a grant from all other CPUs alike, granted or not."""
 
-    def sources(world: World, bare: State, holdings: Holdings, grant: Assignment) -> list[CPUSet]:
+    def sources(world: World, bare: State, holdings: Holdings, grant: Assignment, *_: Holdings) -> list[CPUSet]:
         return [bare.assignable - world.strangers - holdings[grant.container]]
 
     patch.setattr(refit, "sources_for", sources)

@@ -103,7 +103,7 @@ def leaves_the_gap_of_a_container_that_went_meanwhile(patch: pytest.MonkeyPatch)
         (forgets_the_originals, 0),
         (reads_what_a_start_that_asks_will_not_use, 161),
         (waits_for_an_order_that_never_comes, 1595),
-        (leaves_the_gap_of_a_container_that_went_meanwhile, 4190),
+        (leaves_the_gap_of_a_container_that_went_meanwhile, 9736),
     ],
 )
 def test_a_sidecar_that_is_another_after_a_restart_is_caught(

@@ -15,7 +15,7 @@ A restart changes times, and what depends on them. It may do no more than this:
   the engine was away, it keeps its CPUs for another one. The changes on the way (`moves`) and whether a workload was
   in time (`forced`) are not compared.
 - A sidecar that starts reads the machine before it looks at any container. If CPUs changed meanwhile, it completes
-  grants before it knows what is pinned by hand, and undoes what it may not keep (`World.unlooked`).
+  grants before it knows what is gone or pinned by hand, and undoes what it may not keep (`World.unlooked`).
 - Of a container whose start is under way only a glance is possible, which shows no cpuset. A pin by hand, and what
   follows from it, is known when the start is over.
 """
