@@ -143,8 +143,8 @@ def _gives_way(chronicle: Chronicle, before: Stage, after: Stage, name: str) -> 
 
 
 def _cuts_the_pool(chronicle: Chronicle, before: Stage, after: Stage) -> bool:
-    """Return whether a hotplug left too little in the shared pool: the newest grants end for it, too, and may be granted
-    again at once.
+    """Return whether a hotplug left too little in the shared pool: the newest grants end for that, too, and may be
+    granted again at once.
     """
     left = chronicle.pool(before) & after.online
     return before.online != after.online and len(left) < max(1, int(after.settings.get("shared_min", 0)))
