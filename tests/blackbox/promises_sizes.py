@@ -146,8 +146,10 @@ def _cuts_the_pool(chronicle: Chronicle, before: Stage, after: Stage) -> bool:
     """Return whether a hotplug left too little in the shared pool: the newest grants end for that, too, and may be
     granted again at once.
     """
-    left = chronicle.pool(before) & after.online
-    return before.online != after.online and len(left) < max(1, int(after.settings.get("shared_min", 0)))
+    left = after.online - before.granted - chronicle.kept_isolated(after)
+    left -= after.reserved if after.is_strict else frozenset()
+    is_new = not chronicle.is_quiet(after.at - 1.1, after.at)
+    return is_new and len(left) < max(1, int(after.settings.get("shared_min", 0)))
 
 
 def originals_stay(chronicle: Chronicle) -> Iterator[Finding]:
