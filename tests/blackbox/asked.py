@@ -29,7 +29,7 @@ class Plan(NamedTuple):
 class Asked(NamedTuple):
     """What one container asks for. `number` is 0 for a container that asks for nothing, or whose labels are invalid.
 
-    `floor` and `ceiling` are whole cores where `whole_cores` says so; `most` is the ceiling as it was said. `pin` is
+    `floor` and `ceiling` are whole cores where `whole_cores` says so; `least` and `most` are as said. `pin` is
     empty without a pin by hand.
     """
 
@@ -53,6 +53,7 @@ class Asked(NamedTuple):
     is_strict: bool = False
     misspelt: tuple[str, ...] = ()
     role: tuple[str, ...] = ()
+    least: int = 0
     most: int = 0
 
 
@@ -142,6 +143,7 @@ def asked_of(container: Table, settings: Table, plan: Plan) -> Asked:
         is_strict=container.get("runtime") == "cpuset",
         misspelt=tuple(name for name in own if name.startswith("cpu") and name not in LABELS),
         role=tuple(own[each] for each in ROLE) if all(each in own for each in ROLE) else (),
+        least=least if is_dynamic else number,
         most=most if is_dynamic else number,
     )
 

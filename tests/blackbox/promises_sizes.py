@@ -19,7 +19,8 @@ def sizes_are_in_range(chronicle: Chronicle) -> Iterator[Finding]:
             asked, size = chronicle.asked(name, stage), len((place.granted or frozenset()) & stage.online)
             # A core of which threads are offline is what is left of it: a number of such cores may be any.
             is_narrow = asked.whole_cores and stage.online != chronicle.plan.all
-            is_right = asked.floor <= size <= (asked.most if is_narrow else asked.ceiling)
+            least, most = (asked.least, asked.most) if is_narrow else (asked.floor, asked.ceiling)
+            is_right = least <= size <= most
             # Where no core has all its threads, the floor is no number of theirs either.
             is_right |= asked.whole_cores and not any(core <= stage.online for core in chronicle.plan.cores)
             if place.granted is None or not stage.is_watched or not asked.number or is_right:
@@ -141,6 +142,16 @@ def _gives_way(chronicle: Chronicle, before: Stage, after: Stage, name: str) -> 
     return any(at.get(other, 0.0) < at.get(name, 0.0) for other in losers)
 
 
+def _cuts_the_pool(chronicle: Chronicle, before: Stage, after: Stage) -> bool:
+    """Return whether a hotplug left too little in the shared pool: the newest grants end for that, too, and may be
+    granted again at once.
+    """
+    left = after.online - before.granted - chronicle.kept_isolated(after)
+    left -= after.reserved if after.is_strict else frozenset()
+    is_new = not chronicle.is_quiet(after.at - 1.1, after.at)
+    return is_new and len(left) < max(1, int(after.settings.get("shared_min", 0)))
+
+
 def originals_stay(chronicle: Chronicle) -> Iterator[Finding]:
     """ "The original CPUs, as many as the floor, are chosen once, best packed, and never leave" (dynamic). But for
     those that went offline, or that a container is pinned to by hand, and for a container that may be moved.
@@ -164,6 +175,7 @@ def originals_stay(chronicle: Chronicle) -> Iterator[Finding]:
             always[name] &= place.granted
             if (
                 _gives_way(chronicle, before, after, name)
+                or _cuts_the_pool(chronicle, before, after)
                 or (asked.whole_cores and chronicle.hotplugs)
                 or after.at in chronicle.reloads
             ):

@@ -35,11 +35,16 @@ def strict_ones_start_on_their_own(chronicle: Chronicle) -> Iterator[Finding]:
                 for name in stage.running - {line.container}
                 if _is_moved(chronicle, name, stage) and (both := stage.place(name).cpus & line.cpus - stage.reserved)
             }
-            if others:
+            # Of one whose last CPU went offline the kernel decides, until the sidecar's next look.
+            if others and chronicle.is_quiet(line.at - 1.1, line.at):
                 name, both = min(others.items(), key=lambda each: each[0])
                 text = f"starts on {listed(line.cpus)}, and {name} runs on {listed(both)}"
                 yield Finding("strict_ones_start_on_their_own", line.at, line.container, text)
-            elif chronicle.is_quiet(line.at, line.at) and _is_off_its_grant(chronicle, line, place):
+            elif (
+                not others
+                and chronicle.is_quiet(line.at - STARTS, line.at)
+                and _is_off_its_grant(chronicle, line, place)
+            ):
                 text = f"starts on {listed(line.cpus)}, its grant is {listed(place.granted or frozenset()) or 'none'}"
                 yield Finding("strict_ones_start_on_their_own", line.at, line.container, text)
 
@@ -133,7 +138,7 @@ def strict_starts_that_fit_happen(chronicle: Chronicle) -> Iterator[Finding]:
         began = [
             e for e in chronicle.said if e.what == "started" and e.container == name and at <= e.at <= at + HELD + 1
         ]
-        if is_calm and not began and all(fits(chronicle, each, asked) for each in during if each.at >= at):
+        if is_calm and not began and all(fits(chronicle, each, asked) for each in during):
             yield Finding("strict_starts_that_fit_happen", at, name, f"{asked.floor} are free, and it did not start")
 
 
