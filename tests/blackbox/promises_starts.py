@@ -56,11 +56,9 @@ def _is_off_its_grant(chronicle: Chronicle, line: Said, place: Place) -> bool:
         for each in chronicle.said
     )
     # So may containers be created that are pinned by hand.
-    is_released |= any(
-        each.what == "created" and each.container != line.container and 0 <= line.at - each.at <= STARTS
-        for each in chronicle.said
-        if chronicle.is_stranger(each.container, chronicle.stage_at(line.at))
-    )
+    stage = chronicle.stage_at(line.at)
+    new = {e.container for e in chronicle.said if e.what == "created" and 0 <= line.at - e.at <= STARTS}
+    is_released |= any(chronicle.is_stranger(name, stage) for name in new - {line.container})
     return not is_released and (place.granted is None or not line.cpus <= place.granted | place.leaving)
 
 
