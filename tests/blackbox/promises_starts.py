@@ -41,9 +41,7 @@ def strict_ones_start_on_their_own(chronicle: Chronicle) -> Iterator[Finding]:
                 text = f"starts on {listed(line.cpus)}, and {name} runs on {listed(both)}"
                 yield Finding("strict_ones_start_on_their_own", line.at, line.container, text)
             elif (
-                not others
-                and chronicle.is_quiet(line.at - STARTS, line.at)
-                and _is_off_its_grant(chronicle, line, place)
+                not others and chronicle.is_quiet(line.at - 1.1, line.at) and _is_off_its_grant(chronicle, line, place)
             ):
                 text = f"starts on {listed(line.cpus)}, its grant is {listed(place.granted or frozenset()) or 'none'}"
                 yield Finding("strict_ones_start_on_their_own", line.at, line.container, text)
