@@ -77,7 +77,9 @@ def _in_force(chronicle: Chronicle, stage: Stage, had_since: dict[Held, float], 
         place = stage.place(name)
         for cpu in place.own if place.own == place.cpus else ():
             known = None if name in ended else had_since.get((name, cpu))
-            is_strict = name in ended and chronicle.asked(name, stage).is_strict
+            # An order from before a hotplug may wait for the start.
+            is_calm = chronicle.is_quiet(stage.at - 31, stage.at)
+            is_strict = name in ended and is_calm and chronicle.asked(name, stage).is_strict
             found[name, cpu] = (stage.at - 2 * ORDERS if is_strict else stage.at) if known is None else known
     return found
 
@@ -103,6 +105,10 @@ def grants_are_held_while_it_runs(chronicle: Chronicle) -> Iterator[Finding]:
             # A decision after a hotplug may wait for the end of a notice, or for the sidecar's start.
             since = min(after.at - 31, _last_crash(chronicle, after.at))
             is_restarted |= _is_released(chronicle, name, after.at)
+            # A start at the end of `linger` is not seen at once.
+            is_restarted |= any(
+                e.container == name and e.what == "started" and 0 <= after.at - e.at < ORDERS for e in chronicle.said
+            )
             if ended and not is_restarted and chronicle.is_quiet(since, after.at):
                 yield Finding(
                     "grants_are_held_while_it_runs", after.at, name, listed(before.place(name).granted or frozenset())

@@ -41,9 +41,7 @@ def strict_ones_start_on_their_own(chronicle: Chronicle) -> Iterator[Finding]:
                 text = f"starts on {listed(line.cpus)}, and {name} runs on {listed(both)}"
                 yield Finding("strict_ones_start_on_their_own", line.at, line.container, text)
             elif (
-                not others
-                and chronicle.is_quiet(line.at - STARTS, line.at)
-                and _is_off_its_grant(chronicle, line, place)
+                not others and chronicle.is_quiet(line.at - 1.1, line.at) and _is_off_its_grant(chronicle, line, place)
             ):
                 text = f"starts on {listed(line.cpus)}, its grant is {listed(place.granted or frozenset()) or 'none'}"
                 yield Finding("strict_ones_start_on_their_own", line.at, line.container, text)
@@ -55,6 +53,10 @@ def _is_off_its_grant(chronicle: Chronicle, line: Said, place: Place) -> bool:
         each.what == "release" and each.container == line.container and 0 <= line.at - each.at <= STARTS
         for each in chronicle.said
     )
+    # So may containers be created that are pinned by hand.
+    stage = chronicle.stage_at(line.at)
+    new = {e.container for e in chronicle.said if e.what == "created" and 0 <= line.at - e.at <= STARTS}
+    is_released |= any(chronicle.is_stranger(name, stage) for name in new - {line.container})
     return not is_released and (place.granted is None or not line.cpus <= place.granted | place.leaving)
 
 
