@@ -43,7 +43,7 @@ from sidecar.decide.reconcile import begin
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
 from sidecar.engines import open_engine as open_engine_module
-from sidecar.failures import SidecarError
+from sidecar.failures import CgroupClosed, SidecarError
 from sidecar.hand.cgroup_hand import CgroupHand
 from sidecar.hand.reflex_queue import find_library
 from sidecar.held_starts import Desk
@@ -66,6 +66,7 @@ from sidecar.restoring import Restoring
 from sidecar.status.deadlines import Deadlines
 from sidecar.status.narrator import Narrator
 from sidecar.words.changes import at_start
+from sidecar.words.hands import SWITCHED_OFF
 from state.codec import encode
 from state.errors import StateError
 from state.model import State
@@ -158,10 +159,21 @@ async def serve(
         daemon = _Daemon(config, log, board, checkpoints, journal, host, counters, ended, tcp, lock, engine_lock)
         if engine is not None:
             return await daemon.run(engine, open_hand, is_release=is_release)
-        open_hand = open_hand or partial(CgroupHand.open, find_library(), cgroup=config.cgroup)
+        open_hand = open_hand or _hand_of(config)
         async with open_engine(config.engine, label_keys(config.unmanaged)) as real:
             shared = with_shared_group(real, config.shared_slice, cgroup=config.cgroup)
             return await daemon.run(shared, open_hand, is_release=is_release)
+
+
+def _hand_of(config: Config) -> OpenHand:
+    """Return how this configuration opens a hand."""
+    if config.hand == "off":
+        return _switched_off
+    return partial(CgroupHand.open, find_library(), cgroup=config.cgroup)
+
+
+def _switched_off(_engine: str) -> Hand:
+    raise CgroupClosed(SWITCHED_OFF)
 
 
 def _first_world(config: Config, checkpoints: SparedCheckpoint, kernel: Kernel, log: Log) -> World:

@@ -68,9 +68,11 @@ PAST: Final[Mapping[str, str]] = {
     "shares": "shared",
     "starts": "started",
     "stays": "stayed",
+    "switches": "switched",
     "takes": "took",
     "waits": "waited",
     "wants": "wanted",
+    "writes": "wrote",
 }
 """Verbs as the sentences have them, and how they are told afterwards."""
 
