@@ -46,8 +46,8 @@ class Change(NamedTuple):
 
 
 class Arrival(NamedTuple):
-    """One arrival, or the bare engine's updates. Milliseconds after the engine's `start` event; `create_ms` is when the
-    `create` event was, before it. `bare_ms` is how long the bare engine took; 0 in a column.
+    """One arrival, or the bare engine's updates. Milliseconds after the engine's `start` event, negative before it;
+    `create_ms` is how long before it the `create` event was. `bare_ms` is how long the bare engine took; 0 in a column.
     """
 
     shared: int
@@ -97,8 +97,8 @@ def arrivals(engine: PrivateEngine, folder: Path, count: int, args: argparse.Nam
     sidecar.configure(linger="10s", reconcile_period="10s")
     ids = [api.create(f"bench-shared-{number}", IMAGE, "sleep", "3600") for number in range(count)]
     try:
-        for id in ids:
-            api.act(id, "start")
+        with ThreadPoolExecutor(SWEEP_SLOTS) as pool:
+            list(pool.map(lambda id: api.act(id, "start"), ids))
         for turn in range(args.rounds):
             for column in args.columns:
                 sidecar.wrapper = READ_ONLY if column is Column.ENGINE else ()
@@ -110,8 +110,8 @@ def arrivals(engine: PrivateEngine, folder: Path, count: int, args: argparse.Nam
             yield Arrival(count, "bare engine", bare_ms=bare * 1e3)
     finally:
         sidecar.kill()
-        for id in ids:
-            api.remove(id)
+        with ThreadPoolExecutor(SWEEP_SLOTS) as pool:
+            list(pool.map(api.remove, ids))
 
 
 def one_arrival(
@@ -121,17 +121,19 @@ def one_arrival(
     rest = str(online() - LAST)
     recorded = {id: str(online()) for id in ids}
     eventually(lambda: _agree(api, recorded), "the pool is whole", seconds=_PATIENCE)
+    sidecar.until_quiet()
     ahead = time.time_ns() - time.monotonic_ns()
     with heard(api.socket_path) as changes, judge(folder, OWNED) as judging:
         id = api.create(f"bench-exclusive-{name}", IMAGE, "sleep", "3600", labels=EXCLUSIVE)
         api.act(id, "start")
         settled = eventually(lambda: _settled(sidecar, id), "it is settled", seconds=_PATIENCE)
-        eventually(lambda: _updated(changes, ids), "each was updated", seconds=_PATIENCE)
         eventually(lambda: _agree(api, dict.fromkeys(ids, rest)), "the records agree", seconds=_PATIENCE)
+        eventually(lambda: _updated(changes, ids), "the engine told of each", seconds=_PATIENCE)
         alone = judging.end().alone_at(id)
         started = next(each.at for each in changes if each.action == "start" and each.id == id)
         created = next(each.at for each in changes if each.action == "create" and each.id == id)
-        updates = [each for each in changes if each.action == "update" and each.id in recorded]
+        # An earlier update's event may come this late.
+        updates = [each for each in changes if each.action == "update" and each.id in recorded and each.at > created]
         found = Arrival(
             len(ids),
             column.value,
@@ -169,9 +171,9 @@ def shown(row: Arrival) -> str:
         return f"{row.shared} shared, {row.column}: the same updates in {row.bare_ms:.0f} ms"
     kernel = "never" if row.kernel_ms is None else f"{row.kernel_ms:.1f} ms"
     return (
-        f"{row.shared} shared, {row.column}: the kernel right {kernel} after the start ({row.create_ms:.0f} ms after "
-        f"`create`), settled {row.settled_ms:.1f} ms, records {row.records_ms:.0f} ms; {row.updates} updates, "
-        f"at most {row.most_updates} of one"
+        f"{row.shared} shared, {row.column}, from the start ({row.create_ms:.0f} ms after `create`): the kernel right "
+        f"{kernel}, settled {row.settled_ms:.1f} ms, records {row.records_ms:.0f} ms; {row.updates} updates, at most "
+        f"{row.most_updates} of one"
     )
 
 

@@ -35,6 +35,10 @@ READ_ONLY: Final = (
 """Put before a command that may not write cgroups of the cpuset controller."""
 
 
+NO_HAND: Final = "the engine alone changes CPUs"
+"""How the daemon's line in the log begins that says that there is no hand."""
+
+
 class Column(Enum):
     """Who keeps newcomers off the owner's CPU."""
 
@@ -91,4 +95,6 @@ def _started(engine: PrivateEngine, column: Column, folder: Path) -> SidecarProc
     if column is Column.ENGINE:
         sidecar.wrapper = READ_ONLY
     sidecar.start()
+    if column is Column.HAND:
+        assert not sidecar.has_logged(NO_HAND), sidecar.log()
     return sidecar

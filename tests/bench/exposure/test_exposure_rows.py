@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from sidecar.words.hands import no_hand
 from tests.bench.exposure.__main__ import Row, as_json, shown
 from tests.bench.exposure.attacks import Locked, Looped
-from tests.bench.exposure.columns import Column
+from tests.bench.exposure.columns import NO_HAND, Column
 from tests.bench.exposure.first_cpus import Firsts, first_cpus
 from tests.bench.exposure.judging import Exposure
 from tests.bench.exposure.newcomers import Rate
@@ -37,6 +38,11 @@ def test_a_row_is_for_people_and_for_programs(row: Row, words: str) -> None:
     assert told["row"]["column"] == row.column.value
     if "exposure" in told["row"]:
         assert told["row"]["exposure"] == EXPOSURE._asdict()
+
+
+def test_a_daemon_without_a_hand_is_recognised() -> None:
+    """By the line that it logs: its figures would stand in the wrong column."""
+    assert no_hand("there is no mount").startswith(NO_HAND)
 
 
 def test_the_first_line_of_the_program_names_its_cpus() -> None:
