@@ -67,4 +67,6 @@ def many_writes(name: str, found: CPUSet, times: int) -> str:
     """Return that another program writes the cpuset of a container, `found` last."""
     written = named(found) if found else "no CPUs"
     often = counted(times, "time")
-    return f"another program writes the cpuset of {name}, which is corrected each time: {often} so far, last to {written}"
+    return (
+        f"another program writes the cpuset of {name}, which is corrected each time: {often} so far, last to {written}"
+    )
