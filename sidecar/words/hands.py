@@ -43,7 +43,7 @@ def births_told(world: World) -> str:
     if not hand.is_answering:
         return "births are not answered yet"
     stuck = f"; newborn groups on {named(hand.stuck)} cannot be written yet" if hand.stuck else ""
-    return f"the kernel first: births below {' and '.join(hand.parents)} are answered{stuck}"
+    return f"the kernel first: the sidecar answers births below {' and '.join(hand.parents)}{stuck}"
 
 
 def leg_told(world: World, container: Container) -> str:
@@ -65,8 +65,5 @@ def leg_told(world: World, container: Container) -> str:
 
 def many_writes(name: str, found: CPUSet, times: int) -> str:
     """Return that another program writes the cpuset of a container, `found` last."""
-    written = named(found) if found else "no CPUs"
-    often = counted(times, "time")
-    return (
-        f"another program writes the cpuset of {name}, which is corrected each time: {often} so far, last to {written}"
-    )
+    written, often = named(found) if found else "no CPUs", counted(times, "time")
+    return f"another program writes the cpuset of {name}, corrected each time: {often} so far, last to {written}"

@@ -31,6 +31,7 @@ PAST: Final[Mapping[str, str]] = {
     "acknowledges": "acknowledged",
     "allows": "allowed",
     "applies": "applied",
+    "answers": "answered",
     "asks": "asked",
     "balances": "balanced",
     "begins": "began",

@@ -123,7 +123,7 @@ async def test_foreign_writes_are_told(bench: Bench, nursery: trio.Nursery) -> N
     bench.hand._send.send_nowait(GroupOverwritten(ONE, CPUSet.of(3), 70))
     assert await bench.news() == Overwritten(docker(ONE), CPUSet.of(3), 70)
     await trio.testing.wait_all_tasks_blocked()
-    assert "70 times to CPU 3" in " ".join(bench.board.problems.values())
+    assert "70 times so far, last to CPU 3" in " ".join(bench.board.problems.values())
 
 
 async def test_a_hand_that_breaks_is_a_fact(bench: Bench, nursery: trio.Nursery) -> None:

@@ -40,9 +40,8 @@ def check_hand(config: Config, closed: str | None) -> Iterator[Finding]:
     elif config.shared_slice:
         yield Finding("births", Verdict.OK, "the shared group confines them")
     elif closed is not None:
-        says = f"{no_hand(closed.partition(': ')[0])}; a new container may start on exclusive CPUs"
-        cure = closed.partition(": ")[2] or "see docs/how-to/the-kernel-first.md"
-        yield Finding("births", Verdict.WARN, says, cure)
+        cure = "until then a new container may start on exclusive CPUs; see docs/how-to/the-kernel-first.md"
+        yield Finding("births", Verdict.WARN, no_hand(closed), cure)
     else:
         yield Finding("births", Verdict.OK, "cgroups can be written: each birth is answered by the kernel first")
 
@@ -64,8 +63,8 @@ def check_speed(*, has_reflex: bool, urgency: Urgency) -> Iterator[Finding]:
 
 def check_watches(use: InotifyUse, containers: int) -> Iterator[Finding]:
     """Check that inotify has room for so many containers."""
-    watches = f"{use.watches} of {use.max_watches} inotify watches of this user are in use"
-    instances = f"{use.instances} of {use.max_instances} inotify instances of this user are in use"
+    watches = f"this user has {use.watches} of at most {use.max_watches} inotify watches"
+    instances = f"this user has {use.instances} of at most {use.max_instances} inotify instances"
     if use.instances_run_out:
         cure = "raise it: sysctl fs.inotify.max_user_instances=1024"
         yield Finding("inotify", Verdict.WARN, f"{instances}: without one, births are not answered", cure)
