@@ -29,6 +29,7 @@ from sidecar.decide.hand_state import HandState
 from sidecar.decide.orders import HoldAnswers, LookAgain, Order
 from sidecar.decide.world import World, replace
 from sidecar.systemd_names import parent_path
+from state.cpuset import union
 from state.key import ContainerKey
 
 
@@ -38,7 +39,7 @@ def after_hand(world: World, fact: HandFact) -> tuple[World, tuple[Order, ...]]:
         case HandReady():
             return _ready(world, fact)
         case HandLost():
-            return replace(world, hand=None, handless=fact.reason), ()
+            return _lost(world, fact)
         case AnswersHeld():
             return _held(world, fact)
         case CpusetWritten() | WriteFailed():
@@ -130,7 +131,7 @@ def _held(world: World, fact: AnswersHeld) -> tuple[World, tuple[Order, ...]]:
     # 3. Given back.
     for key, container in list(world.containers.items()):
         if before.lets_go(key) and not container.is_idle:
-            world = world.with_container(after(container, LetGo(fact.ended)))
+            world = world.with_container(after(container, LetGo(container.place.configured, fact.ended)))
             looks.append(LookAgain(key))
     return world, tuple(looks)
 
@@ -148,6 +149,19 @@ def _answers_more(before: HandState, newest: HoldAnswers) -> bool:
 
 def _to_be_covered(world: World) -> tuple[LookAgain, ...]:
     return tuple(LookAgain(key) for key, each in world.containers.items() if awaits_cover(world, each.view))
+
+
+def _lost(world: World, fact: HandLost) -> tuple[World, tuple[Order, ...]]:
+    """Return the world without a hand. Until a look, a container may be where the hand would answer its birth."""
+    hand = world.hand
+    if hand is None:
+        return replace(world, handless=fact.reason), ()
+    answered = {key: union(hand.answers_for(key)) for key in world.containers}
+    found = {
+        key: after(each, LetGo(answered[key])) if answered[key] else each for key, each in world.containers.items()
+    }
+    looks = tuple(LookAgain(key) for key, cpus in answered.items() if cpus)
+    return replace(world, hand=None, handless=fact.reason, containers=found), looks
 
 
 def _written(world: World, fact: CpusetWritten | WriteFailed) -> tuple[World, tuple[Order, ...]]:

@@ -7,6 +7,8 @@ are ordered (`HoldAnswers`), and what they leave is entered only once that is co
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import msgspec
 
 from sidecar.decide.orders import HoldAnswers
@@ -65,10 +67,23 @@ class HandState(msgspec.Struct, frozen=True, kw_only=True):
         if not self.is_answering or self.held is None:
             return 0
         kept = self.held.answers.owned
-        if self.sent is not None:
-            kept &= self.sent.answers.owned
+        for each in (self.held, self.sent or self.held):
+            kept &= each.answers.owned
+            if online.isdisjoint(each.answers.others or EMPTY):
+                # A group whose CPUs are all offline has those of its parent.
+                return online.mask
         return (online - kept).mask | self.stuck.mask
 
 
 def _is_answered(order: HoldAnswers | None, key: ContainerKey) -> bool:
     return order is not None and order.answers.own.get(key, order.answers.others) is not None
+
+
+def owned_by_strays(hand: HandState, known: Collection[ContainerKey]) -> int:
+    """Return the CPUs, as a mask, that the hand may give at their births to containers that are not known any more."""
+    mask = 0
+    for each in (hand.held, hand.sent):
+        for key, cpus in each.answers.own.items() if each else ():
+            if cpus is not None and key not in known:
+                mask |= cpus.mask
+    return mask

@@ -18,7 +18,7 @@ from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.footprint import Reach, reach_of
 from sidecar.decide.container.place import cpus_of
 from sidecar.decide.facts import EngineInfo, Load, Phase, Purpose, ViewKind
-from sidecar.decide.hand_state import HandState
+from sidecar.decide.hand_state import HandState, owned_by_strays
 from sidecar.decide.settings import Settings
 from state.claim import claimed
 from state.cpuset import EMPTY, CPUSet
@@ -201,7 +201,10 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def newborns(self) -> int:
         """The CPUs, as a mask, on which cgroups may be that were born and are not known yet."""
-        return self.hand.newborns(self.state.online) if self.hand else 0
+        if self.hand is None or not self.hand.is_answering:
+            return 0
+        known = {*self.containers, *self.state.assignments}
+        return self.hand.newborns(self.state.online) | owned_by_strays(self.hand, known)
 
     def may_run(self, container: Container) -> int:
         """Return the CPUs, as a mask, on which a container may run now, as far as the sidecar can see.

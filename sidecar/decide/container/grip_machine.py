@@ -129,8 +129,14 @@ def _answered_for(container: Container, news: AnswersTold) -> Container:
 
 
 def _let_go(container: Container, news: LetGo) -> Container:
-    """Be unsure of where it is configured for: the hand gives it back what it took. An older look is outdated."""
-    return _made(container, grip=Loose(container.place.configured), known=max(container.known, news.ended))
+    """Know of no write, and be unsure of where the hand put it, or lets it go. An older look is outdated."""
+    return _made(container, grip=Loose(container.pulled | news.cpus), known=max(container.known, news.ended))
+
+
+def _let_go_meanwhile(container: Container, news: LetGo) -> Container:
+    """Be unsure of where the hand put it, or lets it go."""
+    assert isinstance(container.grip, Writing)
+    return _made(container, grip=_made(container.grip, unsure=container.grip.unsure | news.cpus))
 
 
 GRIPS: Final[Mapping[tuple[type[Grip], type[GripNews]], Rule]] = {
@@ -159,7 +165,7 @@ GRIPS: Final[Mapping[tuple[type[Grip], type[GripNews]], Rule]] = {
     (Guarded, AnswersTold): _answered_for,
     (Closed, AnswersTold): _answered_for,
     (Loose, LetGo): _let_go,
-    (Writing, LetGo): same,
+    (Writing, LetGo): _let_go_meanwhile,
     (Guarded, LetGo): _let_go,
     (Closed, LetGo): _let_go,
 }

@@ -142,9 +142,10 @@ class AnswersTold(msgspec.Struct, frozen=True):
 
 
 class LetGo(msgspec.Struct, frozen=True):
-    """The hand leaves it alone: it has what it would have without the hand."""
+    """The hand leaves it alone, or is lost: it may be on these CPUs, although no look has shown it there."""
 
-    ended: int
+    cpus: CPUSet
+    ended: int = 0
 
 
 LineNews = (

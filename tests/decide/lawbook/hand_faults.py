@@ -7,13 +7,8 @@ from functools import cached_property
 import pytest
 
 from sidecar.decide import covering, step
-from sidecar.decide.container import machine
 from sidecar.decide.container.container import Container
 from sidecar.decide.container.footprint import Reach
-from sidecar.decide.container.grip import Writing
-from sidecar.decide.container.grip_machine import GRIPS
-from sidecar.decide.container.line import Sent
-from sidecar.decide.container.news import AnswersTold, Looked, OrderApplied
 from sidecar.decide.hand_facts import HandFact, HandLost
 from sidecar.decide.hand_state import HandState
 from sidecar.decide.moves import newborn_answers, settled
@@ -59,16 +54,6 @@ def lets_others_be_born_where_an_owner_still_is(patch: pytest.MonkeyPatch) -> No
     patch.setattr(newborn_answers, "answers_of", answers_of)
 
 
-def takes_the_record_for_the_kernel(patch: pytest.MonkeyPatch) -> None:
-    honest = machine.LINES[Sent, OrderApplied]
-
-    def applied(container: Container, news: OrderApplied) -> Container:
-        believed = honest(replace(container, is_covered=False), news)
-        return replace(believed, is_covered=container.is_covered)
-
-    patch.setitem(machine.LINES, (Sent, OrderApplied), applied)
-
-
 def guards_with_an_older_order(patch: pytest.MonkeyPatch) -> None:
     honest = ModelHand.write
 
@@ -84,19 +69,6 @@ def guards_with_an_older_order(patch: pytest.MonkeyPatch) -> None:
 
 def covers_what_it_does_not_watch(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(covering, "parent_path", lambda parent: "")
-
-
-def covers_without_a_look(patch: pytest.MonkeyPatch) -> None:
-    honest = covering.told_of_answers
-
-    def told(world: World) -> World:
-        for key, container in honest(world).containers.items():
-            if world.hand and covering.may_cover(world, container) and not container.is_covered:
-                answers = world.hand.answers_for(key)
-                world = world.with_container(machine.after(container, AnswersTold(answers, is_covered=True)))
-        return honest(world)
-
-    patch.setattr(step, "told_of_answers", told)
 
 
 def never_covers(patch: pytest.MonkeyPatch) -> None:
@@ -122,18 +94,8 @@ def overlooks_what_is_stuck(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(HandState, "newborns", lambda self, online: honest(replace(self, stuck=CPUSet()), online))
 
 
-def believes_a_write_to_an_earlier_run(patch: pytest.MonkeyPatch) -> None:
-    patch.setitem(GRIPS, (Writing, Looked), lambda container, news: container)
-
-
 def records_before_it_writes(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(plan_module, "is_by_hand", lambda container: False)
-
-
-def trusts_the_guard_of_what_it_cannot_write(patch: pytest.MonkeyPatch) -> None:
-    guarded = cached_property(lambda container: container.is_covered)
-    guarded.__set_name__(Container, "is_guarded")
-    patch.setattr(Container, "is_guarded", guarded)
 
 
 def waits_for_the_record(patch: pytest.MonkeyPatch) -> None:
@@ -155,21 +117,17 @@ def protects_no_owner_that_only_the_books_know(patch: pytest.MonkeyPatch) -> Non
 
 
 FAULTS = (
-    Fault(enters_before_the_answers_are_held, handlaws.APART_FROM_NEWBORNS),
+    Fault(enters_before_the_answers_are_held, handlaws.APART_FROM_NEWBORNS, first=480),
     Fault(takes_sent_answers_for_held, handlaws.NEWBORNS),
-    Fault(answers_before_the_cpus_are_empty, handlaws.BIRTHS),
-    Fault(lets_others_be_born_where_an_owner_still_is, handlaws.BIRTHS),
-    Fault(takes_the_record_for_the_kernel, laws.FOOTPRINTS),
-    Fault(guards_with_an_older_order, laws.FOOTPRINTS),
-    Fault(covers_what_it_does_not_watch, laws.FOOTPRINTS),
-    Fault(covers_without_a_look, laws.FOOTPRINTS),
+    Fault(answers_before_the_cpus_are_empty, handlaws.BIRTHS, first=110),
+    Fault(lets_others_be_born_where_an_owner_still_is, handlaws.BIRTHS, first=40),
+    Fault(guards_with_an_older_order, laws.FOOTPRINTS, first=290),
+    Fault(covers_what_it_does_not_watch, laws.FOOTPRINTS, first=90),
     Fault(never_covers, handlaws.COVERED),
     Fault(believes_in_a_lost_hand, laws.FOOTPRINTS),
-    Fault(overlooks_what_is_let_go, laws.TOLD),
-    Fault(overlooks_what_is_stuck, handlaws.NEWBORNS),
-    Fault(believes_a_write_to_an_earlier_run, laws.FOOTPRINTS),
+    Fault(overlooks_what_is_let_go, laws.TOLD, first=90),
+    Fault(overlooks_what_is_stuck, handlaws.NEWBORNS, first=740),
     Fault(records_before_it_writes, handlaws.KERNEL_FIRST),
-    Fault(trusts_the_guard_of_what_it_cannot_write, laws.FOOTPRINTS),
     Fault(waits_for_the_record, laws.COMES_TO_REST),
     Fault(protects_no_owner_that_only_the_books_know, handlaws.PROTECTED),
 )

@@ -29,11 +29,13 @@ def _unknown(reality: Reality) -> Iterator[Real]:
 
 def may_be_as_newborn(reality: Reality, container: Container) -> int:
     """Return where a known container may be as a newborn, as a mask: what the sidecar leaves alone is one until the
-    hand lets it go.
+    hand lets it go, and any other where it is stuck.
     """
     hand = reality.world.hand
-    if hand is None or container.wish.standing in (Standing.MANAGED, Standing.MEMBER):
+    if hand is None:
         return 0
+    if container.wish.standing in (Standing.MANAGED, Standing.MEMBER):
+        return hand.stuck.mask
     return reality.world.newborns if hand.is_answering else reality.online.mask
 
 

@@ -75,6 +75,8 @@ class Host:
             machine, chance=Random(seed), cgroup_version=version, pace=pace, live_restore=live_restore
         )
         self.docker.kernel = WatchedKernel(machine, version, self.see)
+        self.open_hand: daemon.OpenHand | None = None
+        """Opens a hand for the daemon; None for none."""
         self.engine = SimulatedEngine(self.docker)
         self.config = Config(
             **{
@@ -117,7 +119,14 @@ class Host:
         log = Log(self.lines, level=LogLevel.DEBUG)
         kernel = self.docker.kernel
         return await daemon.serve(
-            self.config, log, engine=self.engine, kernel=kernel, usages=kernel, stop=stop, is_release=is_release
+            self.config,
+            log,
+            engine=self.engine,
+            kernel=kernel,
+            usages=kernel,
+            open_hand=self.open_hand,
+            stop=stop,
+            is_release=is_release,
         )
 
     async def until(self, condition: Callable[[], object], *, seconds: float = 60) -> None:

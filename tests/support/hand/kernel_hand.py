@@ -1,0 +1,59 @@
+"""A Hand on the simulated kernel: the ModelHand of the histories behind the port."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import trio
+
+from sidecar.decide.facts import ContainerView
+from sidecar.decide.orders import Answers, Update
+from sidecar.ports import GroupBorn, HandNews, HeldAnswers
+from sidecar.simulation.model_hand import ModelHand
+from sidecar.simulation.model_kernel import ModelKernel
+from state.cpuset import CPUSet
+
+
+class _ToldHand(ModelHand):
+    """A ModelHand that reports births."""
+
+    def __init__(self, kernel: ModelKernel, engine: str) -> None:
+        super().__init__(kernel, engine)
+        self.send, self.receive = trio.open_memory_channel[HandNews](1000)
+
+    def born(self, container: str) -> None:
+        super().born(container)
+        self.send.send_nowait(GroupBorn(container, f"/docker/{container}", self.answer_to(container), 0.0))
+
+
+class KernelHand:
+    """The port on a modelled kernel. `writes` are all that were ordered."""
+
+    def __init__(self, kernel: ModelKernel, engine: str) -> None:
+        self._hand = _ToldHand(kernel, engine)
+        self.writes: list[tuple[str, CPUSet]] = []
+
+    @property
+    def parents(self) -> tuple[str, ...]:
+        """The parents that are watched."""
+        return self._hand.parents
+
+    def hold(self, answers: Answers, parents: Sequence[str] = ()) -> HeldAnswers:
+        """Hold these answers."""
+        return HeldAnswers(self._hand.parents, self._hand.hold(answers, parents))
+
+    def write(self, view: ContainerView, update: Update) -> CPUSet:
+        """Write a group, and guard it."""
+        self.writes.append((view.id, update.cpus))
+        return self._hand.write(view.id, update.cpus)
+
+    def release(self, id: str | None) -> None:
+        """Do nothing: answers let go."""
+
+    async def news(self) -> Sequence[HandNews]:
+        """Wait for one piece of news."""
+        return [await self._hand.receive.receive()]
+
+    def close(self) -> None:
+        """Watch nothing any more."""
+        self._hand.close()
