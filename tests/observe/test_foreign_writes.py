@@ -9,7 +9,11 @@ from tests.support.keys import docker
 def test_writes_add_up_by_container() -> None:
     """However they are reported."""
     writes = ForeignWrites()
-    assert [writes.add(docker("a"), 2, 0.0), writes.add(docker("b"), 1, 0.5), writes.add(docker("a"), 70, 1.0)] == [2, 1, 72]
+    assert [writes.add(docker("a"), 2, 0.0), writes.add(docker("b"), 1, 0.5), writes.add(docker("a"), 70, 1.0)] == [
+        2,
+        1,
+        72,
+    ]
 
 
 def test_a_calm_ends_the_count() -> None:

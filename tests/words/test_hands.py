@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from sidecar.decide.container.grip import Closed, Guarded
@@ -14,8 +15,7 @@ from sidecar.words.hands import MOUNT, births_told, leg_told, many_writes, unwri
 from state.cpuset import CPUSet
 from state.model import State
 from state.topology import uniform
-from tests.decide.stories import Story
-from tests.support.decide.stories import static
+from tests.support.decide.stories import Story, static
 
 ALL = CPUSet(range(4))
 HELD = HoldAnswers(0, Answers(others=ALL), ())
@@ -38,15 +38,11 @@ def test_answered_births_are_told_with_their_parents(world: World) -> None:
     world = replace(world, hand=HAND)
     line = "the kernel first: the sidecar answers births below /docker and /system.slice"
     assert births_told(world) == line
-    stuck = replace(world, hand=replace_stuck(HAND))
+    stuck = replace(world, hand=msgspec.structs.replace(HAND, stuck=CPUSet.of(3)))
     assert births_told(stuck) == f"{line}; newborn groups on CPU 3 cannot be written yet"
     told = status_of(stuck).hand
     assert told is not None
     assert (told.is_answering, told.stuck) == (True, CPUSet.of(3))
-
-
-def replace_stuck(hand: HandState) -> HandState:
-    return HandState(parents=hand.parents, since=hand.since, held=hand.held, stuck=CPUSet.of(3))
 
 
 def test_no_hand_is_told_with_the_mount_to_add(world: World) -> None:
@@ -68,12 +64,12 @@ def test_a_hand_without_parents_or_answers_is_not_told_as_one(world: World) -> N
 def test_a_container_is_told_by_which_leg_it_is_moved() -> None:
     """Guarded, closed with the reason, or below a parent that is not watched; nothing of the host's own reason."""
     story = Story()
-    web = story.appears("web")
-    [container] = [story.world.containers[web]]
+    container = story.known(story.arrive("web"))
     world = replace(story.world, hand=HAND)
     assert leg_told(story.world, container) == ""
-    assert "guarded there" in leg_told(world, with_grip(container, Guarded(ALL)))
-    assert "alone changes its CPUs: no permission." in leg_told(world, with_grip(container, Closed("no permission")))
+    assert "guarded there" in leg_told(world, msgspec.structs.replace(container, grip=Guarded(ALL)))
+    closed = msgspec.structs.replace(container, grip=Closed("no permission"))
+    assert leg_told(world, closed) == "The engine alone changes its CPUs: no permission."
     elsewhere = replace(world, hand=HandState(parents=("/docker",), since=1, held=HELD, unwatched=("",)))
     assert leg_told(elsewhere, container).endswith("its cgroup parent is not watched.")
 
