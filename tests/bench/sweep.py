@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import tempfile
 import threading
@@ -186,6 +187,7 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     args.columns = [Column[each.upper()] for each in args.columns.split(",")]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the engine is removed
     try:
         engine = PrivateEngine()
     except NoPrivateEngine as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -80,6 +81,7 @@ def as_json(row: Row) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, and print a line for each row."""
     args = _arguments().parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the engine is removed
     try:
         engine = PrivateEngine()
     except NoPrivateEngine as error:
