@@ -139,6 +139,8 @@ async def serve(
 
     Beside an engine that replaces the real one there is a hand only if `open_hand` makes one.
     """
+    if config.hand == "off":
+        open_hand = _switched_off
     if not is_release:
         path_in(config.state_dir)
         group_id(config.api_group)
@@ -159,17 +161,10 @@ async def serve(
         daemon = _Daemon(config, log, board, checkpoints, journal, host, counters, ended, tcp, lock, engine_lock)
         if engine is not None:
             return await daemon.run(engine, open_hand, is_release=is_release)
-        open_hand = open_hand or _hand_of(config)
+        open_hand = open_hand or partial(CgroupHand.open, find_library(), cgroup=config.cgroup)
         async with open_engine(config.engine, label_keys(config.unmanaged)) as real:
             shared = with_shared_group(real, config.shared_slice, cgroup=config.cgroup)
             return await daemon.run(shared, open_hand, is_release=is_release)
-
-
-def _hand_of(config: Config) -> OpenHand:
-    """Return how this configuration opens a hand."""
-    if config.hand == "off":
-        return _switched_off
-    return partial(CgroupHand.open, find_library(), cgroup=config.cgroup)
 
 
 def _switched_off(_engine: str) -> Hand:

@@ -12,7 +12,7 @@ from sidecar.__main__ import main
 from sidecar.cli.cmd_status import rendered
 from sidecar.commit.state_lock import hold_lock
 from sidecar.decide.world import replace
-from sidecar.status.document import status_of
+from sidecar.status.document import HandStatus, status_of
 from sidecar.status.sight import GONE, UNSEEN, WORKS
 from sidecar.status.status_file import write_status
 from sidecar.words.past import in_past
@@ -133,3 +133,13 @@ def test_status_tells_every_warning() -> None:
 def test_status_of_an_empty_host() -> None:
     """A host without containers is lawful."""
     assert "no containers" in rendered(status_of(world(uniform(cores=2))), NOW, WORKS)
+
+
+def test_one_line_says_whether_births_are_answered() -> None:
+    """Below the headline; in the past tense if no daemon vouches for it, and missing where it is not known."""
+    status = status_of(world(uniform(cores=2)))
+    text = "the kernel first: the sidecar answers births below /docker"
+    told = replace(status, hand=HandStatus(is_answering=True, parents=("/docker",), text=text))
+    assert rendered(told, NOW, WORKS)[1] == text
+    assert rendered(told, NOW, GONE)[1] == "the kernel first: the sidecar answered births below /docker"
+    assert len(rendered(told, NOW, WORKS)) == len(rendered(status, NOW, WORKS)) + 1
