@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+import msgspec
 import trio
 
 from sidecar.decide.world import World
+
+
+class BirthCounts(msgspec.Struct, frozen=True):
+    """Births below watched parents that were `answered` at once, and those `unanswered`, into whose groups nothing was
+    written; and how often another program's write into a guarded group was `overwritten`.
+    """
+
+    answered: int = 0
+    unanswered: int = 0
+    overwritten: int = 0
 
 
 class Board:
@@ -18,6 +29,8 @@ class Board:
         """The present problems, by their place; a problem is removed once it is solved."""
         self.vouched_at: float | None = None
         """When the daemon last vouched for the latest World, in seconds since 1970; None before the first time."""
+        self.births = BirthCounts()
+        """What the hand did since the daemon began."""
         self._changed = trio.Event()
         self._count = 1
 

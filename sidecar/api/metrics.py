@@ -14,10 +14,11 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from sidecar.board import Board
+from sidecar.board import BirthCounts, Board
 from sidecar.decide.books.clashes import clashes
 from sidecar.decide.books.room import capacity, free
 from sidecar.decide.container.askers import is_standing
+from sidecar.decide.container.grip import Closed, Guarded
 from sidecar.decide.moves.alone import is_alone
 from sidecar.decide.world import World
 from sidecar.status.document import SharingStatus, sharing_of
@@ -83,6 +84,7 @@ class Metrics:
         yield _gauge("cpuset_sidecar_waiting_containers", "Containers that wait for exclusive CPUs.", len(world.queue))
         pending = sum(1 for each in world.containers.values() if each.order)
         yield _gauge("cpuset_sidecar_orders_pending", "Orders that the engine has not answered.", pending)
+        yield from _of_hand(world, self._board.births)
         yield _advertised(world)
         yield _about(world, self._version)
         yield _gauge("cpuset_sidecar_ready", "Whether everything was looked at.", int(world.is_ready))
@@ -124,6 +126,24 @@ def _refused(world: World) -> Metric:
     for code in RefusalCode:
         made.add_metric((code.value,), counted[code])
     return made
+
+
+def _of_hand(world: World, births: BirthCounts) -> Iterator[Metric]:
+    """Yield what the hand does: births and overwrites since the start, and what it cannot write."""
+    hand, containers = world.hand, world.containers.values()
+    is_answering = hand is not None and hand.is_answering and bool(hand.parents)
+    yield _gauge("cpuset_sidecar_answers_births", "Whether births are answered by the kernel first.", int(is_answering))
+    yield _counter("cpuset_sidecar_births_answered", "Births that were answered, since the start.", births.answered)
+    told = "Births into whose cgroups nothing was written at once, since the start."
+    yield _counter("cpuset_sidecar_births_unanswered", told, births.unanswered)
+    told = "Writes of other programs that were corrected, since the start."
+    yield _counter("cpuset_sidecar_overwrites", told, births.overwritten)
+    stuck = len(hand.stuck) if hand else 0
+    yield _gauge("cpuset_sidecar_stuck_cpus", "CPUs with newborn cgroups that cannot be written.", stuck)
+    guarded = sum(1 for each in containers if isinstance(each.grip, Guarded))
+    yield _gauge("cpuset_sidecar_guarded_containers", "Containers whose cgroups are written and guarded.", guarded)
+    closed = sum(1 for each in containers if isinstance(each.grip, Closed) and not each.is_idle)
+    yield _gauge("cpuset_sidecar_closed_containers", "Containers whose cgroups cannot be written.", closed)
 
 
 def _advertised(world: World) -> Metric:

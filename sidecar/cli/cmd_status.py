@@ -164,7 +164,8 @@ def headline(status: Status, sight: Sight, width: int | None) -> list[str]:
         parts.append(sight.clause("labels are not looked at"))
     for what, cpus in (("reserved", status.reserved), ("shared", status.shared), ("exclusive", status.exclusive)):
         parts.append(f"{what} {cpus or 'none'}")
-    return joined(parts, width)
+    told = wrapped(sight.clause(status.hand.text), width) if status.hand else []
+    return [*joined(parts, width), *told]
 
 
 def freshness(status: Status, now: datetime, sight: Sight) -> str:

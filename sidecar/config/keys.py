@@ -233,6 +233,9 @@ KEYS: Final[Mapping[str, Key]] = {
         _patterns, "unmanaged", "", "containers left alone: name patterns, or label=value patterns", example="db-*"
     ),
     "cgroup": _key(_directory, "cgroup", "/sys/fs/cgroup", "where the host's cgroup hierarchy is mounted"),
+    "hand": _key(
+        word("auto", "off"), "hand", "auto", "auto: cgroups are written directly where possible; off: the engine alone"
+    ),
     "shared_slice": _key(
         _shared_slice,
         "shared_slice",

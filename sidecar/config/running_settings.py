@@ -27,8 +27,8 @@ _MODE: Final = 0o600
 
 
 RESTART_KEYS: Final = (
-    *("engine", "state_dir", "projections", "cgroup", "shared_slice", "listen", "api_group", "reconcile_seconds"),
-    *("load_period_seconds", "load_half_life_seconds", "log_level", "log_format"),
+    *("engine", "state_dir", "projections", "cgroup", "hand", "shared_slice", "listen", "api_group"),
+    *("reconcile_seconds", "load_period_seconds", "load_half_life_seconds", "log_level", "log_format"),
 )
 """Fields of the configuration that take effect only after a restart."""
 

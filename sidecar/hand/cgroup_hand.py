@@ -31,17 +31,17 @@ from sidecar.decide.orders import Answers, Update
 from sidecar.failures import CgroupClosed, CgroupGone
 from sidecar.hand.due import Due
 from sidecar.hand.enforcing import Enforcer
-from sidecar.hand.group_files import GroupFiles, find_limits
+from sidecar.hand.group_access import open_groups
+from sidecar.hand.group_files import GroupFiles
 from sidecar.hand.groups import Footing, GroupTable, WatchedGroup
 from sidecar.hand.libc_calls import IN_CREATE, IN_DELETE, IN_ISDIR, IN_MODIFY, IN_Q_OVERFLOW, InotifyEvent, Queue
 from sidecar.hand.news_room import NewsRoom
-from sidecar.hand.parents import users_manager, wanted_parents
+from sidecar.hand.parents import wanted_parents
 from sidecar.hand.reflex_queue import open_queue
 from sidecar.hand.standing_answers import StandingAnswers, parsed
 from sidecar.hand.urgency import Urgency
 from sidecar.hand.watched_tree import WatchedTree
 from sidecar.hand.watcher import Watcher
-from sidecar.host.cgroup.host_kernel import find_hierarchy
 from sidecar.host.cgroup.places import CGROUP
 from sidecar.ports import GroupBorn, GroupGone, HandBroken, HandNews, HeldAnswers, NewsLost, ParentsChanged
 from state import files as state_files
@@ -75,17 +75,7 @@ class CgroupHand:
         `library` is the compiled reflex (`find_library`), None without one. `engine` is the name of the engine whose
         containers are born there; "" for all. Nothing is written before the first `hold`.
         """
-        hierarchy = find_hierarchy(cgroup)
-        if hierarchy is None:
-            raise CgroupClosed(f"there is no cgroup hierarchy with cpusets at {cgroup}")
-        try:
-            files = GroupFiles(hierarchy, find_limits(cgroup))
-        except OSError as error:
-            raise CgroupClosed(f"{hierarchy.root} cannot be opened: {state_files.reason(error)}") from error
-        manager = users_manager(str(proc)) if hierarchy.version == 2 else ""
-        if not files.is_writable("") and not (manager and files.is_writable(manager)):
-            files.close()
-            raise CgroupClosed(f"{hierarchy.root} cannot be written: it is mounted read-only, or belongs to others")
+        files, manager = open_groups(cgroup, proc)
         try:
             queue = open_queue(library)
         except OSError as error:

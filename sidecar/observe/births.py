@@ -11,11 +11,12 @@ from typing import Final
 
 import trio
 
-from sidecar.board import Board
+from sidecar.board import BirthCounts, Board
 from sidecar.decide.facts import Fact
 from sidecar.decide.hand_facts import HandLost, HandReady, Overwritten
 from sidecar.failures import CgroupError
 from sidecar.log import Log
+from sidecar.observe.foreign_writes import MANY, ForeignWrites
 from sidecar.ports import (
     GroupBorn,
     GroupGone,
@@ -30,10 +31,8 @@ from sidecar.ports import (
 from sidecar.words.hands import many_writes, no_hand
 from state.key import ContainerKey
 
-CALM_SECONDS: Final = 60.0
-"""How long nothing happens before the writes of other programs are no problem any more."""
-
-_WHERE: Final = "guard"
+_CHECK_SECONDS: Final = 5.0
+"""Between two checks whether the cpusets that other programs wrote are calm."""
 
 
 class Births:
@@ -61,6 +60,7 @@ class Births:
         self._look_at_everything = look_at_everything
         self._tickets = tickets
         self._log = log
+        self._writes = ForeignWrites()
 
     async def run(self, open_hand: Callable[[str], Hand]) -> None:
         """Open the hand for the engine of this name, and follow it until it breaks or the task is cancelled."""
@@ -72,14 +72,15 @@ class Births:
             return
         try:
             self._use(hand)
+            self._log.info("cgroups are written directly", parents=" ".join(hand.parents))
             await self._outbox.send(HandReady(hand.parents, self._tickets()))
             while True:
                 news: Sequence[HandNews] = ()
-                with trio.move_on_after(CALM_SECONDS):
+                with trio.move_on_after(_CHECK_SECONDS):
                     news = await hand.news()
-                if not news:
-                    self._board.report(_WHERE, None)
-                elif await self._told(engine, news):
+                for key in self._writes.forget_calm(trio.current_time()):
+                    self._board.report(_place(key), None)
+                if await self._told(engine, news):
                     return
         finally:
             self._use(None)
@@ -96,6 +97,7 @@ class Births:
         for each in news:
             match each:
                 case GroupBorn():
+                    self._count(answered=each.cpus is not None, unanswered=each.cpus is None)
                     if each.id:
                         self._look(ContainerKey(engine, each.id))
                     if each.cpus is None:
@@ -117,11 +119,28 @@ class Births:
 
     async def _overwritten(self, key: ContainerKey, news: GroupOverwritten) -> None:
         await self._outbox.send(Overwritten(key, news.found, news.times))
+        self._count(overwritten=news.times)
+        times = self._writes.add(key, news.times, trio.current_time())
+        if times < MANY:
+            return
         known = self._board.latest.containers.get(key)
         name = known.view.name if known else key.short
-        if self._board.report(_WHERE, many_writes(name, news.found, news.times)):
+        is_first = _place(key) not in self._board.problems
+        self._board.report(_place(key), many_writes(name, news.found, times))
+        if is_first:
             self._log.warning("another program writes the CPUs of a container", container=name, cpus=news.found)
+
+    def _count(self, *, answered: int = 0, unanswered: int = 0, overwritten: int = 0) -> None:
+        before = self._board.births
+        self._board.births = BirthCounts(
+            before.answered + answered, before.unanswered + unanswered, before.overwritten + overwritten
+        )
 
     async def _lost(self, reason: str) -> None:
         self._log.warning(no_hand(reason))
         await self._outbox.send(HandLost(reason))
+
+
+def _place(key: ContainerKey) -> str:
+    """Return the place of a container's problem on the board."""
+    return f"guard of {key}"

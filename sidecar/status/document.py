@@ -27,6 +27,7 @@ from sidecar.natural_order import natural
 from sidecar.status.machine_map import MachineMap, machine_of
 from sidecar.words.causes import why
 from sidecar.words.explanations import explanation, waits_for
+from sidecar.words.hands import births_told
 from sidecar.words.neighbours import clash_text
 from sidecar.words.refusals import sentence, warnings
 from sidecar.words.repairs import noted
@@ -137,6 +138,17 @@ class ContainerStatus(msgspec.Struct, frozen=True, kw_only=True):
     explanation: tuple[str, ...] = ()
 
 
+class HandStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """The hand on the cgroups. It answers births below these `parents`, paths below the hierarchy's root; newborn
+    groups that it cannot write may be on the CPUs `stuck`. `text` says all of that as a clause, or why there is none.
+    """
+
+    is_answering: bool
+    parents: tuple[str, ...] = ()
+    stuck: CPUSet = EMPTY
+    text: str
+
+
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """The whole document. `updated_at` is RFC 3339, UTC. `problems` are the daemon's own: what it cannot do now."""
 
@@ -164,6 +176,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """Takes whose grace period ended before the workload acknowledged, in total."""
     acknowledged: int = 0
     """Takes that the workload acknowledged in time, in total."""
+    hand: HandStatus | None = None
+    """None while it is not known whether there is one."""
     machine: MachineMap
     containers: tuple[ContainerStatus, ...] = ()
     notes: tuple[str, ...] = ()
@@ -199,6 +213,7 @@ def status_of(
         waiting=0 if world.settings.policy is PolicyName.NONE else len(world.queue),
         forced=world.state.forced,
         acknowledged=world.state.acknowledged,
+        hand=_hand(world),
         machine=machine_of(world.topology),
         containers=tuple(container_status(world, each, deadlines or {}) for each in containers),
         notes=tuple(map(noted, world.notes)),
@@ -238,6 +253,16 @@ def container_status(world: World, container: Container, deadlines: Deadlines) -
     if demand and world.settings.policy is PolicyName.DYNAMIC:
         made = _with_range(made, demand)
     return _with_grant(made, world, assignment, deadlines) if assignment else made
+
+
+def _hand(world: World) -> HandStatus | None:
+    text, hand = births_told(world), world.hand
+    if not text:
+        return None
+    if hand is None:
+        return HandStatus(is_answering=False, text=text)
+    is_answering = hand.is_answering and bool(hand.parents)
+    return HandStatus(is_answering=is_answering, parents=hand.parents, stuck=hand.stuck, text=text)
 
 
 def _cpus(world: World, container: Container, wanted: CPUSet | None) -> CPUSet:

@@ -23,6 +23,7 @@ from sidecar.decide.world import World
 from sidecar.natural_order import natural
 from sidecar.words.causes import why
 from sidecar.words.counts import agree, cpus, exclusive_cpus, named, ordinal, some
+from sidecar.words.hands import leg_told
 from sidecar.words.neighbours import clash_text, company, pinned_text
 from sidecar.words.reasons import LEFT_ALONE
 from sidecar.words.refusals import harmless, sentence, warnings
@@ -99,6 +100,8 @@ def explanation(
         said.append(
             f"Its limit of {cpus(limit)} is lifted while it has exclusive CPUs, and restored when it gives them up."
         )
+    if leg := leg_told(world, container):
+        said.append(leg)
     if container.keeps_mems and container.wish.mems is MemsRule.FOLLOW:
         said.append("Its memory nodes stay as they are: an order that changed them failed.")
     if container.fault:

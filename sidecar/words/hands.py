@@ -2,17 +2,68 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from sidecar.decide.container.container import Container
+from sidecar.decide.container.grip import Closed, Guarded
+from sidecar.decide.covering import is_answered, may_cover
+from sidecar.decide.settings import PolicyName
+from sidecar.decide.world import World
 from sidecar.words.counts import counted, named
 from state.cpuset import CPUSet
+
+SWITCHED_OFF: Final = "the configuration switches the hand off"
+
+MOUNT: Final = "mount the host's /sys/fs/cgroup into the sidecar read-write"
 
 
 def no_hand(reason: str) -> str:
     """Return that the engine alone changes CPUs, and why."""
-    return f"the engine alone changes CPUs, because cgroups cannot be written directly: {reason}"
+    return f"the engine alone changes CPUs: {reason}"
+
+
+def unwritable(root: str) -> str:
+    """Return why a hierarchy of cgroups cannot be written, with the cure."""
+    return f"{root} cannot be written, because it is mounted read-only or belongs to another user: {MOUNT}"
+
+
+def births_told(world: World) -> str:
+    """Return whether the hand answers births, or why it does not; "" while that is not known."""
+    hand = world.hand
+    if hand is None:
+        return no_hand(world.handless) if world.handless else ""
+    if world.settings.policy is PolicyName.NONE:
+        return "births are not answered: the policy is none"
+    if world.is_releasing:
+        return "births are not answered: every container is being released"
+    if world.settings.shared_slice:
+        return "births are not answered: the shared group confines them"
+    if not hand.parents:
+        return "the kernel first: births are answered once a cgroup parent of containers exists"
+    if not hand.is_answering:
+        return "births are not answered yet"
+    stuck = f"; newborn groups on {named(hand.stuck)} cannot be written yet" if hand.stuck else ""
+    return f"the kernel first: the sidecar answers births below {' and '.join(hand.parents)}{stuck}"
+
+
+def leg_told(world: World, container: Container) -> str:
+    """Return by which leg a container is moved, as a sentence; "" if it does not run, is not moved, or the host has no
+    hand: the status of the host has that reason.
+    """
+    hand = world.hand
+    if hand is None or not hand.is_answering or container.is_idle or not is_answered(container):
+        return ""
+    if isinstance(container.grip, Guarded):
+        return "Its CPUs are written to its cgroup directly, and guarded there; the engine keeps the record."
+    if isinstance(container.grip, Closed) and not container.grip.is_missing:
+        return f"The engine alone changes its CPUs: {container.grip.reason}."
+    if container.is_covered or may_cover(world, container):
+        return ""
+    parent = container.view.cgroup_parent
+    return f"The engine alone changes its CPUs: its cgroup parent{f' {parent}' if parent else ''} is not watched."
 
 
 def many_writes(name: str, found: CPUSet, times: int) -> str:
     """Return that another program writes the cpuset of a container, `found` last."""
-    written = named(found) if found else "no CPUs"
-    often = counted(times, "time")
-    return f"another program writes the cpuset of {name}, which is put right each time: {often} to {written}"
+    written, often = named(found) if found else "no CPUs", counted(times, "time")
+    return f"another program writes the cpuset of {name}, corrected each time: {often} so far, last to {written}"

@@ -31,6 +31,7 @@ PAST: Final[Mapping[str, str]] = {
     "acknowledges": "acknowledged",
     "allows": "allowed",
     "applies": "applied",
+    "answers": "answered",
     "asks": "asked",
     "balances": "balanced",
     "begins": "began",
@@ -68,9 +69,11 @@ PAST: Final[Mapping[str, str]] = {
     "shares": "shared",
     "starts": "started",
     "stays": "stayed",
+    "switches": "switched",
     "takes": "took",
     "waits": "waited",
     "wants": "wanted",
+    "writes": "wrote",
 }
 """Verbs as the sentences have them, and how they are told afterwards."""
 

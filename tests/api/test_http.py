@@ -296,6 +296,7 @@ async def test_metrics_are_prometheus_text_by_the_kubelets_names(rig: Rig) -> No
     assert values["cpuset_sidecar_cpus_leaving"] == 2
     assert values["cpuset_sidecar_takes_forced_total"] == values["cpuset_sidecar_takes_acknowledged_total"] == 0
     assert values['cpuset_sidecar_containers{sharing="exclusive"}'] == 2
+    assert values["cpuset_sidecar_answers_births"] == values["cpuset_sidecar_births_answered_total"] == 0
     assert "# TYPE cpu_manager_pinning_requests_total counter" in text
 
 

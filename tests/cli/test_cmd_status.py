@@ -14,7 +14,7 @@ from sidecar.cli.cmd_status import rendered
 from sidecar.commit.state_lock import hold_lock
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import replace
-from sidecar.status.document import status_of
+from sidecar.status.document import HandStatus, status_of
 from sidecar.status.sight import GONE, UNSEEN, WORKS
 from sidecar.status.status_file import write_status
 from sidecar.words.past import in_past
@@ -151,3 +151,13 @@ def test_a_policy_of_none_leaves_no_refusal_and_no_half_sentence() -> None:
     rows = [line for line in rendered(status, NOW, WORKS) if "own" in line or "big" in line]
     assert rows
     assert not any("refused" in row or row.rstrip().endswith(";") for row in rows)
+
+
+def test_one_line_says_whether_births_are_answered() -> None:
+    """Below the headline; in the past tense if no daemon vouches for it, and missing where it is not known."""
+    status = status_of(world(uniform(cores=2)))
+    text = "the kernel first: the sidecar answers births below /docker"
+    told = replace(status, hand=HandStatus(is_answering=True, parents=("/docker",), text=text))
+    assert rendered(told, NOW, WORKS)[1] == text
+    assert rendered(told, NOW, GONE)[1] == "the kernel first: the sidecar answered births below /docker"
+    assert len(rendered(told, NOW, WORKS)) == len(rendered(status, NOW, WORKS)) + 1

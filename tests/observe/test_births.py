@@ -9,7 +9,7 @@ import pytest
 import trio
 import trio.testing
 
-from sidecar.board import Board
+from sidecar.board import BirthCounts, Board
 from sidecar.decide.facts import EngineInfo, Fact
 from sidecar.decide.hand_facts import HandLost, HandReady, Overwritten
 from sidecar.decide.reconcile import begin
@@ -17,7 +17,8 @@ from sidecar.decide.world import replace
 from sidecar.failures import CgroupClosed
 from sidecar.log import Log
 from sidecar.observe.births import Births
-from sidecar.ports import GroupOverwritten, Hand, HandBroken, NewsLost
+from sidecar.observe.foreign_writes import CALM_SECONDS
+from sidecar.ports import GroupBorn, GroupOverwritten, Hand, HandBroken, NewsLost
 from state.cpuset import CPUSet
 from state.key import ContainerKey
 from state.model import State
@@ -123,7 +124,7 @@ async def test_foreign_writes_are_told(bench: Bench, nursery: trio.Nursery) -> N
     bench.hand._send.send_nowait(GroupOverwritten(ONE, CPUSet.of(3), 70))
     assert await bench.news() == Overwritten(docker(ONE), CPUSet.of(3), 70)
     await trio.testing.wait_all_tasks_blocked()
-    assert "70 times to CPU 3" in " ".join(bench.board.problems.values())
+    assert "70 times so far, last to CPU 3" in " ".join(bench.board.problems.values())
 
 
 async def test_a_hand_that_breaks_is_a_fact(bench: Bench, nursery: trio.Nursery) -> None:
@@ -133,3 +134,30 @@ async def test_a_hand_that_breaks_is_a_fact(bench: Bench, nursery: trio.Nursery)
     bench.hand._send.send_nowait(HandBroken("its thread ended"))
     assert await bench.news() == HandLost("its thread ended")
     assert bench.used[1] is None
+
+
+async def test_births_and_overwrites_are_counted(bench: Bench, nursery: trio.Nursery) -> None:
+    """For metrics: those that were answered, those that were not, and each foreign write."""
+    nursery.start_soon(bench.births.run, lambda engine: bench.hand)
+    await bench.next()
+    bench.hand.make(f"/docker/{ONE}")
+    bench.hand._send.send_nowait(GroupBorn("", "/docker/step", CPUSet.of(1), 0.0))
+    bench.hand._send.send_nowait(GroupOverwritten(ONE, CPUSet.of(3), 2))
+    await trio.testing.wait_all_tasks_blocked()
+    assert bench.board.births == BirthCounts(answered=1, unanswered=1, overwritten=2)
+    assert not bench.board.problems, "two writes are a person's update"
+
+
+async def test_a_problem_of_a_container_ends_when_it_is_calm(
+    bench: Bench, nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
+) -> None:
+    """And is logged once, however often its number changes."""
+    nursery.start_soon(bench.births.run, lambda engine: bench.hand)
+    await bench.next()
+    for _ in range(5):
+        bench.hand._send.send_nowait(GroupOverwritten(ONE, CPUSet.of(3), 70))
+        await trio.sleep(1)
+    assert "350 times" in " ".join(bench.board.problems.values())
+    assert bench.lines.getvalue().count("another program writes the CPUs of a container") == 1
+    await trio.sleep(CALM_SECONDS + 10)
+    assert not bench.board.problems

@@ -22,6 +22,7 @@ from sidecar.cli.doctor.engine_checks import (
     other_places,
 )
 from sidecar.cli.doctor.group_checks import check_parents, check_shared_group
+from sidecar.cli.doctor.hand_checks import check_hand, check_speed, check_watches, closed_reason, tried_urgency
 from sidecar.cli.doctor.host_checks import (
     EngineReport,
     Finding,
@@ -43,7 +44,10 @@ from sidecar.cli.setup.cmd_swarm import check_swarm, node_capacity
 from sidecar.config.config import Config
 from sidecar.config.keys import KEYS
 from sidecar.config.running_settings import read_settings
+from sidecar.decide.settings import PolicyName
 from sidecar.failures import ConfigError, ContainerGone, EngineLacks, SidecarError
+from sidecar.hand.inotify_limits import inotify_use
+from sidecar.hand.reflex_queue import find_library
 from sidecar.host.cgroup.engine_lock import EngineLock
 from sidecar.host.cgroup.host_kernel import HostKernel, find_hierarchy
 from sidecar.host.install.daemon_json import DAEMON_JSON, read_daemon_json
@@ -147,9 +151,21 @@ def examine(config: Config, kernel: Kernel, ask: Callable[[str], EngineReport]) 
                 *check_rules(config, report),
             ]
         ),
+        *_check_hand(config, len(report.views)),
         *_check_groups(config, report, topology.online if topology else EMPTY),
         *check_swarm(config, report.engine, node_capacity(config, topology, books, seen) if topology else None),
     ]
+
+
+def _check_hand(config: Config, containers: int) -> Iterator[Finding]:
+    """Yield what answers births. Nothing is said of its speed where nothing answers, or the policy is none."""
+    if config.policy is PolicyName.NONE or find_hierarchy(config.cgroup) is None:
+        return
+    closed = None if config.hand == "off" else closed_reason(config)
+    yield from check_hand(config, closed)
+    if config.hand != "off" and not config.shared_slice and closed is None:
+        yield from check_speed(has_reflex=find_library() is not None, urgency=tried_urgency())
+        yield from check_watches(inotify_use(), containers)
 
 
 def _check_groups(config: Config, report: EngineReport, online: CPUSet) -> Iterator[Finding]:

@@ -50,7 +50,7 @@ from state.topology import Topology
 
 _KEY: Final = "node-generic-resources"
 
-_PLACES: Final = {"engine", "projections", "cgroup", "log_level", "log_format", "listen"}
+_PLACES: Final = {"engine", "projections", "cgroup", "hand", "log_level", "log_format", "listen"}
 """Keys that do not change how many CPUs can be granted."""
 
 _EXAMPLES: Final = """examples:

@@ -37,7 +37,7 @@ def test_histories_with_a_hand_reach_what_is_rare(monkeypatch: pytest.MonkeyPatc
         facts["covered"] += any(each.is_covered for each in self.world.containers.values())
 
     monkeypatch.setattr(HandReality, "feed", counted)
-    for seed in range(200):
+    for seed in range(300):
         history(seed, with_hand=True)
     rare = ("HandReady", "HandLost", "AnswersHeld", "CpusetWritten", "WriteFailed", "stuck", "covered")
     assert min(facts[what] for what in rare) > 10

@@ -1,0 +1,65 @@
+"""What `doctor` says of births: whether and how fast they are answered."""
+
+from __future__ import annotations
+
+import pytest
+
+from sidecar.cli.doctor.hand_checks import check_hand, check_speed, check_watches, tried_urgency
+from sidecar.cli.doctor.host_checks import Verdict
+from sidecar.config.config import Config
+from sidecar.hand.inotify_limits import InotifyUse
+from sidecar.hand.urgency import Urgency
+from sidecar.words.hands import MOUNT, unwritable
+
+
+def test_writable_cgroups_answer_births() -> None:
+    """Nothing is to be done."""
+    [finding] = check_hand(Config(), None)
+    assert (finding.verdict, finding.cure) == (Verdict.OK, "")
+
+
+def test_unwritable_cgroups_are_a_warning_with_the_mount() -> None:
+    """The engine alone still works."""
+    [finding] = check_hand(Config(), unwritable("/sys/fs/cgroup"))
+    assert finding.verdict is Verdict.WARN
+    assert MOUNT in finding.says
+    assert "exclusive CPUs" in finding.cure
+
+
+@pytest.mark.parametrize("config", [Config(hand="off"), Config(shared_slice="a.slice")], ids=["off", "shared group"])
+def test_what_was_chosen_is_no_warning(config: Config) -> None:
+    """Whatever the cgroups are."""
+    [finding] = check_hand(config, unwritable("/sys/fs/cgroup"))
+    assert finding.verdict is Verdict.OK
+
+
+def test_a_missing_capability_is_a_warning() -> None:
+    """A missing reflex is told, and is none."""
+    slow = list(check_speed(has_reflex=False, urgency=Urgency.ORDINARY))
+    assert [each.verdict for each in slow] == [Verdict.OK, Verdict.WARN]
+    assert "CAP_SYS_NICE" in slow[1].says
+    fast = list(check_speed(has_reflex=True, urgency=Urgency.REAL_TIME))
+    assert [each.verdict for each in fast] == [Verdict.OK, Verdict.OK]
+
+
+def test_the_urgency_is_tried_in_a_thread_of_its_own() -> None:
+    """Whatever is permitted here."""
+    assert tried_urgency() in Urgency
+
+
+@pytest.mark.parametrize(
+    ("use", "containers", "words"),
+    [
+        (InotifyUse(1000, 128, 10, 2), 50, "10 of at most 1000 inotify watches"),
+        (InotifyUse(1000, 128, 900, 2), 5, "without one, writes of other programs"),
+        (InotifyUse(1000, 128, 10, 2), 5000, "without one, writes of other programs"),
+        (InotifyUse(1000, 128, 10, 127), 5, "without one, births are not answered"),
+    ],
+    ids=["room", "used up", "too many containers", "instances"],
+)
+def test_limits_are_told_before_they_are_reached(use: InotifyUse, containers: int, words: str) -> None:
+    """With the key of sysctl to raise."""
+    [finding] = check_watches(use, containers)
+    assert words in finding.says
+    assert (finding.verdict is Verdict.OK) == (finding.cure == "")
+    assert not finding.cure or "sysctl fs.inotify." in finding.cure

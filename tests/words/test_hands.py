@@ -1,0 +1,81 @@
+"""Sentences about the hand: whether births are answered, and by which leg a container is moved."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from sidecar.decide.container.grip import Closed, Guarded
+from sidecar.decide.hand_state import HandState
+from sidecar.decide.orders import Answers, HoldAnswers
+from sidecar.decide.reconcile import begin
+from sidecar.decide.world import World, replace
+from sidecar.status.document import status_of
+from sidecar.words.hands import MOUNT, births_told, leg_told, many_writes, unwritable
+from state.cpuset import CPUSet
+from state.model import State
+from state.topology import uniform
+from tests.support.decide.stories import Story, static
+
+ALL = CPUSet(range(4))
+HELD = HoldAnswers(0, Answers(others=ALL), ())
+HAND = HandState(parents=("/docker", "/system.slice"), since=1, held=HELD)
+
+
+@pytest.fixture
+def world() -> World:
+    return begin(State(), uniform(cores=4), static())
+
+
+def test_nothing_is_told_before_it_is_known(world: World) -> None:
+    """A document of an older release, and the first moment of a daemon, have no line."""
+    assert births_told(world) == ""
+    assert status_of(world).hand is None
+
+
+def test_answered_births_are_told_with_their_parents(world: World) -> None:
+    """In one line, with what is stuck."""
+    world = replace(world, hand=HAND)
+    line = "the kernel first: the sidecar answers births below /docker and /system.slice"
+    assert births_told(world) == line
+    stuck = replace(world, hand=msgspec.structs.replace(HAND, stuck=CPUSet.of(3)))
+    assert births_told(stuck) == f"{line}; newborn groups on CPU 3 cannot be written yet"
+    told = status_of(stuck).hand
+    assert told is not None
+    assert (told.is_answering, told.stuck) == (True, CPUSet.of(3))
+
+
+def test_no_hand_is_told_with_the_mount_to_add(world: World) -> None:
+    """The reason has the cure."""
+    world = replace(world, handless=unwritable("/sys/fs/cgroup"))
+    assert births_told(world).startswith("the engine alone changes CPUs: /sys/fs/cgroup cannot be written")
+    assert births_told(world).endswith(MOUNT)
+    told = status_of(world).hand
+    assert told is not None
+    assert not told.is_answering
+
+
+def test_a_hand_without_parents_or_answers_is_not_told_as_one(world: World) -> None:
+    """Each state has a sentence of its own."""
+    assert births_told(replace(world, hand=HandState(held=HELD))).endswith("once a cgroup parent of containers exists")
+    assert births_told(replace(world, hand=HandState(parents=("/docker",)))) == "births are not answered yet"
+
+
+def test_a_container_is_told_by_which_leg_it_is_moved() -> None:
+    """Guarded, closed with the reason, or below a parent that is not watched; nothing of the host's own reason."""
+    story = Story()
+    container = story.known(story.arrive("web"))
+    world = replace(story.world, hand=HAND)
+    assert leg_told(story.world, container) == ""
+    assert "guarded there" in leg_told(world, msgspec.structs.replace(container, grip=Guarded(ALL)))
+    closed = msgspec.structs.replace(container, grip=Closed("no permission"))
+    assert leg_told(world, closed) == "The engine alone changes its CPUs: no permission."
+    elsewhere = replace(world, hand=HandState(parents=("/docker",), since=1, held=HELD, unwatched=("",)))
+    assert leg_told(elsewhere, container).endswith("its cgroup parent is not watched.")
+
+
+def test_many_writes_are_told_with_their_number() -> None:
+    """And where the last one would have put the container."""
+    assert many_writes("web", CPUSet.of(3), 70) == (
+        "another program writes the cpuset of web, corrected each time: 70 times so far, last to CPU 3"
+    )
