@@ -43,7 +43,7 @@ from sidecar.decide.reconcile import begin
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
 from sidecar.engines import open_engine as open_engine_module
-from sidecar.failures import CgroupClosed, SidecarError
+from sidecar.failures import SidecarError
 from sidecar.hand.cgroup_hand import CgroupHand
 from sidecar.hand.reflex_queue import find_library
 from sidecar.held_starts import Desk
@@ -67,7 +67,6 @@ from sidecar.status.deadlines import Deadlines
 from sidecar.status.narrator import Narrator
 from sidecar.status.status_file import is_daemon_running
 from sidecar.words.changes import at_start
-from sidecar.words.hands import SWITCHED_OFF
 from state.codec import encode
 from state.errors import StateError
 from state.model import State
@@ -142,8 +141,6 @@ async def serve(
     Beside an engine that replaces the real one there is a hand only if `open_hand` makes one. Whatever may refuse the
     start is asked first: a sidecar that is refused leaves no files behind.
     """
-    if config.hand == "off":
-        open_hand = _switched_off
     if not is_release:
         path_in(config.state_dir)
         group_id(config.api_group)
@@ -158,7 +155,8 @@ async def serve(
         if engine is None:
             real = await stack.enter_async_context(open_engine(config.engine, label_keys(config.unmanaged)))
             engine = with_shared_group(real, config.shared_slice, cgroup=config.cgroup)
-            open_hand = open_hand or partial(CgroupHand.open, find_library(), cgroup=config.cgroup)
+            if config.hand == "auto":
+                open_hand = open_hand or partial(CgroupHand.open, find_library(), cgroup=config.cgroup)
         # A missing or unfit engine is reported at once; later it is waited for. An existing but silent engine is waited
         # for as well: it may be starting containers that wait for our answer.
         info = None
@@ -175,11 +173,8 @@ async def serve(
         if not is_release:
             record(config, log)
         daemon = _Daemon(config, log, board, checkpoints, journal, host, counters, ended, tcp, lock, engine_lock)
-        return await daemon.run(engine, info, open_hand, is_release=is_release)
-
-
-def _switched_off(_engine: str) -> Hand:
-    raise CgroupClosed(SWITCHED_OFF)
+        wanted = None if config.hand == "off" else open_hand
+        return await daemon.run(engine, info, wanted, is_release=is_release)
 
 
 def _machine_for(config: Config, kernel: Kernel, log: Log) -> Topology:

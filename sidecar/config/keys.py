@@ -234,7 +234,7 @@ KEYS: Final[Mapping[str, Key]] = {
     ),
     "cgroup": _key(_directory, "cgroup", "/sys/fs/cgroup", "where the host's cgroup hierarchy is mounted"),
     "hand": _key(
-        word("auto", "off"), "hand", "auto", "auto: cgroups are written directly where possible; off: the engine alone"
+        word("auto", "off"), "hand", "off", "auto: cgroups are written directly where possible; off: the engine alone"
     ),
     "shared_slice": _key(
         _shared_slice,
