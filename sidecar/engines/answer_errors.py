@@ -23,6 +23,9 @@ _OLD_LIST: Final = (
     "the engine (with live-restore the containers run on)"
 )
 
+_GONE: Final = "no such container"
+"""Podman's cause if the container was removed meanwhile, whatever the status."""
+
 _BY_STATUS: Final[dict[int, type[EngineError]]] = {
     400: EngineRefused,
     403: EngineRefused,
@@ -49,7 +52,8 @@ def error_of(status: int, body: bytes) -> EngineError:
     A 404 with the engine's own JSON means that the container is gone; without it, or for an unknown page, the route is
     missing. A 500 need not be JSON, whatever its content type claims.
     """
-    message = _message(body)
+    read = _read(body)
+    message = read.message or read.cause
     text = shown(message if message is not None else body.decode("utf-8", "replace")) or f"HTTP status {status}"
     if status == 404 and (message is None or message.strip() == _UNKNOWN_ROUTE):
         return EngineLacks(f"this engine does not know the route ({text}): use Docker, or Podman 5.1 or later")
@@ -57,6 +61,8 @@ def error_of(status: int, body: bytes) -> EngineError:
         return EngineLacks(f"{text}: delegate the cpuset controller to the engine (systemd: Delegate=cpu cpuset)")
     if text.startswith(_ABSENT_CPUS):
         text = f"{text}; {_OLD_LIST}"
+    if read.cause == _GONE:
+        return ContainerGone(text)
     kind = _BY_STATUS.get(status, EngineFailed if status >= 500 else EngineRefused)
     return kind(text)
 
@@ -67,9 +73,8 @@ def shown(text: str) -> str:
     return "".join(letter if letter.isprintable() else " " for letter in cut).strip()
 
 
-def _message(body: bytes) -> str | None:
+def _read(body: bytes) -> _Refusal:
     try:
-        read = msgspec.json.decode(body, type=_Refusal)
+        return msgspec.json.decode(body, type=_Refusal)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
-    return read.message or read.cause
+        return _Refusal()

@@ -148,8 +148,13 @@ class RealWorld:
     async def act(self, container: str, verb: str) -> None:
         if verb == "remove":
             await _in_thread(functools.partial(self._api.remove, container))
-        else:
+            return
+        try:
             await _in_thread(functools.partial(self._api.act, container, verb))
+        except EngineFailed as error:
+            # One that removes itself may be gone before Podman has answered.
+            if verb != "kill" or "no such container" not in str(error):
+                raise
 
     async def rename(self, container: str, name: str) -> str:
         unique = f"{self._containers.prefix}-{name}"

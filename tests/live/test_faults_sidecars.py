@@ -93,14 +93,20 @@ def test_a_second_sidecar_is_refused_while_the_first_is_frozen(
 def test_a_second_sidecar_with_another_directory_is_refused(
     running: SidecarProcess, ground: Ground, workloads: Containers, kernel: KernelView, tmp_path: Path
 ) -> None:
-    """Its lock is the engine's: it reads where the first is, and so does `release`. A killed one holds nothing."""
+    """Its lock is the engine's: it reads where the first is. `release` reads that no daemon has run there. A killed one
+    holds nothing.
+    """
     owner = workloads.run("owner", labels=ONE)
     until_alone(running, owner)
     second = SidecarProcess(tmp_path / "second", ground.api.socket_path)
-    for command in ("run", "release"):
+    says = {
+        "run": f"another sidecar manages this engine (process {running.pid}",
+        "release": "no daemon has run with this state_dir, and nothing was changed",
+    }
+    for command, sentence in says.items():
         refused = second.command(command)
         assert refused.returncode == 1
-        assert f"another sidecar manages this engine (process {running.pid}" in refused.stderr
+        assert sentence in refused.stderr
     assert kernel.allowed(owner) == LAST
     running.kill()
     running.start()

@@ -107,7 +107,9 @@ class EngineLock:
 
     def _found(self, home: str) -> LockHolder:
         """Look for the process that has the lock among its open files (proc_pid_fdinfo(5))."""
-        wanted = re.compile(rb"lock:.* OFDLCK .* %d %d\n" % (_place(home), _place(home)))
+        there = os.fstat(self._opened)
+        on = b"%02x:%02x:%d" % (os.major(there.st_dev), os.minor(there.st_dev), there.st_ino)
+        wanted = re.compile(rb"lock:.* OFDLCK .* %s %d %d\n" % (on, _place(home), _place(home)))
         for process in sorted(int(name) for name in os.listdir(self._proc) if name.isdigit()):
             if process == os.getpid():
                 continue

@@ -57,6 +57,21 @@ def test_a_second_sidecar_is_refused_and_reads_where_the_first_is(cgroup: str, t
             second.hold(HOME)
 
 
+def test_a_lock_of_the_same_engine_on_another_hierarchy_is_another_one(cgroup: str, tmp_path: Path) -> None:
+    """As beside a virtual machine's files, or in tests: the place of the lock belongs to its directory."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "cgroup.controllers").write_text("cpuset cpu\n")
+    with (
+        another_process(str(elsewhere), HOME, str(tmp_path / "other")),
+        another_process(cgroup, HOME, str(tmp_path / "first")) as process,
+        closing(EngineLock(cgroup)) as second,
+    ):
+        found = second.holder(HOME)
+    assert found is not None
+    assert found.process == process
+
+
 def test_a_killed_sidecar_leaves_nothing_behind(cgroup: str, tmp_path: Path) -> None:
     with another_process(cgroup, HOME, str(tmp_path / "first")):
         pass
