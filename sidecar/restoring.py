@@ -4,7 +4,8 @@
 2. If the recorded state knows of no container, while containers are confined, it is probably another daemon's state.
 3. The allocator restores everything; what cannot be reached in time is reported.
 4. The projections are removed: no sidecar vouches for them any more.
-5. Each container is looked at once more, and compared with what it had before.
+5. Each container is looked at once more, and compared with what it had before. One that is half removed will never run
+   again, and counts as gone.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import trio
 
 from sidecar.board import Board
 from sidecar.decide.container.place import cpus_of
-from sidecar.decide.facts import ContainerView, Fact, ReleaseRequested, ViewKind
+from sidecar.decide.facts import ContainerView, Fact, Phase, ReleaseRequested, ViewKind
 from sidecar.decide.world import World
 from sidecar.failures import ContainerGone, EngineError
 from sidecar.log import Log, printable
@@ -95,11 +96,13 @@ class Restoring:
         return 1 if failed else 0
 
     async def _views(self, originals: Mapping[ContainerKey, Originals]) -> dict[ContainerKey, ContainerView]:
-        """Return what the engine shows now of these containers; those that do not exist are left out."""
+        """Return what the engine shows now of these containers; those that do not exist, or are going, are left out."""
         views = {}
         for key in originals:
             try:
-                views[key] = await self._engine.inspect(key.id)
+                view = await self._engine.inspect(key.id)
+                if view.phase not in (Phase.REMOVING, Phase.DEAD):
+                    views[key] = view
             except ContainerGone:
                 continue
             except EngineError as error:

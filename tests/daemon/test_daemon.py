@@ -14,7 +14,7 @@ from trio.testing import MockClock
 
 from sidecar import daemon
 from sidecar.config.config import Config, load
-from sidecar.decide.facts import ContainerView
+from sidecar.decide.facts import ContainerView, Phase
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import replace
 from sidecar.failures import AlreadyRunning
@@ -204,6 +204,23 @@ async def test_a_release_from_the_wrong_directory_fails(autojump_clock: MockCloc
     assert await host.serve(is_release=True) == 1
     assert "knows of no container, but 1 container has a cpuset: rt (1-2)" in host.lines.getvalue()
     assert host.where(rt) == "1-2"
+
+
+async def test_a_release_passes_over_what_is_half_removed(autojump_clock: MockClock, make_host: Any) -> None:
+    """It keeps its cpuset, and never runs again: as after an engine that was killed during a removal."""
+    host = make_host()
+    async with host.running():
+        rt = await host.docker.run("rt", labels=TWO)
+        await host.settled(rt)
+    inspect = host.engine.inspect
+
+    async def afterwards(container: str) -> ContainerView:
+        view: ContainerView = await inspect(container)
+        return replace(view, cpuset="3", phase=Phase.DEAD) if host.books().originals == {} else view
+
+    host.engine.inspect = afterwards
+    assert await host.serve(is_release=True) == 0
+    assert "not released" not in host.lines.getvalue()
 
 
 async def test_a_release_that_finds_what_another_set_meanwhile_fails(autojump_clock: MockClock, make_host: Any) -> None:

@@ -78,9 +78,10 @@ def test_a_container_started_at_once_is_alone_soon(
     until_alone(running, id)
     assert kernel.once_running(id) == kernel.cpuset(id) == LAST
     assert kernel.once_running(neighbour) == REST
+    # Files follow the status.
+    eventually(lambda: (told := running.projection(id)) is not None and told.settled, "its projection is settled")
     told = running.projection(id)
     assert told is not None
-    assert told.settled
     assert told.cpus == told.desired == told.original == LAST
 
 
