@@ -155,8 +155,7 @@ async def serve(
         if engine is None:
             real = await stack.enter_async_context(open_engine(config.engine, label_keys(config.unmanaged)))
             engine = with_shared_group(real, config.shared_slice, cgroup=config.cgroup)
-            if config.hand == "auto":
-                open_hand = open_hand or partial(CgroupHand.open, find_library(), cgroup=config.cgroup)
+            open_hand = partial(_open_hand, config.cgroup)
         # A missing or unfit engine is reported at once; later it is waited for. An existing but silent engine is waited
         # for as well: it may be starting containers that wait for our answer.
         info = None
@@ -173,8 +172,12 @@ async def serve(
         if not is_release:
             record(config, log)
         daemon = _Daemon(config, log, board, checkpoints, journal, host, counters, ended, tcp, lock, engine_lock)
-        wanted = None if config.hand == "off" else open_hand
-        return await daemon.run(engine, info, wanted, is_release=is_release)
+        wants_hand = config.hand == "auto" and not is_release
+        return await daemon.run(engine, info, open_hand if wants_hand else None, is_release=is_release)
+
+
+def _open_hand(cgroup: str, engine: str) -> Hand:
+    return CgroupHand.open(find_library(), engine, cgroup=cgroup)
 
 
 def _machine_for(config: Config, kernel: Kernel, log: Log) -> Topology:
@@ -261,7 +264,7 @@ class _Daemon:
                 )
                 allocator = self._allocator(inbox, executor.start)
                 owner.start_soon(allocator.run)
-                if open_hand is not None and not is_release:
+                if open_hand is not None:
                     sources.start_soon(hands.keep_trying)
                     sources.start_soon(self._births(hands, looker, outbox).run, open_hand)
                 code = await self._run_sources(sources, engine, info, looker, outbox, allocator, is_release=is_release)
