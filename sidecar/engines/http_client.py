@@ -232,6 +232,9 @@ class Client:
         return EngineUnavailable(f"the engine at {self._address.url}: {answer_errors.shown(text)}")
 
 
+_CRASH_LENGTH: Final = 500
+"""Characters of an unexpected error that are reported."""
+
 Inspect = Callable[[str], Awaitable[ContainerView]]
 
 
@@ -305,7 +308,7 @@ class Reader:
     def _push(self, line: bytes | Torn) -> None:
         if isinstance(line, Torn):
             self._feed.push(self._dialect.torn_event_of(line.head, line.tail) or GAP)
-        elif (event := self._dialect.event_of(line)) is None:
+        elif (event := self._event_of(line)) is None:
             return
         elif event.action == "create" and len(self._glances) < _GLANCES:
             self._glances[event.container] = asyncio.create_task(self._push_with_view(event))
@@ -315,10 +318,16 @@ class Reader:
                 glance.cancel()
             self._feed.push(event)
 
+    def _event_of(self, line: bytes) -> EngineEvent | None:
+        try:
+            return self._dialect.event_of(line)
+        except Exception as error:
+            return msgspec.structs.replace(GAP, crash=f"{type(error).__name__}: {error}"[:_CRASH_LENGTH])
+
     async def _push_with_view(self, event: EngineEvent) -> None:
         try:
             view = await self._inspect(event.container)
-        except EngineError:
+        except Exception:
             self._feed.push(event)
         else:
             self._feed.push(msgspec.structs.replace(event, view=view))
