@@ -14,6 +14,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+import resource
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -117,6 +118,10 @@ def _trio_run(config: Config, main: Callable[[Log], Awaitable[int]]) -> int:
         return await main(log)
 
     sys.setswitchinterval(SWITCH_SECONDS)
+    # A table of descriptors that is full hides what the kernel shows, and the usual limit is that of programs which use
+    # select(2).
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     try:
         return trio.run(root)
     except* (SidecarError, StateError) as expected:

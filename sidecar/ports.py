@@ -84,7 +84,8 @@ class Kernel(Protocol):
     def effective_cpus(self, view: ContainerView) -> CPUSet | None:
         """Return where a container may really run; None if it runs nothing, or if that cannot be read.
 
-        A container may still run although the engine reports it as exited.
+        A container may still run although the engine reports it as exited. Raise StateError if the sidecar lacks what
+        it needs to find out, such as descriptors.
         """
 
     def confinement(self, view: ContainerView, cpus: CPUSet) -> str:

@@ -190,7 +190,10 @@ class Executor:
             await self._engine.update(order.container.id, order.update)
         except EngineError as error:
             return CpusetFailed(order.container, order.number, _failure(error), str(error), self._tickets())
-        effective = self._effective(order) if order.live else None
+        try:
+            effective = self._effective(order) if order.live else None
+        except StateError as error:
+            return CpusetFailed(order.container, order.number, Failure.LOST, str(error), self._tickets())
         if effective is not None and effective != order.update.cpus:
             if offline := self._offline(order, effective):
                 why = f"{named(offline)} went offline"

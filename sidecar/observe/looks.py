@@ -25,6 +25,7 @@ from sidecar.decide.sightings import differs
 from sidecar.failures import ContainerGone, EngineError, EngineFailed, EngineRefused, EngineSilent, EngineUnavailable
 from sidecar.log import Log
 from sidecar.ports import Engine, Kernel, Tickets
+from state.errors import StateError
 from state.key import ContainerKey
 
 AT_ONCE: Final = 16
@@ -70,7 +71,7 @@ class Looker:
 
     def seen(self, view: ContainerView) -> None:
         """Report a container that the engine's adapter looked at, and that was not looked at before."""
-        with self._crashes.contained(view.key, "look"):
+        with suppress(EngineFailed), self._crashes.contained(view.key, "look"):
             self.tell(ContainerSeen(self._complete(view), self._tickets()))
             return
         self.look(view.key)
@@ -243,7 +244,10 @@ class Looker:
         raise EngineFailed("looking at it failed unexpectedly: the log has the error")
 
     def _complete(self, view: ContainerView) -> ContainerView:
-        """Return the engine's view with the kernel's effective CPUs, which decide whether it runs."""
-        effective = self._kernel.effective_cpus(view)
+        """Return the engine's view with the kernel's effective CPUs, which decide whether it runs. EngineFailed."""
+        try:
+            effective = self._kernel.effective_cpus(view)
+        except StateError as error:
+            raise EngineFailed(f"where it runs cannot be found out: {error}") from error
         phase = Phase.RUNNING if effective is not None and view.phase is Phase.EXITED else view.phase
         return msgspec.structs.replace(view, effective=effective, phase=phase)

@@ -21,6 +21,7 @@ from sidecar.decide.sightings import sighted
 from sidecar.decide.world import Ready, replace
 from sidecar.failures import EngineFailed, EngineSilent, EngineUnavailable
 from state.cpuset import CPUSet
+from state.errors import FileUnreadable
 from state.key import ContainerKey
 from tests.observe.bench import Bench, drained
 from tests.support.keys import by_id, docker
@@ -259,3 +260,22 @@ async def test_an_inventory_that_is_refused_is_said_and_is_no_disconnection(
 
 
 # The stream.
+
+
+async def test_a_look_that_the_kernel_cannot_answer_is_none(
+    autojump_clock: MockClock, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Out of descriptors: the engine is not believed instead, and nothing ends."""
+
+    def exhausted(view: ContainerView) -> NoReturn:
+        raise FileUnreadable("too many open files")
+
+    await drained(bench)
+    monkeypatch.setattr(bench.docker.kernel, "effective_cpus", exhausted)
+    one = await bench.docker.run("one")
+    await trio.sleep(5)
+    assert docker(one) not in bench.board.latest.containers
+    assert "where it runs cannot be found out: too many open files" in str(bench.board.problems)
+    monkeypatch.undo()
+    bench.looker.look(docker(one))
+    assert isinstance(await bench.next(), ContainerSeen)
