@@ -11,8 +11,11 @@ from sidecar.decide.settings import Settings
 def projection_name(view: ContainerView, settings: Settings) -> str | None:
     """Return the name of its directory below `by-name`, from its label or its mounts; None if it has none."""
     name = ruled(view, settings.rules)[0].labels.get("cpuset.projection", "")
-    if is_directory_name(name):
-        return name
+    return name if is_directory_name(name) else mounted_name(view, settings)
+
+
+def mounted_name(view: ContainerView, settings: Settings) -> str | None:
+    """Return the name of the first directory below `by-name` that it mounts; None if it mounts none."""
     root = f"{settings.projections.rstrip('/')}/by-name/"
     for mount in view.mounts:
         for path, start in ((mount.source, root), (mount.subpath.lstrip("/"), "by-name/")):
