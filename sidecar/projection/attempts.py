@@ -40,7 +40,7 @@ def raise_all(errors: list[str]) -> None:
         raise ProjectionError(*errors)
 
 
-class Room:
+class SpaceMaker:
     """Makes room where there is no space left, by removing what workloads wrote; by a steady clock, once a second."""
 
     def __init__(self, steady: Callable[[], float]) -> None:

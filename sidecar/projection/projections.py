@@ -40,7 +40,7 @@ from functools import partial
 
 import msgspec
 
-from sidecar.projection.attempts import Room, attempted, attempted_with_room, raise_all
+from sidecar.projection.attempts import SpaceMaker, attempted, attempted_with_room, raise_all
 from sidecar.projection.belongings import Owners, SpareNames, short_of
 from sidecar.projection.directories import ProjectionTree, opened_root
 from sidecar.projection.leases import Leases, Place, lease_of
@@ -86,7 +86,7 @@ class Projections:
         self._ends: dict[str, tuple[float, ...]] = {}
         """When the graces of a container's leaving CPUs are over, by the steady clock."""
         self._owners = Owners()
-        self._room = Room(steady)
+        self._room = SpaceMaker(steady)
         with opened_root(self._root) as tree:
             self._numbers = Numbers(tree.ceiling())
             tree.drop_leases()
