@@ -167,8 +167,9 @@ def a_release_lasts_until_the_next_start(chronicle: Chronicle) -> Iterator[Findi
 
 
 def successors_take_over(chronicle: Chronicle) -> Iterator[Finding]:
-    """ "A container that replaces another one gets the same CPUs when that one is removed" (labels), if it has none by
-    then. Judged where both ask for the same.
+    """ "A container that replaces another one gets the same CPUs when that one is removed, except those to which a
+    container was pinned by hand meanwhile. If the others are too few, it asks as any other container does" (labels).
+    Judged where it has none by then, and both ask for the same.
     """
     for before, after in chronicle.pairs():
         for line in after.said:
@@ -182,7 +183,9 @@ def successors_take_over(chronicle: Chronicle) -> Iterator[Finding]:
                 has_ended = any(e.what == "stopped" and e.container == name for e in chronicle.said if e.at <= line.at)
                 if not is_alike or has_ended or had is None or before.place(name).granted is not None:
                     continue
-                yield from _taken_over(chronicle, line, name, had, new.floor)
+                left = had - chronicle.pinned(before)
+                if left == had or len(left) >= new.floor:
+                    yield from _taken_over(chronicle, line, name, left, new.floor)
 
 
 def _taken_over(chronicle: Chronicle, gone: Said, name: str, had: CPUs, floor: int) -> Iterator[Finding]:

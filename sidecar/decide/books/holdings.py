@@ -44,7 +44,8 @@ def shrunk(world: World, grant: Assignment, held: CPUSet, count: int) -> CPUSet:
     first, whole cores if it requires these, and nothing of its original set.
     """
     is_whole = is_by_cores(options_of(world, grant.demand))
-    lying = lying_on(world, grant, held)
+    # By its layers under `static` as well: they are those of a grant that was made under `dynamic`.
+    lying = layered(world.topology, grant, held)
     return held - given_up(world.topology, lying, len(held) - count, is_whole=is_whole)
 
 
@@ -124,12 +125,17 @@ def lying_on(world: World, grant: Assignment, cpus: CPUSet) -> Assignment:
     if world.settings.policy is not PolicyName.DYNAMIC:
         original = grant.original & cpus or cpus
         return replace(grant, cpus=cpus, original=original, layers=(), leaving=None, cooling=None)
-    original = _original(world.topology, grant, cpus)
+    left = grant.leaving.within(world.topology.online - cpus) if grant.leaving else None
+    return replace(layered(world.topology, grant, cpus), leaving=left)
+
+
+def layered(topology: Topology, grant: Assignment, cpus: CPUSet) -> Assignment:
+    """Return the grant on these CPUs: its original set as large as its floor, and the rest in its layers."""
+    original = _original(topology, grant, cpus)
     layers = tuple(part for layer in grant.layers if (part := (layer & cpus) - original))
     if rest := cpus - original - union(layers):
         layers = (rest, *layers)
-    left = grant.leaving.within(world.topology.online - cpus) if grant.leaving else None
-    return replace(grant, cpus=cpus, original=original, layers=layers, leaving=left)
+    return replace(grant, cpus=cpus, original=original, layers=layers)
 
 
 def _original(topology: Topology, grant: Assignment, cpus: CPUSet) -> CPUSet:

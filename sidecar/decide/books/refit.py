@@ -49,7 +49,7 @@ from sidecar.decide.placement.options import FULL_PCPUS_ONLY, STRICT_CPU_RESERVA
 from sidecar.decide.placement.order.packed import packed
 from sidecar.decide.placement.reserve import counted, reserve
 from sidecar.decide.placement.shortfall import with_facts
-from sidecar.decide.placement.whole_cores import is_by_cores
+from sidecar.decide.placement.whole_cores import cores_within, is_by_cores
 from sidecar.decide.settings import IsolatedRule, PolicyName
 from sidecar.decide.world import Note, World
 from state.cpuset import EMPTY, CPUSet, union
@@ -129,12 +129,15 @@ def _with_stand_ins(world: World, bare: State) -> State:
 def _kept(world: World, bare: State, grant: Assignment) -> CPUSet:
     """Return the CPUs of a grant that it may keep, and no more than it may have."""
     kept, (_, most) = grant.cpus & bare.assignable, bounds(world, grant.demand)
-    if is_by_cores(options_of(world, grant.demand)):
+    by_cores = is_by_cores(options_of(world, grant.demand))
+    if by_cores:
         kept -= world.topology.whole_cores(grant.cpus & bare.reserved)
     if len(kept) <= most:
         return kept
     left = shrunk(world, grant, kept, most)
-    return left if len(left) <= most else packed(world.topology, left, most) or left
+    if len(left) <= most:
+        return left
+    return cores_within(world.topology, left, most) if by_cores else packed(world.topology, left, most) or left
 
 
 def _with_floors(world: World, bare: State, kept: Holdings) -> tuple[Holdings, Mapping[ContainerKey, Refused]]:
