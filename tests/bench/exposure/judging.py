@@ -18,13 +18,15 @@ from tests.live.waiting import eventually
 
 _SOURCE: Final = Path(__file__).with_name("exposure_judge.c")
 _MOUNT: Final = Path("/sys/fs/cgroup")
+ENGINES_WORK: Final = r"(^|/)((docker|libpod)-)?[0-9a-f]{64}([./].*)?$|[:/-][0-9a-z]{25}(\.scope)?$"
+"""Groups of containers and of steps of a build; not those of a container's monitor."""
 _PLACES: Final = (
     (_MOUNT / "cpuset/docker", ""),
     (_MOUNT / "docker", ""),
-    (_MOUNT / "cpuset/system.slice", "docker-"),
-    (_MOUNT / "system.slice", "docker-"),
+    (_MOUNT / "cpuset/system.slice", ENGINES_WORK),
+    (_MOUNT / "system.slice", ENGINES_WORK),
 )
-"""Where Docker's groups lie, with what their names begin with: the cgroupfs driver first."""
+"""Where Docker's groups lie, with a pattern of their names: the cgroupfs driver first."""
 
 OFF: Final = 0
 """No thread of the group may run on the CPU."""
