@@ -86,8 +86,8 @@ def _had(chronicle: Chronicle, at: float, name: str) -> bool:
 
 def a_reload_leaves_what_it_may(chronicle: Chronicle) -> Iterator[Finding]:
     """ "Grants keep the CPUs that they may keep"; "No container is moved because another place would be better"
-    (upgrade-and-change-policy). Judged where the container has no rule of its own: it loses no more than what is
-    reserved now, or what it has above what it asks for.
+    (upgrade-and-change-policy). It loses no more than what is reserved now, or what it has above what it asks for. Not
+    judged where whole cores, whole nodes or a strict reservation may cost it more.
     """
     for before, after in chronicle.pairs():
         if before.settings is after.settings or not chronicle.is_quiet(after.at - 31, after.at - 1e-6):
@@ -95,7 +95,7 @@ def a_reload_leaves_what_it_may(chronicle: Chronicle) -> Iterator[Finding]:
         renewed = {each.container for each in after.said if each.what in ("granted", "released", "refused")}
         for name, place in after.places.items():
             had, asked = before.place(name).granted, chronicle.asked(name, after)
-            if had is None or place.granted is None or name in renewed or not asked.is_plain or asked.pin:
+            if had is None or place.granted is None or name in renewed or asked.whole_cores or asked.pin:
                 continue
             if asked.numa in ("single", "restricted") or after.is_strict or not had <= before.online & after.online:
                 continue
