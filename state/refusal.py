@@ -170,7 +170,7 @@ class Scattered(Asked, frozen=True, kw_only=True, tag=True):
 
 
 class PoolEmptied(Asked, frozen=True, kw_only=True, tag=True):
-    """`keep` of the `shared` CPUs must stay shared; a whole core if `by_cores`."""
+    """`keep` of the `shared` CPUs must stay shared, among them a whole core if `by_cores`."""
 
     shared: int
     keep: int
@@ -185,7 +185,9 @@ class Lost(msgspec.Struct, frozen=True, tag=True):
 
 
 class Replaces(msgspec.Struct, frozen=True, tag=True):
-    """The container that it replaces, by `name`, holds these CPUs."""
+    """It gets these CPUs when the container `name`, which it replaces, is gone; none if it asks again then, because
+    others are pinned by hand to too many of them.
+    """
 
     name: str
     cpus: CPUSet

@@ -12,7 +12,7 @@ Every change to a grant is reported, and no file has to be deleted by hand.
 4. A grant ends only if its least size cannot be completed, or if the shared pool has no room for it beside the least
    sizes of the older ones: if not all fit, the newest. A trial finds which end, and their CPUs are free for the others.
    No other grant gives up CPUs of its least size. A container whose grant ended so asks again as soon as there is room
-   (`grants.askers`).
+   (`askers`).
 5. If CPUs came back, a grant that breaks its rules (half cores, too many nodes) lies by them again if free CPUs
    allow it.
 6. If the shared pool is short, grants keep no more above their least sizes than is fair.
@@ -49,7 +49,7 @@ from sidecar.decide.placement.options import FULL_PCPUS_ONLY, STRICT_CPU_RESERVA
 from sidecar.decide.placement.order.packed import packed
 from sidecar.decide.placement.reserve import counted, reserve
 from sidecar.decide.placement.shortfall import with_facts
-from sidecar.decide.placement.whole_cores import is_by_cores
+from sidecar.decide.placement.whole_cores import cores_within, is_by_cores
 from sidecar.decide.settings import IsolatedRule, PolicyName
 from sidecar.decide.world import Note, World
 from state.cpuset import EMPTY, CPUSet, union
@@ -83,10 +83,13 @@ def refit(world: World) -> tuple[State, tuple[Note, ...]]:
     for grant in in_order(state):
         key = grant.container
         if key in holdings:
-            fitted = recorded(world, fitted.holding(lying_on(world, grant, holdings[key])), grant)
+            fitted = fitted.holding(lying_on(world, grant, holdings[key]))
         else:
             # As it held CPUs, it keeps its place in the queue.
             fitted = fitted.holding(grant).refused(refused[key])
+    for grant in in_order(state):
+        if grant.container in holdings:
+            fitted = recorded(world, fitted, grant)
     return fitted, tuple(_notes(state, fitted))
 
 
@@ -129,12 +132,15 @@ def _with_stand_ins(world: World, bare: State) -> State:
 def _kept(world: World, bare: State, grant: Assignment) -> CPUSet:
     """Return the CPUs of a grant that it may keep, and no more than it may have."""
     kept, (_, most) = grant.cpus & bare.assignable, bounds(world, grant.demand)
-    if is_by_cores(options_of(world, grant.demand)):
+    by_cores = is_by_cores(options_of(world, grant.demand))
+    if by_cores:
         kept -= world.topology.whole_cores(grant.cpus & bare.reserved)
     if len(kept) <= most:
         return kept
     left = shrunk(world, grant, kept, most)
-    return left if len(left) <= most else packed(world.topology, left, most) or left
+    if len(left) <= most:
+        return left
+    return cores_within(world.topology, left, most) if by_cores else packed(world.topology, left, most) or left
 
 
 def _with_floors(world: World, bare: State, kept: Holdings) -> tuple[Holdings, Mapping[ContainerKey, Refused]]:

@@ -11,7 +11,7 @@ from state.demand import Shortage
 from state.refusal import RefusalCode
 from state.topology import uniform
 from tests.support.decide.real import Real
-from tests.support.decide.stories import Story, cpus, where
+from tests.support.decide.stories import Story, compose, cpus, where
 
 WAIT = {"cpuset.on-shortage": "wait"}
 
@@ -68,6 +68,21 @@ def test_newcomers_are_asked_in_the_order_of_their_creation() -> None:
     story.look(young)
     story.deliver_inventory(0)
     assert (story.granted(old), story.granted(young)) == ("1-6", None)
+
+
+def test_one_that_was_refused_does_not_overtake_by_a_cpuset_of_its_own() -> None:
+    """It runs nothing there: its runtime asks first, so no order has moved it meanwhile."""
+    story = Story(uniform(cores=2))
+    holder = story.arrive("holder", 1)
+    story.settle()
+    first = story.arrive("first", 1, starts=False)
+    pinned = story.unseen("pinned", 1, starts=False, cpuset="1")
+    pinned.asks = True
+    story.look(pinned)
+    story.settle()
+    assert (pinned.cpuset, turns(story, first, pinned)) == ("1", [1, 2])
+    story.away(holder)
+    assert (story.granted(first), story.granted(pinned)) == ("1", None)
 
 
 def test_a_higher_priority_is_asked_first_and_takes_nothing() -> None:
@@ -182,12 +197,11 @@ def test_a_created_container_keeps_its_cpus_for_its_start(linger: float) -> None
 def test_a_successor_takes_the_place_of_the_one_that_it_replaces() -> None:
     """Also after a restart of the sidecar; one that is not replaced stays before it."""
     story = Story()
-    role = {f"com.docker.compose.{name}": "1" for name in ("project", "service", "container-number")}
     story.arrive("holder", 6)
     first = story.arrive("first", 5, labels=WAIT)
-    old = story.arrive("old", 5, labels={**WAIT, **role})
+    old = story.arrive("old", 5, labels={**WAIT, **compose()})
     last = story.arrive("last", 5, labels=WAIT)
-    new = story.arrive("new", 5, labels={**WAIT, **role}, starts=False)
+    new = story.arrive("new", 5, labels={**WAIT, **compose()}, starts=False)
     story.settle()
     assert turns(story, first, old, last, new) == [1, 2, 3, 4]
     story.away(old)

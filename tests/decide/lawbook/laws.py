@@ -25,6 +25,7 @@ from tests.decide.lawbook import (
     handlaws,
     pinlaws,
     queuelaws,
+    reasonlaws,
     refitlaws,
     reservelaws,
     restlaws,
@@ -80,7 +81,7 @@ def _footprints_are_honest(reality: Reality) -> list[str]:
 
 def _orders_can_be_obeyed(reality: Reality) -> list[str]:
     found = []
-    for order in reality.new_moves:
+    for order in (*reality.new_orders, *reality.new_moves):
         name, cpus = reality.world.containers[order.container].view.name, order.update.cpus
         if not cpus:
             found.append(f"{name} was ordered onto no CPU")
@@ -91,7 +92,7 @@ def _orders_can_be_obeyed(reality: Reality) -> list[str]:
 
 def _every_container_is_known(reality: Reality) -> list[str]:
     """Check that no order is given before a look at all containers that existed when the engine was reached."""
-    if not reality.new_moves:
+    if not reality.new_orders and not reality.new_moves:
         return []
     unknown = (reality.there_when_reached & set(reality.containers)) - set(reality.world.containers)
     return [f"{reality.containers[id].name} was not looked at, and orders are given" for id in sorted(unknown)]
@@ -115,7 +116,7 @@ def _isolated_cpus_are_not_shared(reality: Reality) -> list[str]:
     world = reality.world
     return [
         f"{world.containers[order.container].view.name} was ordered onto {both}, which are isolated, and shares them"
-        for order in reality.new_moves
+        for order in (*reality.new_orders, *reality.new_moves)
         if (both := _shared_isolated(world, order.update.cpus, _holds(world, order.container)))
     ]
 
@@ -207,10 +208,10 @@ def _few_orders_at_once(reality: Reality) -> list[str]:
 
 def _originals_are_remembered(reality: Reality) -> list[str]:
     """Check that the State keeps what the engine forgets at the first update, for as long as the container exists, or
-    until it is restored.
+    until it is restored: by a release, or as it is pinned by hand, and asks for no CPUs any more.
     """
     before, now = reality.planned_from.state.originals, reality.world.state.originals
-    forgotten = set() if reality.world.is_releasing else before.keys() - now.keys()
+    forgotten = before.keys() - now.keys() - {real.key for real in reality.given_back}
     found = [f"the originals of {key.id[-4:]} were forgotten" for key in forgotten if key in reality.containers]
     for real in reality.containers.values():
         known = now.get(real.key)
@@ -224,7 +225,7 @@ def _originals_are_remembered(reality: Reality) -> list[str]:
 
 
 def _given_back_before_forgotten(reality: Reality) -> list[str]:
-    """Check that during a release no container is forgotten before all its settings are restored."""
+    """Check that no container is forgotten before all its settings are restored."""
     found, world = [], reality.world
     knowing = replace(world, state=replace(world.state, originals=reality.planned_from.state.originals))
     for real in reality.given_back:
@@ -309,6 +310,7 @@ RELEASED = Law("everything is given back", restlaws.not_given_back, When.REST)
 FAIR: Law[Reality] = Law("sizes are fair", lambda reality: takelaws.unfair(reality.world), When.REST)
 RICHEST = Law("a floor takes from the richest", takelaws.taken_from_the_poorer)
 USED = Law("a load is the reason only where it decided", takelaws.wrongly_said_used)
+REASONS = Law("a reason is the cause", reasonlaws.untrue)
 NO_TIMERS = Law("nothing is waited for at rest", waitlaws.waited_for_nothing, When.REST)
 STAYS_AT_REST = Law("what is at rest stays so", restlaws.moved_again, When.REST)
 REPLAYS = Law("the journal replays", restlaws.replayed_otherwise, When.REST)
@@ -359,6 +361,7 @@ LAWS: tuple[Law[Reality], ...] = (
         NEEDLESS,
         RICHEST,
         USED,
+        REASONS,
         GONE,
         HANDED_ON,
         KEEPS_ITS_PLACE,
