@@ -44,7 +44,9 @@ SPEC: dict[str, Any] = {
         ["--root", "a folder", "start", 'it\'s $(here) "x"\n'],
     ],
 )
-def test_what_begins_no_container_becomes_the_real_runtime_with_the_same_words(bench: Workbench, words: list[str]) -> None:
+def test_what_begins_no_container_becomes_the_real_runtime_with_the_same_words(
+    bench: Workbench, words: list[str]
+) -> None:
     """It does not ask: no sidecar runs here, and a container may be stopped and removed all the same."""
     done = bench.call(*words)
     assert (done.returncode, done.stderr) == (0, "")
