@@ -181,8 +181,21 @@ class Looker:
             # An existing but unknown container must not be missing: its recorded state would be forgotten.
             if container not in self._board.latest.containers:
                 with suppress(ContainerGone):
-                    found.append(self._complete(await self._engine.glance(container.id)))
+                    found.append(await self._glance(container))
         return found
+
+    async def _glance(self, container: ContainerKey) -> ContainerView:
+        """Return what can be known of a container that cannot be inspected; if that is nothing, it may be anywhere."""
+        try:
+            view = await self._engine.glance(container.id)
+        except ContainerGone:
+            raise
+        except EngineError:
+            name = self._engine.name
+            view = ContainerView(
+                engine=name, id=container.id, name=container.short, phase=Phase.CREATED, is_glance=True
+            )
+        return self._complete(view)
 
     def _tell_unseen(self, unseen: dict[ContainerKey, str]) -> None:
         """Report the containers that cannot be looked at, each once per reason: they must not hide all the others."""
@@ -210,15 +223,28 @@ class Looker:
     async def _look_once(self, container: ContainerKey) -> None:
         began = self._tickets()
         try:
-            view = await self._view(container)
+            view = await self._view_or_glance(container)
         except ContainerGone:
             await self._outbox.send(ContainerRemoved(container, began))
-        except EngineError as error:
+        except EngineUnavailable as error:
             # The inventory after the next connection will look.
             self._log.debug("no look", container=container.short, reason=error)
             self.look_at_everything()
         else:
-            await self._outbox.send(ContainerSeen(view, began))
+            if view is not None:
+                await self._outbox.send(ContainerSeen(view, began))
+
+    async def _view_or_glance(self, container: ContainerKey) -> ContainerView | None:
+        """Return what a look shows, or a glance if the engine's answer cannot be read; None if that shows no more than
+        is known.
+        """
+        try:
+            return await self._view(container)
+        except (ContainerGone, EngineUnavailable):
+            raise
+        except EngineError as error:
+            self._tell_unseen({**self._unseen, container: str(error)})
+            return None if container in self._board.latest.containers else await self._glance(container)
 
     async def _view(self, container: ContainerKey) -> ContainerView:
         async with self._limit:
