@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from sidecar.decide.books.gains_and_losses import cut_off, given_up
 from sidecar.decide.books.grants import options_of
@@ -70,15 +70,21 @@ def sources_for(
     others = [each for each in in_order(world.state) if each is not grant and each.container in holdings]
     surplus = surplus or {each.container: surplus_of(world, each, holdings[each.container]) for each in others}
     if any(surplus.values()):
-        sizes_now = fair_sizes(world, bare, holdings)
-        above_fair = union(
-            held - shrunk(world, each, held, sizes_now[each.container])
-            for each in others
-            if len(held := holdings[each.container]) > sizes_now[each.container]
-        )
+        above_fair = above(world, others, holdings, fair_sizes(world, bare, holdings))
         spare = union(surplus.values()) - world.strangers
         yield spare & above_fair
         yield spare - above_fair
+
+
+def above(
+    world: World, grants: Iterable[Assignment], holdings: Holdings, allowed: Mapping[ContainerKey, int]
+) -> CPUSet:
+    """Return what these grants hold above the sizes that they are allowed."""
+    return union(
+        held - shrunk(world, each, held, allowed[each.container])
+        for each in grants
+        if len(held := holdings[each.container]) > allowed[each.container]
+    )
 
 
 def fair_sizes(world: World, bare: State, holdings: Holdings) -> dict[ContainerKey, int]:
@@ -87,7 +93,8 @@ def fair_sizes(world: World, bare: State, holdings: Holdings) -> dict[ContainerK
 
 
 def _claims(world: World) -> Claims:
-    known, _ = world.derived.setdefault("claims", (Claims(world), ""))
+    """Return what the grants of this world claim, which is worked out once."""
+    known, _ = world.derived.setdefault(Claims, (Claims(world), None))
     assert isinstance(known, Claims)
     return known
 

@@ -128,8 +128,8 @@ def _after(
     a demand for the same is refused for the same reason.
     """
     wanted = _wanted(world, demand)
-    found = answer(world, state, container, demand) if keeps(world, state, container) else lacking.get(wanted)
-    found = found or answer(world, state, container, demand)
+    known = None if keeps(world, state, container) else lacking.get(wanted)
+    found = known or answer(world, state, container, demand)
     if isinstance(found, State):
         return found
     lacking[wanted] = found
