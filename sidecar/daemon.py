@@ -319,7 +319,7 @@ class _Daemon:
             restoring = Restoring(self._board, engine, self._projections, state_dir, stop=self._stop, log=self._log)
             return await restoring.run(outbox)
         sources.start_soon(self._follow, engine, looker, outbox)
-        teller = Teller(self._board, self._projections, report)
+        teller = Teller(self._board, self._projections, report, self._log)
         signs = (allocator.sign, teller.sign)
         sources.start_soon(teller.run)
         sources.start_soon(Voucher(self._board, self._projections, state_dir, report, signs).run)
@@ -361,6 +361,7 @@ class _Daemon:
             usages=self._usages,
             period_seconds=self._config.load_period_seconds,
             half_life_seconds=self._config.load_half_life_seconds,
+            log=self._log,
         ).run()
 
 

@@ -21,7 +21,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import Final, NamedTuple
+from typing import Final
 
 import aiodocker
 import aiohttp
@@ -31,9 +31,10 @@ from sidecar.decide.facts import ContainerView
 from sidecar.engines import answer_errors
 from sidecar.engines.address import Address
 from sidecar.engines.byte_lines import Lines, Torn
-from sidecar.engines.docker import docker_wire, engine_identity
+from sidecar.engines.docker import engine_identity
+from sidecar.engines.event_dialect import DOCKER, Dialect
 from sidecar.engines.event_feed import Feed
-from sidecar.engines.intakes import Intake, Whole
+from sidecar.engines.intakes import Entire, Intake
 from sidecar.failures import EngineError, EngineSilent, EngineUnavailable
 from sidecar.ports import EngineEvent
 
@@ -151,7 +152,7 @@ class Client:
     async def version(self, seconds: float) -> bytearray:
         """Return the answer of the version route. Raise any EngineError."""
         await self._reconnect_if_replaced()
-        return await self._answer("version", "GET", None, None, seconds, versioned=False, into=Whole(_REFUSAL_BYTES))
+        return await self._answer("version", "GET", None, None, seconds, versioned=False, into=Entire(_REFUSAL_BYTES))
 
     async def negotiate(self, seconds: float) -> bytearray:
         """Negotiate an API version. Repeated for every stream, as another engine may answer after a restart."""
@@ -181,7 +182,7 @@ class Client:
             self._see_that_trusted()
         if not self._prefix and not self._is_negotiated:
             await self.negotiate(seconds)
-        return await self._answer(path, method, body, params, seconds, versioned=True, into=into or Whole())
+        return await self._answer(path, method, body, params, seconds, versioned=True, into=into or Entire())
 
     async def subscribe(self, params: dict[str, str], seconds: float) -> aiohttp.ClientResponse:
         """Return the open answer of the event route; the engine must begin it within `seconds`. Raise
@@ -238,23 +239,10 @@ class Client:
         return EngineUnavailable(f"the engine at {self._address.url}: {answer_errors.shown(text)}")
 
 
+_CRASH_LENGTH: Final = 500
+"""Characters of an unexpected error that are reported."""
+
 Inspect = Callable[[str], Awaitable[ContainerView]]
-
-
-class Dialect(NamedTuple):
-    """How an engine reports events."""
-
-    actions: tuple[str, ...]
-    """The requested actions, in the engine's own words."""
-    event_of: Callable[[bytes], EngineEvent | None]
-    torn_event_of: Callable[[bytes, bytes], EngineEvent | None]
-    is_negotiated: bool
-    """Whether an API version is agreed on before each stream."""
-
-
-DOCKER: Final = Dialect(
-    docker_wire.WATCHED_ACTIONS, docker_wire.event_of, docker_wire.torn_event_of, is_negotiated=True
-)
 
 
 class Reader:
@@ -311,7 +299,7 @@ class Reader:
     def _push(self, line: bytes | Torn) -> None:
         if isinstance(line, Torn):
             self._feed.push(self._dialect.torn_event_of(line.head, line.tail) or GAP)
-        elif (event := self._dialect.event_of(line)) is None:
+        elif (event := self._event_of(line)) is None:
             return
         elif event.action == "create" and len(self._glances) < _GLANCES:
             self._glances[event.container] = asyncio.create_task(self._push_with_view(event))
@@ -321,10 +309,16 @@ class Reader:
                 glance.cancel()
             self._feed.push(event)
 
+    def _event_of(self, line: bytes) -> EngineEvent | None:
+        try:
+            return self._dialect.event_of(line)
+        except Exception as error:
+            return msgspec.structs.replace(GAP, crash=f"{type(error).__name__}: {error}"[:_CRASH_LENGTH])
+
     async def _push_with_view(self, event: EngineEvent) -> None:
         try:
             view = await self._inspect(event.container)
-        except EngineError:
+        except Exception:
             self._feed.push(event)
         else:
             self._feed.push(msgspec.structs.replace(event, view=view))

@@ -35,7 +35,7 @@ class Intake(Protocol):
         """Return what was kept, after the last piece."""
 
 
-class Whole:
+class Entire:
     """Keeps an answer of at most so many bytes."""
 
     def __init__(self, most: int = SMALL_BYTES) -> None:

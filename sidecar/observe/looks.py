@@ -19,9 +19,10 @@ import msgspec
 import trio
 
 from sidecar.board import Board
+from sidecar.crashes import Crashes
 from sidecar.decide.facts import ContainerRemoved, ContainerSeen, ContainerView, Fact, InventoryTaken, Phase
 from sidecar.decide.sightings import differs
-from sidecar.failures import ContainerGone, EngineError, EngineSilent, EngineUnavailable
+from sidecar.failures import ContainerGone, EngineError, EngineFailed, EngineRefused, EngineSilent, EngineUnavailable
 from sidecar.log import Log
 from sidecar.ports import Engine, Kernel, Tickets
 from state.key import ContainerKey
@@ -51,6 +52,7 @@ class Looker:
         self._kernel = kernel
         self._tickets = tickets
         self._log = log
+        self._crashes = Crashes(board, log)
         self._limit = trio.CapacityLimiter(AT_ONCE)
         self._under_way: dict[ContainerKey, bool] = {}
         self._everything = trio.Event()
@@ -68,7 +70,10 @@ class Looker:
 
     def seen(self, view: ContainerView) -> None:
         """Report a container that the engine's adapter looked at, and that was not looked at before."""
-        self.tell(ContainerSeen(self._complete(view), self._tickets()))
+        with self._crashes.contained(view.key, "look"):
+            self.tell(ContainerSeen(self._complete(view), self._tickets()))
+            return
+        self.look(view.key)
 
     def removed(self, container: ContainerKey) -> None:
         """Report that the engine removed this container."""
@@ -181,21 +186,19 @@ class Looker:
             # An existing but unknown container must not be missing: its recorded state would be forgotten.
             if container not in self._board.latest.containers:
                 with suppress(ContainerGone):
-                    found.append(await self._glance(container))
+                    found.append(await self._glanced(container))
         return found
 
-    async def _glance(self, container: ContainerKey) -> ContainerView:
-        """Return what can be known of a container that cannot be inspected; if that is nothing, it may be anywhere."""
+    async def _glanced(self, container: ContainerKey) -> ContainerView:
+        """Return a glance; one that cannot be understood shows a container that may run anywhere."""
         try:
-            view = await self._engine.glance(container.id)
-        except ContainerGone:
-            raise
-        except EngineError:
-            name = self._engine.name
-            view = ContainerView(
-                engine=name, id=container.id, name=container.short, phase=Phase.CREATED, is_glance=True
-            )
-        return self._complete(view)
+            with self._crashes.contained(container, "glance"):
+                return self._complete(await self._engine.glance(container.id))
+        except (EngineFailed, EngineRefused):
+            pass
+        # The kernel knows whether an exited container runs.
+        unread = ContainerView(engine=container.engine, id=container.id, name=container.short, phase=Phase.EXITED)
+        return self._complete(msgspec.structs.replace(unread, is_glance=True))
 
     def _tell_unseen(self, unseen: dict[ContainerKey, str]) -> None:
         """Report the containers that cannot be looked at, each once per reason: they must not hide all the others."""
@@ -244,11 +247,13 @@ class Looker:
             raise
         except EngineError as error:
             self._tell_unseen({**self._unseen, container: str(error)})
-            return None if container in self._board.latest.containers else await self._glance(container)
+            return None if container in self._board.latest.containers else await self._glanced(container)
 
     async def _view(self, container: ContainerKey) -> ContainerView:
         async with self._limit:
-            return self._complete(await self._engine.inspect(container.id))
+            with self._crashes.contained(container, "look"):
+                return self._complete(await self._engine.inspect(container.id))
+        raise EngineFailed("looking at it failed unexpectedly: the log has the error")
 
     def _complete(self, view: ContainerView) -> ContainerView:
         """Return the engine's view with the kernel's effective CPUs, which decide whether it runs."""

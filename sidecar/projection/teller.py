@@ -15,11 +15,13 @@ from typing import Final
 import trio
 
 from sidecar.board import Board
+from sidecar.crashes import Crashes
 from sidecar.decide.container.container import Container
 from sidecar.decide.moves.alone import is_alone
 from sidecar.decide.moves.settled import is_settled
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
+from sidecar.log import Log
 from sidecar.projection.projection_of import names_of, projection_of
 from sidecar.projection.projections import Projections
 from sidecar.words.neighbours import company
@@ -39,8 +41,11 @@ is settled, and alone or beside which others, and why it was refused."""
 class Teller:
     """Writes projections, one container at a time, yielding between them."""
 
-    def __init__(self, board: Board, projections: Projections, report: Callable[[str, str | None], None]) -> None:
+    def __init__(
+        self, board: Board, projections: Projections, report: Callable[[str, str | None], None], log: Log
+    ) -> None:
         self._board = board
+        self._crashes = Crashes(board, log)
         self._projections = projections
         self._report = report
         self._known: dict[ContainerKey, _Known | None] = {}
@@ -87,7 +92,8 @@ class Teller:
                 del self._known[key]
         self._attempt(errors, self._forget_lost)
         for key in list(world.containers):
-            self._tell_one(key, errors)
+            with self._crashes.contained(key, "projection"):
+                self._tell_one(key, errors)
             await trio.lowlevel.checkpoint()
         self._report("projections", "; ".join(errors[:5]) or None)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,6 +16,7 @@ from sidecar.board import Board
 from sidecar.decide.facts import ContainerRemoved, ContainerSeen
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import replace
+from sidecar.log import Log
 from sidecar.projection.projections import Projections
 from sidecar.projection.teller import PAUSE, Teller
 from state.cpuset import CPUSet
@@ -52,7 +54,10 @@ class Bench:
         self.board = Board(self.story.world)
         self.projections = Counting(path)
         self.problems: list[str | None] = []
-        self.teller = Teller(self.board, self.projections, lambda where, problem: self.problems.append(problem))
+        self.log = Log(io.StringIO())
+        self.teller = Teller(
+            self.board, self.projections, lambda where, problem: self.problems.append(problem), self.log
+        )
 
     async def tell(self) -> list[str]:
         """Post the story's latest World; return the names of written containers."""

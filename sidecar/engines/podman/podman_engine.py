@@ -25,8 +25,9 @@ from sidecar.decide.orders import Update
 from sidecar.engines.answer_bounds import BACKLOG, Patience, path_of
 from sidecar.engines.asyncio_room import AsyncioRoom
 from sidecar.engines.docker import docker_wire
+from sidecar.engines.event_dialect import Dialect
 from sidecar.engines.event_feed import Feed
-from sidecar.engines.http_client import EVENT_BYTES, GAP, Client, Dialect, Reader, Socket
+from sidecar.engines.http_client import EVENT_BYTES, GAP, Client, Reader, Socket
 from sidecar.engines.intakes import EachLine, Sifted, listed_ids
 from sidecar.engines.podman import libpod_wire
 from sidecar.engines.podman.libpod_wire import Native
