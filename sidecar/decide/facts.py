@@ -48,10 +48,11 @@ class ViewKind(enum.StrEnum):
 
 
 class Mount(msgspec.Struct, frozen=True, kw_only=True):
-    """A mount of a container: `source` is a host path (bind) or a volume's name; `subpath` only for volumes."""
+    """A mount of a container that may show a projection (`container/mounts.py`): `source` is a host path (bind) or a
+    volume's name; `subpath` only for volumes.
+    """
 
     source: str
-    target: str
     subpath: str = ""
 
 

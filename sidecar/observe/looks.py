@@ -227,7 +227,7 @@ class Looker:
     async def _look_once(self, container: ContainerKey) -> None:
         began = self._tickets()
         try:
-            view = await self._view(container)
+            view = await self._view_or_glance(container)
         except ContainerGone:
             await self._outbox.send(ContainerRemoved(container, began))
         except EngineError as error:
@@ -235,7 +235,20 @@ class Looker:
             self._log.debug("no look", container=container.short, reason=error)
             self.look_at_everything()
         else:
-            await self._outbox.send(ContainerSeen(view, began))
+            if view is not None:
+                await self._outbox.send(ContainerSeen(view, began))
+
+    async def _view_or_glance(self, container: ContainerKey) -> ContainerView | None:
+        """Return what a look shows, or a glance if the engine's answer cannot be read; None if that shows no more than
+        is known.
+        """
+        try:
+            return await self._view(container)
+        except (ContainerGone, EngineUnavailable):
+            raise
+        except EngineError as error:
+            self._tell_unseen({**self._unseen, container: str(error)})
+            return None if container in self._board.latest.containers else await self._glanced(container)
 
     async def _view(self, container: ContainerKey) -> ContainerView:
         async with self._limit:
