@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tests.blackbox.asked import CPUs
 from tests.blackbox.chronicle import Chronicle, Stage
-from tests.blackbox.finding import LONGEST_NOTICE, ORDERS, Finding, lasting, listed
+from tests.blackbox.finding import AFTERMATH, LONGEST_NOTICE, ORDERS, Finding, lasting, listed
 from tests.blackbox.plain_values import numbers
 
 
@@ -61,7 +61,7 @@ def isolated_cpus_are_granted_first(chronicle: Chronicle) -> Iterator[Finding]:
     that the free ones of them can serve. Where no other rule stands against it.
     """
     for before, after in chronicle.pairs():
-        if after.settings.get("isolated") != "prefer" or not chronicle.is_quiet(after.at - 31, after.at):
+        if after.settings.get("isolated") != "prefer" or not chronicle.is_quiet(after.at - AFTERMATH, after.at):
             continue
         granted = [each for each in after.said if each.what == "granted"]
         # Of several that are granted at once, the others come first.
@@ -90,7 +90,7 @@ def a_reload_leaves_what_it_may(chronicle: Chronicle) -> Iterator[Finding]:
     judged where whole cores, whole nodes or a strict reservation may cost it more.
     """
     for before, after in chronicle.pairs():
-        if before.settings is after.settings or not chronicle.is_quiet(after.at - 31, after.at - 1e-6):
+        if before.settings is after.settings or not chronicle.is_quiet(after.at - AFTERMATH, after.at - 1e-6):
             continue
         renewed = {each.container for each in after.said if each.what in ("granted", "released", "refused")}
         for name, place in after.places.items():
