@@ -5,7 +5,8 @@
    daemon protects it at once.
 2. A container that is left alone gets nothing.
 3. All others get the vacated part of the shared pool, under the rules of a live container: they stay where the last
-   answer put them, and enter what no exclusive footprint touches.
+   answer put them, and enter what no exclusive footprint touches. Each container that is known has an entry for that.
+   What is not known keeps the CPUs that its own runtime writes, but for owned ones: another engine's, a build's.
 4. Under the policy none, in a release, and with a shared group, no newborn gets anything.
 
 One order is outstanding at a time. A container enters CPUs only once the hand holds answers without them: until then
@@ -35,10 +36,11 @@ def standing_answers(world: World) -> tuple[World, tuple[HoldAnswers, ...]]:
     if hand is None or hand.sent is not None:
         return world, ()
     answers = answers_of(world)
-    parents = tuple(sorted({each.view.cgroup_parent for each in world.containers.values() if is_answered(each)} - {""}))
-    if hand.held is not None and (hand.held.answers, hand.held.parents) == (answers, parents):
+    answered = [each.view for each in world.containers.values() if is_answered(each)]
+    parents = tuple(sorted({parent for view in answered for parent in (view.cgroup_parent, view.found_below)} - {""}))
+    order = HoldAnswers(world.numbers, answers, parents, hand.home)
+    if hand.held is not None and hand.held == replace(order, number=hand.held.number):
         return world, ()
-    order = HoldAnswers(world.numbers, answers, parents)
     world = replace(world, hand=replace(hand, sent=order), numbers=world.numbers + 1)
     return told_of_answers(world), (order,)
 
@@ -70,4 +72,5 @@ def answers_of(world: World) -> Answers:
     stays = held.answers.others.mask if held and held.answers.others is not None else 0
     entered = wanted_by_others & ~(reached.exclusive & ~state.reserved.mask)
     others = CPUSet.from_mask((wanted_by_others & stays) | entered) or state.reserved
+    own.update((key, others) for key, each in world.containers.items() if key not in own and is_answered(each))
     return Answers(others=others, own=own, owned=state.exclusive | state.leaving)
