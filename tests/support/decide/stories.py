@@ -59,7 +59,7 @@ class Story(Reality):
         return real
 
     def hotplug(self, *cpus: int) -> None:
-        """Take CPUs offline, or bring them back, and bring all to rest."""
+        """Take CPUs offline at once, or bring them back, and answer everything that follows."""
         for cpu in cpus:
             self.toggle_cpu(cpu)
         self.read_topology()
