@@ -42,7 +42,7 @@ class StandingAnswers:
         return _text(wanted - self._owned) or self._others_text
 
     def for_released(self, id: str, theirs: bytes) -> bytes:
-        """Return what a group gets that is left alone, and into which another program wrote this; b"" if nothing is known.
+        """Return what a group gets that is left alone, and into which another program wrote this; b"" without any.
 
         A runtime that wrote the very CPUs of an answer was not noticed: then the engine knows them.
         """

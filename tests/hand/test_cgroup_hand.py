@@ -305,10 +305,9 @@ def test_a_pin_whose_cpus_cannot_be_had_falls_back_to_the_pool(v1: FileStage) ->
     """Version 1 refuses CPUs that the parent lacks: they went offline."""
     v1.hand.hold(Answers(others=POOL))
     v1.make(at(ONE))
+    until(lambda: v1.cpus(at(ONE)) == "0")
     v1.overwrite(at(ONE), "1")
-    until(lambda: v1.cpus(at(ONE)) == "1")
-    v1.overwrite(at(ONE), "0")
-    until(lambda: v1.hand._table.by_id[ONE][0].theirs == b"0")
+    until(lambda: v1.hand._table.by_id[ONE][0].theirs == b"1")
     v1.hand._table.by_id[ONE][0].theirs = b"700"
     v1.hand.hold(Answers(others=BOTH))
     assert v1.cpus(at(ONE)) == "0-1"
