@@ -86,9 +86,12 @@ class Reality(Host):
         self.came_to_rest = True
         self.blocked: list[Look] = []
         self.pulls: list[HoldAnswers | WriteCpuset] = []
-        self.is_blind = False
-        """Whether the hand has ended, and that is not reported yet."""
         self.connect()
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether something happened to the hand that is not reported yet."""
+        return False
 
     def ticket(self) -> int:
         """Return the next ticket."""
