@@ -99,13 +99,13 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
         """How many CPUs it always has."""
         return self.cpus if self.min_cpus is None else self.min_cpus
 
+    @property
+    def ceiling(self) -> int:
+        """How many CPUs it has at most."""
+        return self.cpus if self.max_cpus is None else self.max_cpus
+
     def succeeds(self, before: Demand) -> bool:
         """Return whether its container replaces that of the other demand: same role or name, on the same engine."""
         if self.container == before.container or self.container.engine != before.container.engine:
             return False
         return self.name == before.name or (bool(self.role) and self.role == before.role)
-
-    @property
-    def ceiling(self) -> int:
-        """How many CPUs it has at most."""
-        return self.cpus if self.max_cpus is None else self.max_cpus

@@ -303,6 +303,11 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             return self
         return msgspec.structs.replace(self, lifts=_without(self.lifts, container))
 
+    def restored(self, container: ContainerKey) -> State:
+        """Return the State without a container's originals: all that it has is its own again."""
+        state = self.put_back(container)
+        return msgspec.structs.replace(state, originals=_without(state.originals, container))
+
     def vacated_by(self, container: ContainerKey) -> State:
         """Return the State after a container went for good: its CPUs, if it had any, are kept for a successor."""
         went = self.assignments.get(container)

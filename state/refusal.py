@@ -185,7 +185,9 @@ class Lost(msgspec.Struct, frozen=True, tag=True):
 
 
 class Replaces(msgspec.Struct, frozen=True, tag=True):
-    """The container that it replaces, by `name`, holds these CPUs."""
+    """It gets these CPUs when the container `name`, which it replaces, is gone; none if it asks again then, because
+    others are pinned by hand to too many of them.
+    """
 
     name: str
     cpus: CPUSet

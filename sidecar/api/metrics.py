@@ -21,7 +21,7 @@ from sidecar.decide.container.askers import is_standing
 from sidecar.decide.container.grip import Closed, Guarded
 from sidecar.decide.moves.alone import is_alone
 from sidecar.decide.world import World
-from sidecar.status.document import SharingStatus, sharing_of
+from sidecar.status.document import SharingStatus, hand_status, sharing_of
 from sidecar.version import version
 from sidecar.words.changes import new_refusals
 from state.refusal import RefusalCode
@@ -130,9 +130,9 @@ def _refused(world: World) -> Metric:
 
 def _of_hand(world: World, births: BirthCounts) -> Iterator[Metric]:
     """Yield what the hand does: births and overwrites since the start, and what it cannot write."""
-    hand, containers = world.hand, world.containers.values()
-    is_answering = hand is not None and hand.is_answering and bool(hand.parents)
-    yield _gauge("cpuset_sidecar_answers_births", "Whether births are answered by the kernel first.", int(is_answering))
+    hand, containers = hand_status(world), world.containers.values()
+    told = "Whether births are answered by the kernel first."
+    yield _gauge("cpuset_sidecar_answers_births", told, int(hand is not None and hand.is_answering))
     yield _counter("cpuset_sidecar_births_answered", "Births that were answered, since the start.", births.answered)
     told = "Births into whose cgroups nothing was written at once, since the start."
     yield _counter("cpuset_sidecar_births_unanswered", told, births.unanswered)

@@ -164,8 +164,7 @@ def headline(status: Status, sight: Sight, width: int | None) -> list[str]:
         parts.append(sight.clause("labels are not looked at"))
     for what, cpus in (("reserved", status.reserved), ("shared", status.shared), ("exclusive", status.exclusive)):
         parts.append(f"{what} {cpus or 'none'}")
-    told = wrapped(sight.clause(status.hand.text), width) if status.hand else []
-    return [*joined(parts, width), *told]
+    return [*joined(parts, width), *(wrapped(status.hand.text, width) if status.hand else [])]
 
 
 def freshness(status: Status, now: datetime, sight: Sight) -> str:

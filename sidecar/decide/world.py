@@ -145,12 +145,21 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def strangers(self) -> CPUSet:
-        """The CPUs on which containers pinned by hand run, or would start."""
+        """The CPUs on which containers pinned by hand run, would start, or are at home."""
         mask = 0
         for container in self.containers.values():
             if container.wish.standing is Standing.STRANGER:
-                mask |= container.footprint
+                mask |= container.footprint | self.home_of(container).mask
         return CPUSet.from_mask(mask)
+
+    def home_of(self, container: Container) -> CPUSet:
+        """Return the online CPUs to which its owner pinned a container that the sidecar moved as long as it asked for
+        CPUs, and that goes back there; empty for all others, and once it is back (`moves/release`).
+        """
+        originals = self.state.originals.get(container.view.key)
+        if originals is None or container.wish.standing is not Standing.STRANGER or container.wish.is_kept_out:
+            return EMPTY
+        return cpus_of(originals.cpuset, EMPTY) & self.state.online
 
     @cached_property
     def derived(self) -> dict[Hashable, tuple[object, object]]:

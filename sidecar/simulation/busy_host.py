@@ -72,9 +72,18 @@ class BusyHost(ModelHost[BusyContainer]):
         self._created += 1
         key, use = ContainerKey(ENGINE, f"{self._created:064x}"), SimulatedUse(demand, now)
         try:
-            made = BusyContainer(key=key, name=name, kernel=self.kernel, labels=labels, limits=limits, use=use)
-            made.image, made.runtime = image, runtime
-            return self.add(made)
+            return self.add(
+                BusyContainer(
+                    key=key,
+                    name=name,
+                    kernel=self.kernel,
+                    labels=labels,
+                    limits=limits,
+                    use=use,
+                    image=image,
+                    runtime=runtime,
+                )
+            )
         except EngineRefused as error:
             raise ScenarioError(
                 f"there is a container {name!r} already: remove it before it is created again"

@@ -171,14 +171,16 @@ class ModelSidecar:
 
     # Looks.
 
-    def _look(self, key: ContainerKey) -> None:
+    def _look(self, key: ContainerKey, *, has_turn: bool = False) -> None:
+        """Look at a container. `has_turn` says that it is this look's turn at the engine's lock."""
         real = self._host.containers.get(key)
         if real is None:
             self.hear(ContainerRemoved(key, self.ticket()))
         elif real.held is not None:
             return  # It is looked at when the engine's lock is free again.
-        elif real.free_at > self._agenda.now:
-            self._in_this_life(real.free_at - self._agenda.now, partial(self._look, key))
+        elif real.free_at > self._agenda.now and not has_turn:
+            # What the engine is asked for from now on waits behind this look.
+            self._in_this_life(real.free_at - self._agenda.now, partial(self._look, key, has_turn=True))
         else:
             real.is_unseen = False
             self.hear(ContainerSeen(real.view(), self.ticket()))

@@ -261,6 +261,9 @@ class Simulation:
 
     def _end_instant(self) -> None:
         self._sidecar.decide()
+        if self._agenda.next_at == self._agenda.now:
+            # A timer of 0 s: the instant goes on.
+            return
         if not self._sidecar.is_new and not self._is_changed:
             return
         self._sidecar.is_new = self._is_changed = False

@@ -213,12 +213,23 @@ def status_of(
         waiting=0 if world.settings.policy is PolicyName.NONE else len(world.queue),
         forced=world.state.forced,
         acknowledged=world.state.acknowledged,
-        hand=_hand(world),
+        hand=hand_status(world),
         machine=machine_of(world.topology),
         containers=tuple(container_status(world, each, deadlines or {}) for each in containers),
         notes=tuple(map(noted, world.notes)),
         problems=problems,
     )
+
+
+def hand_status(world: World) -> HandStatus | None:
+    """Return the part of the document about the hand; None while it is not known whether there is one."""
+    text, hand = births_told(world), world.hand
+    if not text:
+        return None
+    if hand is None:
+        return HandStatus(is_answering=False, text=text)
+    is_answering = hand.is_answering and bool(hand.parents)
+    return HandStatus(is_answering=is_answering, parents=hand.parents, stuck=hand.stuck, text=text)
 
 
 def container_status(world: World, container: Container, deadlines: Deadlines) -> ContainerStatus:
@@ -253,16 +264,6 @@ def container_status(world: World, container: Container, deadlines: Deadlines) -
     if demand and world.settings.policy is PolicyName.DYNAMIC:
         made = _with_range(made, demand)
     return _with_grant(made, world, assignment, deadlines) if assignment else made
-
-
-def _hand(world: World) -> HandStatus | None:
-    text, hand = births_told(world), world.hand
-    if not text:
-        return None
-    if hand is None:
-        return HandStatus(is_answering=False, text=text)
-    is_answering = hand.is_answering and bool(hand.parents)
-    return HandStatus(is_answering=is_answering, parents=hand.parents, stuck=hand.stuck, text=text)
 
 
 def _cpus(world: World, container: Container, wanted: CPUSet | None) -> CPUSet:

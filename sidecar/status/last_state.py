@@ -41,10 +41,16 @@ def last_word(said_at: str, *, is_running: bool | None = False) -> str:
 
 def unvouched(status: Status, *, is_running: bool | None = False) -> Status:
     """Return the document without any claim that only a running daemon can make: nothing is ready, settled or alone,
-    nothing is on its way, each explanation is told as the last word of the daemon, and each sentence is in the past.
+    nothing is on its way, no birth is answered, each explanation is told as the last word of the daemon, and each
+    sentence is in the past.
     """
     said, told = last_word(status.updated_at, is_running=is_running), told_in_past(status)
-    return replace(told, is_ready=False, containers=tuple(_last_known(each, said) for each in told.containers))
+    return replace(
+        told,
+        is_ready=False,
+        hand=told.hand and replace(told.hand, is_answering=False),
+        containers=tuple(_last_known(each, said) for each in told.containers),
+    )
 
 
 def told_in_past(status: Status) -> Status:
@@ -52,6 +58,7 @@ def told_in_past(status: Status) -> Status:
     names = names_in(status)
     return replace(
         status,
+        hand=status.hand and replace(status.hand, text=in_past(status.hand.text)),
         containers=tuple(_in_past(each, names) for each in status.containers),
         notes=all_in_past(status.notes, names),
         problems=all_in_past(status.problems, names),
@@ -104,7 +111,6 @@ def _in_past(each: ContainerStatus, names: Collection[str]) -> ContainerStatus:
         moves=tuple(replace(move, reason=in_past(move.reason, names)) for move in each.moves),
         clash=in_past(each.clash, names),
         refusal=in_past(each.refusal, names),
-        trouble=in_past(each.trouble, names),
         warnings=all_in_past(each.warnings, names),
-        explanation=all_in_past(each.explanation, names),
+        explanation=tuple(in_past(said, names, quoted=each.trouble) for said in each.explanation),
     )

@@ -2,7 +2,8 @@
 
 A status document and a projection outlast their daemon, and their sentences are in the present tense. Without a daemon
 that vouches they are told as what was: a reader passes each sentence through `in_past`. The verbs of the sentences in
-`sidecar.words` are a closed list, and a test finds one that is missing here. Names of containers and quotations stay.
+`sidecar.words` are a closed list, and a test finds one that is missing here. Names of containers, quotations, and the
+advice how to write a label stay. No sentence begins with a verb.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ PAST: Final[Mapping[str, str]] = {
     # What was expected comes before the verbs in it.
     "asks again": "was to ask again",
     "that ask": "that asked",
+    "they come": "they came",
+    "nodes stay": "nodes stayed",
+    "processes run": "processes ran",
     "gets": "was to get",
     "should": "was to",
     "must": "had to",
@@ -77,20 +81,22 @@ PAST: Final[Mapping[str, str]] = {
 }
 """Verbs as the sentences have them, and how they are told afterwards."""
 
-_QUOTED: Final = re.compile(r"'[^']*'|`[^`]*`|\"[^\"]*\"")
-_VERB: Final = re.compile(rf"(?<![\w.=/-])(?:{'|'.join(PAST)})(?![\w=/-]|\.\w)", re.IGNORECASE)
+_QUOTED: Final = re.compile(r"(?<!\w)'[^']*'|`[^`]*`|\"[^\"]*\"|(?<=: )write .*")
+_VERB: Final = re.compile(rf"(?<![\w.=/-])(?:{'|'.join(PAST)})(?![\w=/-]|\.\w)")
 """A verb that is a word of its own: not a piece of a name, a label or a path."""
 
 
-def in_past(said: str, names: Collection[str] = ()) -> str:
-    """Return a sentence or clause in the past tense. `names` are those of containers, which stay as they are."""
+def in_past(said: str, names: Collection[str] = (), *, quoted: str = "") -> str:
+    """Return a sentence or clause in the past tense. `names` are those of containers, which stay as they are, and so
+    does what is `quoted` in it without quotation marks: the words of another program.
+    """
     kept = [match.span() for match in _QUOTED.finditer(said)]
+    if quoted and (begins := said.find(quoted)) >= 0:
+        kept.append((begins, begins + len(quoted)))
 
     def told(match: re.Match[str]) -> str:
         word = match[0]
-        if word in names or any(begin <= match.start() < end for begin, end in kept):
-            return word
-        past = PAST[word.lower()]
-        return past.capitalize() if word[0].isupper() else past
+        is_kept = word in names or any(begin <= match.start() < end for begin, end in kept)
+        return word if is_kept else PAST[word]
 
     return _VERB.sub(told, said)

@@ -109,7 +109,8 @@ def _told(detail: Detail) -> str:
         case Lost():
             return f"it held {named(detail.cpus)}, but the machine no longer has {cpus(detail.wanted)} for it"
         case Replaces():
-            return f"it replaces {detail.name}, and gets {named(detail.cpus)} when that is gone"
+            then = f"gets {named(detail.cpus)}" if detail.cpus else "asks again"
+            return f"it replaces {detail.name}, and {then} when that is gone"
         case Taken():
             were = "was" if len(detail.cpus) == 1 else "were"
             return f"{named(detail.cpus)} {were} granted to it, but a container pinned by hand is there now"

@@ -14,14 +14,14 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from tests.bench.latency import HERE, line, percentile
+from tests.bench.own_engine import own_engine
 from tests.live.image import ensure_image
-from tests.live.privateengine import NoPrivateEngine, PrivateEngine
+from tests.live.privateengine import PrivateEngine
 from tests.live.sidecarprocess import SidecarProcess
 from tests.live.stricthost import RUNTIME, install
 
@@ -113,19 +113,14 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--load", action="store_true", help="keep every CPU busy")
     args = parser.parse_args()
-    try:
-        engine = PrivateEngine()
-    except NoPrivateEngine as error:
-        sys.exit(str(error))
-    with tempfile.TemporaryDirectory(prefix="cpuset-bench-") as scratch:
-        sidecar = SidecarProcess(Path(scratch), engine.socket_path)
+    with own_engine() as (engine, folder):
+        sidecar = SidecarProcess(folder, engine.socket_path)
         try:
-            engine.start()
-            done = install(engine, Path(scratch))
+            done = install(engine, folder)
             if done.returncode:
                 sys.exit(done.stderr)
             sidecar.start()
-            bench = Bench(engine, Path(scratch))
+            bench = Bench(engine, folder)
             load = "under load" if args.load else "idle otherwise"
             print(f"| milliseconds, {load} | median | p90 | p99 | n |\n| --- | --- | --- | --- | --- |", flush=True)
             with busy(is_wanted=args.load):
@@ -134,7 +129,6 @@ def main() -> int:
                 bench.race(args.rounds)
         finally:
             sidecar.kill()
-            engine.close()
     return 0
 
 

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import signal
 import sys
-import tempfile
 import threading
 import time
 from collections import Counter
@@ -28,9 +26,10 @@ from state.cpuset import CPUSet
 from tests.bench.exposure.columns import EXCLUSIVE, OWNED, READ_ONLY, Column
 from tests.bench.exposure.judging import judge
 from tests.bench.latency import IMAGE, engine_at
+from tests.bench.own_engine import own_engine
 from tests.live.engineapi import EngineApi, EngineConnection
 from tests.live.kernelview import online
-from tests.live.privateengine import NoPrivateEngine, PrivateEngine
+from tests.live.privateengine import PrivateEngine
 from tests.live.sidecarprocess import LAST, SidecarProcess
 from tests.live.waiting import eventually
 
@@ -187,19 +186,10 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     args.columns = [Column[each.upper()] for each in args.columns.split(",")]
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the engine is removed
-    try:
-        engine = PrivateEngine()
-    except NoPrivateEngine as error:
-        sys.exit(str(error))
-    try:
-        engine.start()
-        with tempfile.TemporaryDirectory(prefix="cpuset-bench-") as scratch:
-            for count in map(int, args.shared.split(",")):
-                for row in arrivals(engine, Path(scratch), count, args):
-                    print(json.dumps(row._asdict()) if args.json else shown(row), flush=True)
-    finally:
-        engine.close()
+    with own_engine() as (engine, folder):
+        for count in map(int, args.shared.split(",")):
+            for row in arrivals(engine, folder, count, args):
+                print(json.dumps(row._asdict()) if args.json else shown(row), flush=True)
     return 0
 
 

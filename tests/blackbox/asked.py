@@ -101,7 +101,7 @@ def plan_of(machine: Table) -> Plan:
 def asked_of(container: Table, settings: Table, plan: Plan) -> Asked:
     """Return what a container asks for under these settings."""
     own: dict[str, Any] = container.get("labels", {})
-    labels = {**_by_rule(container, settings.get("rule", [])), **own}
+    labels = labels_of(container, settings)
     text = labels.get("cpuset.exclusive", "0")
     number = said = int(text) if text.isdigit() else 0
     least = int(labels.get("cpuset.min", number))
@@ -161,17 +161,13 @@ def of_both(granted: Asked, now: Asked) -> Asked:
     )
 
 
-def _by_rule(container: Table, rules: list[Table]) -> dict[str, str]:
-    """Return the labels of the first rule that matches a container: "all of them must match; `*` stands for anything".
-
-    "The other keys are labels without the prefix `cpuset.`".
+def labels_of(container: Table, settings: Table) -> dict[str, Any]:
+    """Return its labels: its own, and of the others those of the first rule that matches it: "all of them must match;
+    `*` stands for anything". "The other keys are labels without the prefix `cpuset.`".
     """
-    texts = {
-        "name": container["name"],
-        "image": container.get("image", ""),
-        "project": container.get("labels", {}).get(ROLE[0], ""),
-    }
-    for rule in rules:
+    own: dict[str, Any] = container.get("labels", {})
+    texts = {"name": container["name"], "image": container.get("image", ""), "project": own.get(ROLE[0], "")}
+    for rule in settings.get("rule", []):
         if all(fnmatchcase(texts[key], pattern) for key, pattern in rule["match"].items()):
-            return {f"cpuset.{key}": str(value) for key, value in rule.items() if key != "match"}
-    return {}
+            return {f"cpuset.{key}": str(value) for key, value in rule.items() if key != "match"} | own
+    return own

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from tests.blackbox.asked import Asked, CPUs, Plan, asked_of, joined, of_both, plan_of
+from tests.blackbox.asked import Asked, CPUs, Plan, asked_of, joined, labels_of, of_both, plan_of
 from tests.blackbox.plain_values import REST, Scenario, Table, numbers
 from tests.blackbox.player import Printed
 
@@ -134,6 +134,10 @@ class Chronicle:
     def asks_now(self, name: str, stage: Stage) -> Asked:
         """Return what it would ask for in a new request."""
         return self.asked(name, stage._replace(under={}))
+
+    def has_request(self, name: str, stage: Stage) -> bool:
+        """Return whether it would ask for CPUs of its own in a new request, rightly or not."""
+        return "cpuset.exclusive" in labels_of(self._containers[name], stage.settings)
 
     def stage_at(self, at: float) -> Stage:
         """Return the stage in which something was printed."""

@@ -103,7 +103,7 @@ def leaves_nothing_to_successors(patch: pytest.MonkeyPatch) -> None:
 
 
 def container(name: str, exclusive: str = "", **more: Any) -> Table:
-    """Return a container that asks for CPUs. Underscores stand for hyphens in labels."""
+    """Return a container that asks for CPUs, with the keys of a scenario."""
     labels = {"cpuset.exclusive": exclusive} if exclusive else {}
     return {"name": name, "labels": labels | more.pop("labels", {}), **more}
 
@@ -113,10 +113,8 @@ def told(*events: tuple[float, str, Any]) -> list[Table]:
     return [{"at": at, "do": do, ("settings" if do == "reload" else "container"): what} for at, do, what in events]
 
 
-def scenario(
-    containers: list[Table], events: list[Table], *, cores: int = 8, isolated: str = "", **more: Any
-) -> Scenario:
-    """Return a scenario on a machine of cores with one thread; CPU 0 is reserved, the policy is static."""
+def scenario(containers: list[Table], events: list[Table], *, isolated: str = "", **more: Any) -> Scenario:
+    """Return a scenario on a machine of 8 cores with one thread; CPU 0 is reserved, the policy is static."""
     settings = {"policy": "static", "reserved": "0", "linger": "5s", **more}
     machine = {"cores": 8} | ({"isolated": isolated} if isolated else {})
     return {"machine": machine, "settings": settings, "container": containers, "event": events}

@@ -18,7 +18,9 @@ ENDS = ("started", "stopped", "removed")
 def notice_is_given(chronicle: Chronicle) -> Iterator[Finding]:
     """`cpuset.grace` is "the time between `leaving` in its projection and the moment at which they are gone. An
     acknowledgement shortens it" (labels); "No CPU changes hands before the take was acknowledged or its grace was over"
-    (dynamic). But for CPUs that go offline, and for a grant that ends since there is no replacement.
+    (dynamic). But for CPUs that go offline, and for a grant that ends since there is no replacement. "An order that the
+    engine had accepted before it held the start, such as one after CPUs went offline, is carried out right after the
+    start" (start-strictly).
     """
     had_since: dict[Held, float] = {}
     leaving_since: dict[Held, float] = {}
@@ -77,7 +79,7 @@ def _in_force(chronicle: Chronicle, stage: Stage, had_since: dict[Held, float], 
         place = stage.place(name)
         for cpu in place.own if place.own == place.cpus else ():
             known = None if name in ended else had_since.get((name, cpu))
-            # An order from before a hotplug may wait for the start.
+            # An order that waits for the start.
             is_calm = chronicle.is_quiet(stage.at - 31, stage.at)
             is_strict = name in ended and is_calm and chronicle.asked(name, stage).is_strict
             found[name, cpu] = (stage.at - 2 * ORDERS if is_strict else stage.at) if known is None else known

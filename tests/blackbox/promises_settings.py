@@ -113,18 +113,12 @@ def a_rule_ends_what_it_asked_for(chronicle: Chronicle) -> Iterator[Finding]:
         return {
             (name,): place.granted
             for name, place in stage.places.items()
-            if place.granted and not _asks(chronicle, name, stage)
+            if place.granted and not chronicle.has_request(name, stage)
         }
 
     for each in lasting(chronicle, seen, LONGEST_NOTICE):
         text = f"has {listed(each.cpus)} for {each.seconds:g} s, and asks for nothing any more"
         yield Finding("a_rule_ends_what_it_asked_for", each.began, each.names[0], text)
-
-
-def _asks(chronicle: Chronicle, name: str, stage: Stage) -> bool:
-    """Return whether it asks for CPUs at all now, rightly or not."""
-    container = next(each for each in chronicle.scenario["container"] if each["name"] == name)
-    return "cpuset.exclusive" in container.get("labels", {}) or chronicle.asks_now(name, stage).number > 0
 
 
 PROMISES = (

@@ -154,7 +154,8 @@ def _cuts_the_pool(chronicle: Chronicle, before: Stage, after: Stage) -> bool:
 
 def originals_stay(chronicle: Chronicle) -> Iterator[Finding]:
     """ "The original CPUs, as many as the floor, are chosen once, best packed, and never leave" (dynamic). But for
-    those that went offline, or that a container is pinned to by hand, and for a container that may be moved.
+    those that went offline, or that a container is pinned to by hand, and for a container that may be moved. "CPUs that
+    become reserved go at once" (upgrade-and-change-policy).
     """
     always: dict[str, CPUs] = {}
     lost: dict[str, int] = {}
@@ -171,6 +172,7 @@ def originals_stay(chronicle: Chronicle) -> Iterator[Finding]:
                 continue
             gone = (before.place(name).granted or frozenset()) - after.online
             gone |= (before.place(name).granted or frozenset()) & chronicle.pinned(after, but=name)
+            gone |= (before.place(name).granted or frozenset()) & after.reserved
             lost[name] += len(gone & always[name])
             always[name] &= place.granted
             if (

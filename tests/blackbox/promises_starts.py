@@ -28,7 +28,7 @@ def strict_ones_start_on_their_own(chronicle: Chronicle) -> Iterator[Finding]:
             )
             if line.what != "started" or asked is None or not asked.is_strict or line.at != stage.at:
                 continue
-            if not asked.number and not _asks_for_some(chronicle, asked.name):
+            if not asked.number and not chronicle.has_request(asked.name, stage):
                 continue
             others = {
                 name: both
@@ -58,11 +58,6 @@ def _is_off_its_grant(chronicle: Chronicle, line: Said, place: Place) -> bool:
     new = {e.container for e in chronicle.said if e.what == "created" and 0 <= line.at - e.at <= STARTS}
     is_released |= any(chronicle.is_stranger(name, stage) for name in new - {line.container})
     return not is_released and (place.granted is None or not line.cpus <= place.granted | place.leaving)
-
-
-def _asks_for_some(chronicle: Chronicle, name: str) -> bool:
-    container = next(each for each in chronicle.scenario["container"] if each["name"] == name)
-    return "cpuset.exclusive" in container.get("labels", {})
 
 
 def _is_moved(chronicle: Chronicle, name: str, stage: Stage) -> bool:
@@ -172,8 +167,9 @@ def a_release_lasts_until_the_next_start(chronicle: Chronicle) -> Iterator[Findi
 
 
 def successors_take_over(chronicle: Chronicle) -> Iterator[Finding]:
-    """ "A container that replaces another one gets the same CPUs when that one is removed" (labels), if it has none by
-    then. Judged where both ask for the same.
+    """ "A container that replaces another one gets the same CPUs when that one is removed, except those to which a
+    container was pinned by hand meanwhile. If the others are too few, it asks as any other container does" (labels).
+    Judged where it has none by then, and both ask for the same.
     """
     for before, after in chronicle.pairs():
         for line in after.said:
@@ -187,7 +183,9 @@ def successors_take_over(chronicle: Chronicle) -> Iterator[Finding]:
                 has_ended = any(e.what == "stopped" and e.container == name for e in chronicle.said if e.at <= line.at)
                 if not is_alike or has_ended or had is None or before.place(name).granted is not None:
                     continue
-                yield from _taken_over(chronicle, line, name, had, new.floor)
+                left = had - chronicle.pinned(before)
+                if left == had or len(left) >= new.floor:
+                    yield from _taken_over(chronicle, line, name, left, new.floor)
 
 
 def _taken_over(chronicle: Chronicle, gone: Said, name: str, had: CPUs, floor: int) -> Iterator[Finding]:
@@ -234,12 +232,9 @@ def a_replacement_under_the_same_name(chronicle: Chronicle) -> Iterator[Finding]
                 is_calm = chronicle.is_quiet(at - 31, line.at) and all(
                     e.is_watched for e in chronicle.stages if at <= e.at <= line.at
                 )
-                waits = [
-                    n
-                    for n in before.there
-                    if n != line.container and before.place(n).granted is None and chronicle.asked(n, before).number
-                ]
-                if is_soon and not others and is_calm and not waits and line.cpus != had and not had & after.reserved:
+                taken = before.granted | joined(after.place(name).own for name in after.there - {line.container})
+                is_free = not had & (taken | after.reserved)
+                if is_soon and not others and is_calm and is_free and line.cpus != had:
                     text = f"has {listed(line.cpus)}, the one before had {listed(had)}"
                     yield Finding("a_replacement_under_the_same_name", line.at, line.container, text)
 

@@ -206,9 +206,8 @@ async def test_a_release_from_the_wrong_directory_fails(autojump_clock: MockCloc
     assert host.where(rt) == "1-2"
 
 
-async def test_a_release_passes_over_what_is_half_removed(autojump_clock: MockClock, make_host: Any) -> None:
-    """It keeps its cpuset, and never runs again: as after an engine that was killed during a removal."""
-    host = make_host()
+async def shows_once_released(host: Any, **changed: Any) -> None:
+    """Run `rt` on its own CPUs and end the daemon; once it is released, the engine shows it changed like this."""
     async with host.running():
         rt = await host.docker.run("rt", labels=TWO)
         await host.settled(rt)
@@ -216,9 +215,15 @@ async def test_a_release_passes_over_what_is_half_removed(autojump_clock: MockCl
 
     async def afterwards(container: str) -> ContainerView:
         view: ContainerView = await inspect(container)
-        return replace(view, cpuset="3", phase=Phase.DEAD) if host.books().originals == {} else view
+        return replace(view, **changed) if host.books().originals == {} else view
 
     host.engine.inspect = afterwards
+
+
+async def test_a_release_passes_over_what_is_half_removed(autojump_clock: MockClock, make_host: Any) -> None:
+    """It keeps its cpuset, and never runs again: as after an engine that was killed during a removal."""
+    host = make_host()
+    await shows_once_released(host, cpuset="3", phase=Phase.DEAD)
     assert await host.serve(is_release=True) == 0
     assert "not released" not in host.lines.getvalue()
 
@@ -226,16 +231,7 @@ async def test_a_release_passes_over_what_is_half_removed(autojump_clock: MockCl
 async def test_a_release_that_finds_what_another_set_meanwhile_fails(autojump_clock: MockClock, make_host: Any) -> None:
     """It looks at each container once more at the end."""
     host = make_host()
-    async with host.running():
-        rt = await host.docker.run("rt", labels=TWO)
-        await host.settled(rt)
-    inspect = host.engine.inspect
-
-    async def afterwards(container: str) -> ContainerView:
-        view: ContainerView = await inspect(container)
-        return replace(view, cpuset="3") if host.books().originals == {} else view
-
-    host.engine.inspect = afterwards
+    await shows_once_released(host, cpuset="3")
     assert await host.serve(is_release=True) == 1
     assert 'not released container=rt reason="the engine shows the cpuset 3"' in host.lines.getvalue()
 

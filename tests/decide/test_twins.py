@@ -10,7 +10,7 @@ from sidecar.decide.container import machine
 from sidecar.decide.container.line import Sent
 from sidecar.decide.container.news import OrderFailed, OrderLost
 from tests.decide.long_run import history
-from tests.decide.twins import TWINS, Then, decisions_of, doubled
+from tests.decide.twins import ROOT, TWINS, Then, decisions_of, doubled
 from tests.support.decide.histories import Broken
 
 HISTORIES = 30
@@ -36,6 +36,14 @@ def difference(then: Then) -> str:
                 if TWINS in broken.laws:
                     return str(broken)
     return ""
+
+
+def test_equal_decisions_do_not_differ(then: Then) -> None:
+    """Those that are checked out, and those that run."""
+    compared = ["git", "-C", str(ROOT), "diff", "--quiet", "HEAD", "--", "state", "sidecar"]
+    if subprocess.run(compared, check=False).returncode:
+        pytest.skip("the decisions have changes that are not committed")
+    assert difference(then) == ""
 
 
 def test_a_planted_difference_is_found(then: Then, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from sidecar.decide.settings import PolicyName, Rule
 from sidecar.simulation.happenings import What
 from sidecar.simulation.virtual_host import Simulation
 from state.cpuset import CPUSet
+from state.topology import uniform
 from tests.simulation.hosts import CONFIG, host, runs, said
 
 replace = msgspec.structs.replace
@@ -43,6 +44,36 @@ def test_a_policy_that_changes_sizes_ends_and_begins() -> None:
     sim.reload(CONFIG)
     sim.advance(6)
     assert len(sim.cpus_of("own")) == 5
+
+
+def test_a_policy_that_keeps_sizes_leaves_the_first_cpus() -> None:
+    """Neither half a core, nor another one than at first, even where a half of that is free for itself."""
+    options = ("full-pcpus-only",)
+    machine = uniform(cores=4, threads=2)
+    sim = Simulation(machine, replace(CONFIG, reserved=CPUSet.of(0, 4), options=options))
+    runs(sim, "first", 2)
+    runs(sim, "own", 2, most=8, grace="0s")
+    sim.advance(2)
+    assert sim.cpus_of("own") == CPUSet.of(2, 3, 6, 7)
+    sim.stop("first")
+    sim.advance(4)
+    sim.switch_off(CPUSet.of(5))
+    sim.reload(replace(CONFIG, reserved=CPUSet.of(0, 4), options=options, policy=PolicyName.STATIC))
+    sim.advance(6)
+    assert sim.cpus_of("own") == CPUSet.of(2, 6)
+
+
+def test_of_a_core_that_is_half_offline_the_other_half_goes() -> None:
+    """The number is a whole core, and not the halves of two."""
+    options = ("full-pcpus-only",)
+    sim = Simulation(uniform(cores=6, threads=2), replace(CONFIG, reserved=CPUSet.of(0, 6), options=options))
+    runs(sim, "own", 2, most=8, grace="0s")
+    sim.advance(2)
+    assert CPUSet.of(1, 7) <= sim.cpus_of("own")
+    sim.switch_off(CPUSet.of(1))
+    sim.reload(replace(CONFIG, reserved=CPUSet.of(0, 6), options=options, policy=PolicyName.STATIC))
+    sim.advance(4)
+    assert sim.cpus_of("own") == CPUSet.of(2, 8)
 
 
 def test_a_sidecar_that_was_killed_reads_it_at_its_start() -> None:

@@ -21,6 +21,40 @@ from tests.simulation.hosts import CONFIG, host, runs, said
 replace = msgspec.structs.replace
 
 
+def test_what_is_decided_within_one_instant_is_one_line() -> None:
+    """With `linger` 0 a grant ends, and another grows, in the instant in which the look shows the end: between the two
+    nothing was in place.
+    """
+    sim = host(8, replace(CONFIG, linger_seconds=0.0))
+    sim.crash_sidecar()
+    for name, most in (("short", 4), ("long", 6)):
+        runs(sim, name, 4 if name == "short" else 1, most=most)
+    sim.advance(1)
+    sim.start_sidecar()
+    sim.stop("short")
+    sim.advance(3)
+    lines = [(each.at, each.what) for each in sim.log if each.container == "long" and each.at > 1]
+    both = {at for at, what in lines if what == What.IN_PLACE} & {at for at, what in lines if what == "grew"}
+    assert both == set()
+    assert len(sim.cpus_of("long")) == 6
+
+
+def test_a_look_takes_its_turn_at_the_engines_lock() -> None:
+    """What people order later waits behind it: a container that is stopped and started over and over is known."""
+    sim = host()
+    sim.advance(1)
+    sim.create("pinned", cpuset="1")
+    sim.start("pinned")
+    sim.advance(1.1)
+    for _ in range(9):
+        sim.stop("pinned")
+        sim.start("pinned")
+    sim.advance(1.3)
+    runs(sim, "own", 1)
+    sim.advance(1.4)
+    assert [each.cpus for each in sim.log if each.container == "own" and each.what == "granted"] == [CPUSet.of(2)]
+
+
 def test_a_container_gets_its_own_cpu_and_the_others_leave_it() -> None:
     """From create to alone; after its end and its linger the CPU is shared again."""
     sim = host(2)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from sidecar.__main__ import parser
+from sidecar.api import start_route
 from sidecar.simulation.happenings import What
-from sidecar.simulation.strict_starts import NOT_RUNNING, PATIENCE_SECONDS, TOO_LATE
+from sidecar.simulation.strict_starts import ANSWER_SECONDS, NOT_RUNNING, PATIENCE_SECONDS, TOO_LATE
 from sidecar.simulation.virtual_host import Simulation
 from state.cpuset import EMPTY, CPUSet
 from tests.simulation.hosts import host, runs, said
@@ -62,6 +64,11 @@ def test_a_sidecar_that_is_away_is_waited_for() -> None:
     strict(sim, "late")
     sim.advance(6.1 + PATIENCE_SECONDS)
     assert (sim.cpus_of("late"), ending(sim, "late")) == (EMPTY, NOT_RUNNING)
+
+
+def test_the_times_are_those_of_the_program() -> None:
+    given = parser().parse_args(["install-runtime"])
+    assert (given.patience, start_route.ANSWER_SECONDS) == (PATIENCE_SECONDS, ANSWER_SECONDS)
 
 
 def test_a_start_that_gets_no_answer_in_time_fails() -> None:

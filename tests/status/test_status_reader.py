@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from sidecar.commit.state_lock import hold_lock
-from sidecar.status.document import status_of
+from sidecar.status.document import HandStatus, status_of
+from sidecar.status.last_state import reading_of, replace
 from sidecar.status.status_file import write_status
 from sidecar.status.status_lease import end_status_lease, renew_status_lease
 from sidecar.status.status_reader import read_last_status
@@ -34,6 +35,18 @@ def test_claims_end_with_the_lease(state_dir: Path, age: float, vouched: bool) -
         reading = read_last_status(state_dir, NOW).reading
     (voice,) = reading.containers
     assert (reading.vouched, reading.is_ready, voice.is_settled, voice.is_alone) == (vouched,) * 4
+
+
+def test_what_only_a_working_daemon_does_is_told_as_what_was(state_dir: Path) -> None:
+    """And the words of the engine stay as they are."""
+    refused = "container is not running"
+    status = read_last_status(state_dir, NOW).status
+    failed = replace(status.containers[0], trouble=refused, explanation=(f"It runs. The last order failed: {refused}",))
+    hand = HandStatus(is_answering=True, text="the sidecar answers births")
+    reading = reading_of(replace(status, containers=(failed,), hand=hand), vouched=False, outdated=True)
+    assert reading.hand == HandStatus(is_answering=False, text="the sidecar answered births")
+    assert reading.containers[0].trouble == refused
+    assert reading.containers[0].explanation[1] == f"It ran. The last order failed: {refused}"
 
 
 def test_a_daemon_that_is_gone_vouches_for_nothing(state_dir: Path) -> None:

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.xdist_group(SOURCES_GROUP)
 
 NOUNS = {"cores", "nodes", "threads", "containers", "ids", "its", "this", "as", "sockets", "options", "labels", "times"}
 NOUNS |= {"names", "seconds", "others", "less", "across", "processes", "always", "isolcpus", "requests", "rules"}
-NOUNS |= {"settings", "caches", "cpus", "digits", "letters", "words", "ms"}
+NOUNS |= {"settings", "caches", "cpus", "digits", "letters", "words", "ms", "births", "groups"}
 """Words of the sentences that end in an s, and are no verbs."""
 
 
@@ -35,6 +35,20 @@ NOUNS |= {"settings", "caches", "cpus", "digits", "letters", "words", "ms"}
         ("cpuset.exclusive is 'it is now': write a number", "cpuset.exclusive was 'it is now': write a number"),
         ("who-runs (shared) may run there too", "who-runs (shared) could run there too"),
         ("cannot write /srv/is/it: is.it", "could not write /srv/is/it: is.it"),
+        ("cannot write /srv/it: Is a directory", "could not write /srv/it: Is a directory"),
+        (
+            "It gave up CPU 3: above a's floor of 2, as it is told by b's rule",
+            "It gave up CPU 3: above a's floor of 2, as it was told by b's rule",
+        ),
+        (
+            "cpuset.max is '0': write a whole number that is at least the 2 of cpuset.exclusive",
+            "cpuset.max was '0': write a whole number that is at least the 2 of cpuset.exclusive",
+        ),
+        (
+            "It gets them if they come free before it starts.",
+            "It was to get them if they came free before it started.",
+        ),
+        ("Its memory nodes stay as they are", "Its memory nodes stayed as they were"),
     ],
 )
 def test_verbs_are_told_as_what_was(said: str, told: str) -> None:
@@ -47,11 +61,27 @@ def test_a_container_with_the_name_of_a_verb_keeps_it() -> None:
     assert in_past("It is granted to runs.", {"runs"}) == "It was granted to runs."
 
 
+def test_what_another_program_said_stays() -> None:
+    said = "The last order failed: container is not running, so it cannot be updated; it is tried again"
+    told = "The last order failed: container is not running, so it cannot be updated; it was tried again"
+    assert in_past(said, quoted="container is not running, so it cannot be updated") == told
+
+
 def unknown(texts: set[str]) -> dict[str, str]:
     """Return the words that look like a verb of the third person, and are neither known verbs nor nouns."""
     words = {word: text for text in texts for word in re.findall(r"(?<![\w.=/\'-])[a-z]+s(?![\w=/.-])", text)}
     known = NOUNS | set(PAST) | {word for past in PAST.values() for word in past.split()}
     return {word: text for word, text in words.items() if word not in known}
+
+
+def present(texts: set[str]) -> dict[str, str]:
+    """Return the verbs of several things that are in the present tense where all else is told in the past."""
+    several = {verb.removesuffix("s") for verb in PAST if " " not in verb and verb.endswith("s")} | {"go", "have"}
+    told = {in_past(text): text for text in texts}
+    pairs = {
+        (*pair, text) for text in told for pair in re.findall(r"\b(they|that|which|[A-Za-z]+s) (?=([a-z]+)\b)", text)
+    }
+    return {f"{one} {verb}": told[text] for one, verb, text in pairs if verb in several and one not in {"its", "as"}}
 
 
 def told_of(names: tuple[str, ...]) -> set[str]:
@@ -62,6 +92,8 @@ def told_of(names: tuple[str, ...]) -> set[str]:
 def test_every_verb_of_a_sentence_that_outlasts_the_daemon_has_a_past() -> None:
     """A new sentence with another verb has to add it."""
     names = ("explanations.py", "reasons.py", "causes.py", "neighbours.py", "refusals.py", "repairs.py", "cpu_view.py")
-    more = ("mistaken.py", "problem_list.py", "strays.py")
+    more = ("hands.py", "mistaken.py", "problem_list.py", "strays.py")
     assert unknown(told_of(names + more)) == {}
+    assert present(told_of(names + more)) == {}
     assert list(unknown({"it outlives \0"})) == ["outlives"]
+    assert list(present({"its caches stay \0"})) == ["caches stay"]

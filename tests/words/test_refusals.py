@@ -117,6 +117,10 @@ DETAILS: tuple[tuple[Detail, str], ...] = (
         "it replaces shop-web-1, and gets CPUs 1-3 when that is gone",
     ),
     (
+        Replaces("shop-web-1", CPUSet()),
+        "it replaces shop-web-1, and asks again when that is gone",
+    ),
+    (
         NoMultiple(count=3, width=2, would_fit=(2, 4)),
         "asked for 3 exclusive CPUs, not a multiple of the 2 threads per core (full-pcpus-only); 2 or 4 would fit",
     ),

@@ -4,8 +4,8 @@
    gives up CPUs above its floor on which a container was pinned by hand.
 2. Each demand is granted at least its floor, in the order of the queue: from free CPUs, else from what other grants
    have above their fair size, else, for the floor alone, from all that other grants have above their floors
-   (`arrivals`). No grant is pushed below its floor: the demand is refused instead. So is a number that is not one of
-   whole cores, if its options require these.
+   (`arrivals`). No grant is pushed below its floor: the demand is refused instead. So is one that requires whole
+   cores, if its number does not come to these.
 3. Each grant gets its fair size (`sizes`) and keeps CPUs that it has (`gains_and_losses`). If no CPUs of the right kind
    are available, no other grant gives anything up.
 4. After a release, or on command, containers that allow it exchange CPUs for better ones (`exchanges`).

@@ -15,6 +15,7 @@ from sidecar.decide.world import World, replace
 from sidecar.natural_order import natural
 from state.cpuset import CPUSet
 from state.demand import Demand
+from state.key import ContainerKey
 from state.model import Refused, State
 from state.refusal import NAMES, Asked, Neighbours, NoMultiple, Refusal, RefusalCode
 
@@ -34,8 +35,8 @@ def may_hold(world: World, state: State, demand: Demand, cpus: CPUSet) -> bool:
 
 
 def no_multiple(world: World, state: State, demand: Demand) -> Refusal | None:
-    """Return why no CPUs are granted to a demand whose number is not one of whole cores, though its options require
-    these; None if it is, or if cores of such a number exist. Its bounds are rounded to whole cores, its number is not.
+    """Return why a demand is refused that requires whole cores, and whose number does not come to these; None if it
+    does, or requires none, or if the machine has cores of another width that make up this number.
     """
     is_in_cores = demand.cpus % unit_of(world.topology, options_of(world, demand)) == 0
     return None if is_in_cores else never(world, state, demand, demand.cpus)
@@ -217,17 +218,15 @@ def with_neighbours(world: World, state: State) -> State:
     """
     if state.assignments is world.state.assignments and state.refusals is world.state.refusals:
         return state
-    told, waiting = state.refusals, set(world.queue)
+    told, waiting = dict[ContainerKey, Refused](), set(world.queue)
     neighbours: Neighbours | None = None
     for key, refused in state.refusals.items():
         detail = refused.refusal.detail
         is_asked = key in waiting or refused is not world.state.refusals.get(key)
-        if not is_asked or not isinstance(detail, Asked) or detail.neighbours is None:
-            continue
-        if not detail.is_final:
+        if is_asked and isinstance(detail, Asked) and detail.neighbours and not detail.is_final:
             neighbours = neighbours or _neighbours(world, state, world.strangers & state.assignable)
-            told = {**told, key: replace(refused, refusal=with_facts(refused.refusal, neighbours=neighbours))}
-    return state if told is state.refusals else replace(state, refusals=told)
+            told[key] = replace(refused, refusal=with_facts(refused.refusal, neighbours=neighbours))
+    return replace(state, refusals={**state.refusals, **told}) if told else state
 
 
 def keeps(world: World, state: State, container: Container) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from sidecar.decide.books.gains_and_losses import cut_off, given_up
 from sidecar.decide.books.grants import options_of
@@ -44,7 +44,8 @@ def shrunk(world: World, grant: Assignment, held: CPUSet, count: int) -> CPUSet:
     first, whole cores if it requires these, and nothing of its original set.
     """
     is_whole = is_by_cores(options_of(world, grant.demand))
-    lying = lying_on(world, grant, held)
+    # By its layers under `static` as well: they are those of a grant that was made under `dynamic`.
+    lying = layered(world.topology, grant, held)
     return held - given_up(world.topology, lying, len(held) - count, is_whole=is_whole)
 
 
@@ -70,15 +71,21 @@ def sources_for(
     others = [each for each in in_order(world.state) if each is not grant and each.container in holdings]
     surplus = surplus or {each.container: surplus_of(world, each, holdings[each.container]) for each in others}
     if any(surplus.values()):
-        sizes_now = fair_sizes(world, bare, holdings)
-        above_fair = union(
-            held - shrunk(world, each, held, sizes_now[each.container])
-            for each in others
-            if len(held := holdings[each.container]) > sizes_now[each.container]
-        )
+        above_fair = above(world, others, holdings, fair_sizes(world, bare, holdings))
         spare = union(surplus.values()) - world.strangers
         yield spare & above_fair
         yield spare - above_fair
+
+
+def above(
+    world: World, grants: Iterable[Assignment], holdings: Holdings, allowed: Mapping[ContainerKey, int]
+) -> CPUSet:
+    """Return what these grants hold above the sizes that they are allowed."""
+    return union(
+        held - shrunk(world, each, held, allowed[each.container])
+        for each in grants
+        if len(held := holdings[each.container]) > allowed[each.container]
+    )
 
 
 def fair_sizes(world: World, bare: State, holdings: Holdings) -> dict[ContainerKey, int]:
@@ -87,7 +94,8 @@ def fair_sizes(world: World, bare: State, holdings: Holdings) -> dict[ContainerK
 
 
 def _claims(world: World) -> Claims:
-    known, _ = world.derived.setdefault("claims", (Claims(world), ""))
+    """Return what the grants of this world claim, which is worked out once."""
+    known, _ = world.derived.setdefault(Claims, (Claims(world), None))
     assert isinstance(known, Claims)
     return known
 
@@ -117,12 +125,17 @@ def lying_on(world: World, grant: Assignment, cpus: CPUSet) -> Assignment:
     if world.settings.policy is not PolicyName.DYNAMIC:
         original = grant.original & cpus or cpus
         return replace(grant, cpus=cpus, original=original, layers=(), leaving=None, cooling=None)
-    original = _original(world.topology, grant, cpus)
+    left = grant.leaving.within(world.topology.online - cpus) if grant.leaving else None
+    return replace(layered(world.topology, grant, cpus), leaving=left)
+
+
+def layered(topology: Topology, grant: Assignment, cpus: CPUSet) -> Assignment:
+    """Return the grant on these CPUs: its original set as large as its floor, and the rest in its layers."""
+    original = _original(topology, grant, cpus)
     layers = tuple(part for layer in grant.layers if (part := (layer & cpus) - original))
     if rest := cpus - original - union(layers):
         layers = (rest, *layers)
-    left = grant.leaving.within(world.topology.online - cpus) if grant.leaving else None
-    return replace(grant, cpus=cpus, original=original, layers=layers, leaving=left)
+    return replace(grant, cpus=cpus, original=original, layers=layers)
 
 
 def _original(topology: Topology, grant: Assignment, cpus: CPUSet) -> CPUSet:

@@ -19,11 +19,10 @@ Rest = TypeVarTuple("Rest")
 
 def once(function: Callable[[World, Assignment, *Rest], T]) -> Callable[[World, Assignment, *Rest], T]:
     """Return the function, which is pure and has hashable arguments after the grant, asked once for each of them."""
-    name = function.__name__
 
     @wraps(function)
     def asked(world: World, grant: Assignment, *rest: *Rest) -> T:
-        question: Hashable = (name, id(grant), rest)
+        question: Hashable = (function, id(grant), rest)
         known = world.derived.get(question)
         if known is None:
             # With the grant: its id is not given to another one meanwhile.

@@ -38,11 +38,11 @@ def off_the_pinned(world: World, state: State) -> State:
 
 
 def _claimed(world: World) -> CPUSet:
-    """Return the CPUs to which containers are pinned by hand and where they may run. Members of the shared group do not
-    count: they run only where the group does.
+    """Return the CPUs to which containers are pinned by hand, and where they may run or go back to. Members of the
+    shared group do not count: they run only where the group does.
     """
     return union(
-        each.place.configured & CPUSet.from_mask(each.footprint)
+        (each.place.configured & CPUSet.from_mask(each.footprint)) | world.home_of(each)
         for each in world.containers.values()
         if each.wish.standing is Standing.STRANGER and not each.view.in_shared_group
     )

@@ -30,6 +30,7 @@ import msgspec
 from sidecar.decide.books.grants import bounds, never, options_of, place
 from sidecar.decide.books.holdings import (
     Holdings,
+    above,
     fair_sizes,
     fewest_for,
     in_order,
@@ -48,7 +49,7 @@ from sidecar.decide.placement.options import FULL_PCPUS_ONLY, STRICT_CPU_RESERVA
 from sidecar.decide.placement.order.packed import packed
 from sidecar.decide.placement.reserve import counted, reserve
 from sidecar.decide.placement.shortfall import with_facts
-from sidecar.decide.placement.whole_cores import is_by_cores
+from sidecar.decide.placement.whole_cores import cores_within, is_by_cores
 from sidecar.decide.settings import IsolatedRule, PolicyName
 from sidecar.decide.world import Note, World
 from state.cpuset import EMPTY, CPUSet, union
@@ -120,11 +121,7 @@ def _with_stand_ins(world: World, bare: State) -> State:
     above_fair = EMPTY
     if spare:
         fair = fair_sizes(world, replace(bare, reserved=trial), left)
-        above_fair = union(
-            held - shrunk(world, grant, held, fair[grant.container])
-            for grant in in_order(world.state)
-            if len(held := holdings[grant.container]) > fair[grant.container]
-        )
+        above_fair = above(world, in_order(world.state), holdings, fair)
     sources = (free, spare & above_fair, spare, *floors)
     return replace(bare, reserved=reserve(topology, settings, world.state, sources))
 
@@ -132,12 +129,15 @@ def _with_stand_ins(world: World, bare: State) -> State:
 def _kept(world: World, bare: State, grant: Assignment) -> CPUSet:
     """Return the CPUs of a grant that it may keep, and no more than it may have."""
     kept, (_, most) = grant.cpus & bare.assignable, bounds(world, grant.demand)
-    if is_by_cores(options_of(world, grant.demand)):
+    by_cores = is_by_cores(options_of(world, grant.demand))
+    if by_cores:
         kept -= world.topology.whole_cores(grant.cpus & bare.reserved)
     if len(kept) <= most:
         return kept
     left = shrunk(world, grant, kept, most)
-    return left if len(left) <= most else packed(world.topology, left, most) or left
+    if len(left) <= most:
+        return left
+    return cores_within(world.topology, left, most) if by_cores else packed(world.topology, left, most) or left
 
 
 def _with_floors(world: World, bare: State, kept: Holdings) -> tuple[Holdings, Mapping[ContainerKey, Refused]]:
@@ -163,28 +163,20 @@ def _completed(
     """Return what each of these grants holds once it has its least size, and the refusals of those that cannot have it.
     In a trial, which shows only what ends, older grants take what they lack from the newest.
     """
-    holdings, refused, older, order = {**holdings}, dict[ContainerKey, Refused](), bare, in_order(world.state)
+    holdings, refused, older = {**holdings}, dict[ContainerKey, Refused](), bare
+    order = [each for each in in_order(world.state) if each.container in holdings]
     # A grant that is to be completed has none itself.
-    surplus = {
-        each.container: surplus_of(world, each, holdings[each.container])
-        for each in order
-        if each.container in holdings
-    }
+    surplus = {each.container: surplus_of(world, each, holdings[each.container]) for each in order}
     for grant in order:
         key, least = grant.container, fewest_for(world, grant.demand)
-        if key not in holdings:
-            continue
-        found: CPUSet | Refusal = holdings[key]
+        found: CPUSet | Refusal | None = holdings[key]
         if len(holdings[key]) < least:
-            sources = chain(
-                sources_for(world, bare, holdings, grant, surplus), _newest(world, holdings, grant, is_trial=is_trial)
-            )
-            replacement = replaced(world, older, grant.demand, holdings[key], sources, least)
-            if replacement:
-                found = replacement
-            else:
-                beside = older if is_trial else with_holdings(world, bare, _but(holdings, {key}))
-                found = place(world, beside, grant.demand, least)
+            newest = _newest(world, holdings, grant) if is_trial else ()
+            sources = chain(sources_for(world, bare, holdings, grant, surplus), newest)
+            found = replaced(world, older, grant.demand, holdings[key], sources, least)
+        if found is None:
+            beside = older if is_trial else with_holdings(world, bare, _but(holdings, {key}))
+            found = place(world, beside, grant.demand, least)
         if isinstance(found, CPUSet):
             floor = least_part(world, grant, found)
             if objection := room_in(world, older).objection(floor):
@@ -198,9 +190,8 @@ def _completed(
                         if not (held := holdings.get(other.container, EMPTY)).isdisjoint(found) and other is not grant
                     }
                 holdings |= changed
-                for each in order if len(changed) > 1 else (grant,):
-                    if each.container in changed:
-                        surplus[each.container] = surplus_of(world, each, changed[each.container])
+                for owner, cpus in changed.items():
+                    surplus[owner] = surplus_of(world, world.state.assignments[owner], cpus)
                 older = older.holding(replace(grant, cpus=floor))
         if isinstance(found, Refusal):
             del holdings[key], surplus[key]
@@ -208,10 +199,8 @@ def _completed(
     return holdings, refused
 
 
-def _newest(world: World, holdings: Holdings, grant: Assignment, *, is_trial: bool) -> Iterator[CPUSet]:
-    """Yield the least parts of the grants that are newer than this one, the newest first; in a trial alone."""
-    if not is_trial:
-        return
+def _newest(world: World, holdings: Holdings, grant: Assignment) -> Iterator[CPUSet]:
+    """Yield the least parts of the grants that are newer than this one, the newest first."""
     newer = [each for each in in_order(world.state) if each.since > grant.since and each.container in holdings]
     for each in reversed(newer):
         yield least_part(world, each, holdings[each.container])

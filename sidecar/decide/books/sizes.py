@@ -53,7 +53,7 @@ class Claims:
         return Capacity(cpus, min(cpus, self._most_in(room, by_cores=True) + halves))
 
     def _of(self, assignment: Assignment) -> tuple[Assignment, Claim, int]:
-        made = self._made.get(assignment.demand.container)
+        made = self._made.get(assignment.container)
         if made is None or made[0] is not assignment:
             halves = _halves(self.world, assignment.demand, assignment.cpus)
             made = self._made[assignment.container] = (assignment, _claim(self.world, assignment), len(halves))
@@ -78,7 +78,7 @@ def sizes(
     world, grants = claims_of.world, list(state.assignments.values())
     claims = [claims_of.of(each) for each in grants]
     if caps:
-        claims = [_capped(claim, caps.get(claim.key)) for claim in claims]
+        claims = [_capped(claim, caps[claim.key]) if claim.key in caps else claim for claim in claims]
     fills = {each.container for each in grants if each.demand.scale is Scale.FILL}
     if arrival:
         claims.append(_first_claim(world, state, arrival))
@@ -145,8 +145,8 @@ def _claim(world: World, assignment: Assignment) -> Claim:
     return _in_units(world, demand, least_of(world, assignment), highest, assignment.cpus, assignment.since)
 
 
-def _capped(claim: Claim, cap: int | None) -> Claim:
-    return claim if cap is None else replace(claim, lowest=min(claim.lowest, cap), highest=min(claim.highest, cap))
+def _capped(claim: Claim, cap: int) -> Claim:
+    return replace(claim, lowest=min(claim.lowest, cap), highest=min(claim.highest, cap))
 
 
 def _first_claim(world: World, state: State, demand: Demand) -> Claim:

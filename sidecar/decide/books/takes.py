@@ -42,8 +42,8 @@ def held(assignment: Assignment, container: Container) -> CPUSet:
 
 def is_inert(container: Container) -> bool:
     """Return whether it runs nothing that could be notified, and is not about to: an order to one that is about to
-    start may land after its start, and take CPUs without notice. Whose runtime asks is not about to start before the
-    answer, and then until nothing about it is in doubt.
+    start may land after its start, and take CPUs without notice. One whose runtime asks is about to start from the
+    answer until nothing about it is in doubt.
     """
     if not container.is_strict:
         return container.is_idle and not is_coming(container)

@@ -33,7 +33,7 @@ from sidecar.decide.placement.choose import choose
 from sidecar.decide.placement.order.packed import packed
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World, replace
-from state.cpuset import CPUSet
+from state.cpuset import EMPTY, CPUSet
 from state.demand import Demand
 from state.key import ContainerKey
 from state.model import Assignment, State
@@ -102,13 +102,13 @@ def _answered(world: World, state: State, answer: Answer, last: World | None) ->
         # 1. What its predecessor still holds.
         before = None if marks.isdisjoint(_marks(demand)) else predecessor(state, demand)
         if before and _has_not_started(container):
-            state = fallen_short(state, container, demand, _awaits(before))
+            state = fallen_short(state, container, demand, _awaits(world, demand, before))
             continue
         state = _after(world, state, container, demand, answer, lacking)
         refused = state.refusals.get(demand.container)
         if before and refused and is_hopeful(refused) and refused.refusal.code is not RefusalCode.CPUS_LOST:
             # That it had CPUs is not forgotten: it is granted some again, whatever becomes of its predecessor.
-            state = fallen_short(state, container, demand, _awaits(before))
+            state = fallen_short(state, container, demand, _awaits(world, demand, before))
         if state.assignments is not grants:
             lacking, known = {}, None
             marks |= _marks(demand)
@@ -128,8 +128,8 @@ def _after(
     a demand for the same is refused for the same reason.
     """
     wanted = _wanted(world, demand)
-    found = answer(world, state, container, demand) if keeps(world, state, container) else lacking.get(wanted)
-    found = found or answer(world, state, container, demand)
+    known = None if keeps(world, state, container) else lacking.get(wanted)
+    found = known or answer(world, state, container, demand)
     if isinstance(found, State):
         return found
     lacking[wanted] = found
@@ -176,13 +176,13 @@ def _left_to(state: State, demand: Demand) -> Assignment | None:
 
 def _taken_over(world: World, state: State, demand: Demand, left: Assignment) -> State | None:
     """Return the State in which a demand is granted what its predecessor left, or as much of it as it may hold; None if
-    that is not lawful, or too little.
+    that is not lawful, or too little. CPUs to which a container was pinned by hand meanwhile are not granted again.
     """
-    most = bounds(world, demand)[1]
-    cpus: CPUSet | Refusal = left.cpus
-    if len(left.cpus) > most:
+    most, rest = bounds(world, demand)[1], left.cpus - world.strangers
+    cpus: CPUSet | Refusal = rest
+    if len(rest) > most:
         accept = room_in(world, state).objection
-        cpus = choose(world.topology, left.cpus, ask_of(world, demand, most), accept=accept)
+        cpus = choose(world.topology, rest, ask_of(world, demand, most), accept=accept)
     if not isinstance(cpus, CPUSet) or not may_hold(world, state, demand, cpus):
         return None
     if world.settings.policy is not PolicyName.DYNAMIC:
@@ -197,8 +197,12 @@ def _has_not_started(container: Container) -> bool:
     return container.view.phase is Phase.CREATED and not container.is_held
 
 
-def _awaits(before: Assignment) -> Refusal:
-    return Refusal(RefusalCode.AWAITS_PLACE, Replaces(before.name, before.cpus))
+def _awaits(world: World, demand: Demand, before: Assignment) -> Refusal:
+    """Return the refusal of a successor: with the CPUs that it will get, none if these are too few."""
+    cpus = before.cpus - world.strangers
+    return Refusal(
+        RefusalCode.AWAITS_PLACE, Replaces(before.name, cpus if len(cpus) >= bounds(world, demand)[0] else EMPTY)
+    )
 
 
 def _without(vacancies: Vacancies, key: ContainerKey) -> Vacancies:

@@ -58,6 +58,8 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     """The rule for its memory nodes. The label applies whether the container asks for CPUs or not."""
     rule: str = ""
     """The place of the configuration's rule from which it has labels; "" if all are its own."""
+    is_kept_out: bool = False
+    """Whether its label or the configuration keeps it out: then no order is ever sent for it."""
 
 
 class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):

@@ -1,12 +1,13 @@
 """The state machine of a container: its next state after any news. Nothing else creates or changes a Container.
 
-Three small machines run side by side, and interact only through doubts:
+Three small machines run side by side, and interact only through doubts and through the hand's cover:
 
 - the **line** of orders: Free, Sent, Paused. At most one order is outstanding. The machine tracks what it leaves in
   doubt, and what ends the doubt;
 - the **start**, if the runtime asks first: Plain, Asks, Held, Answered;
 - the **grip** of the hand on its cgroup: Loose, Writing, Guarded, Closed (`grip_machine`). What is guarded stays where
-  it was written, so an order then changes what the engine has configured, and nothing else.
+  it was written, so an order then changes what the engine has configured, and nothing else. An order that is
+  outstanding when cover ends counts as overlapped.
 
 Each is a table from a state and a kind of news to a rule. The tables are complete: they contain every pair, including
 those that change nothing, and docs/architecture.md prints them. A rule is a pure function; docs/architecture.md prints

@@ -94,7 +94,7 @@ def _wish(
     labels = read_labels(view.labels)
     # 3. Unmanaged.
     if not labels.values.manage or _is_unmanaged(view, settings):
-        return Wish(standing=Standing.STRANGER if originals.cpuset else Standing.UNMANAGED)
+        return Wish(standing=Standing.STRANGER if originals.cpuset else Standing.UNMANAGED, is_kept_out=True)
     # 4. How many.
     count = _count(view, settings, originals, labels)
     size = _size(count, labels)

@@ -28,9 +28,9 @@ from state.topology import Topology
 def update_to(world: World, container: Container, cpus: CPUSet) -> Update:
     """Return the update that moves a container to these CPUs, with the limit and memory nodes that it should have."""
     view = container.view
-    nano, quota = _limits(world, container)
     # A lost order may take effect just before this one, so the limits are written again.
     again = container.may_change_unseen or _is_lifted_unseen(world, container)
+    nano, quota = _limits(world, container, is_unsure=again)
     mems = memory_for(world, container)
     return Update(
         cpus=cpus,
@@ -55,8 +55,10 @@ def memory_of(topology: Topology, cpus: CPUSet) -> CPUSet:
     return CPUSet(found)
 
 
-def _limits(world: World, container: Container) -> tuple[int, int]:
-    """Return the CPU limit to write now, as nano CPUs and quota; 0 for one that is not to be changed."""
+def _limits(world: World, container: Container, *, is_unsure: bool) -> tuple[int, int]:
+    """Return the CPU limit to write now, as nano CPUs and quota; 0 for one that is not to be changed. With `is_unsure`,
+    a limit that shows as the original may be lifted all the same.
+    """
     view = container.view
     before = world.state.originals.get(view.key) or originals_of(view)
     most = _ceiling(world) * NANO
@@ -64,7 +66,6 @@ def _limits(world: World, container: Container) -> tuple[int, int]:
     if assignment is not None and assignment.is_lifting:
         return most if before.nano_cpus > 0 else 0, -1 if before.cpu_quota > 0 else 0
     lifts = world.state.lifts.get(view.key, ())
-    is_unsure = container.may_change_unseen or _is_lifted_unseen(world, container)
     is_ours = view.nano_cpus in lifts or (is_unsure and bool(lifts) and view.nano_cpus == before.nano_cpus)
     is_lifted = view.cpu_quota == -1 or (is_unsure and view.cpu_quota == before.cpu_quota)
     return min(before.nano_cpus, most) if is_ours else 0, before.cpu_quota if is_lifted else 0

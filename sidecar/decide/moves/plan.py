@@ -40,6 +40,7 @@ from sidecar.decide.container.line import Free, Sent
 from sidecar.decide.container.machine import after
 from sidecar.decide.container.news import OrderSent, WriteSent
 from sidecar.decide.container.originals import originals_of
+from sidecar.decide.container.place import cpus_of
 from sidecar.decide.facts import Phase
 from sidecar.decide.moves.limits import update_to
 from sidecar.decide.moves.newborn_answers import standing_answers
@@ -83,8 +84,7 @@ def plan(world: World) -> tuple[World, tuple[Order, ...]]:
         return world, (*told_hand, *answered)
     world, written = _writes(world)
     world, updates = _updates(world)
-    if world.is_releasing:
-        world = _without_the_restored(world)
+    world = _without_the_restored(world) if world.is_releasing else _without_those_at_home(world)
     world, answered = answers(world)
     # After the answers: a refused start begins a rest, which is timed.
     world, waits = timers(world)
@@ -203,6 +203,21 @@ def _without_the_restored(world: World) -> World:
             continue
         if has_all_back(world, container, wanted) or container.view.phase in _HOPELESS:
             state = state.forgetting(key)
+    return world if state is world.state else replace(world, state=state)
+
+
+def _without_those_at_home(world: World) -> World:
+    """Return the world without the originals of containers that are pinned by hand, and that have all of their own
+    back. One whose CPUs are partly offline, or whose limit is above what the engine accepts now, goes on waiting.
+    """
+    state = world.state
+    for key, originals in state.originals.items():
+        container = world.containers.get(key)
+        if container is None or container.order is not None or not (home := world.home_of(container)):
+            continue
+        limits = (container.view.nano_cpus, container.view.cpu_quota) == (originals.nano_cpus, originals.cpu_quota)
+        if limits and home == cpus_of(originals.cpuset, home) and has_all_back(world, container, home):
+            state = state.restored(key)
     return world if state is world.state else replace(world, state=state)
 
 

@@ -1,4 +1,10 @@
-"""Release: restoring the original CPUs of each container when the sidecar stops managing the host."""
+"""Release: restoring the original CPUs of each container when the sidecar stops managing the host; and those of one
+that is pinned by hand, and was moved only as long as it asked for CPUs (a rule of the configuration was taken away).
+
+Such a container goes back, to all of its CPUs at once, when no other container holds any of them exclusively; it stays
+where it is until then. Its CPUs are granted to no container, and grants leave them as for any pin (`books/pinned`).
+When it has all of its own back, its originals are forgotten, and it is never moved again.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +18,12 @@ def start_releasing(world: World) -> World:
     """Return the world without grants and refusals, in which the original settings are being restored."""
     state = replace(world.state, assignments={}, refusals={}, vacancies={})
     return replace(world, state=state, is_releasing=True)
+
+
+def way_home(world: World, container: Container) -> CPUSet | None:
+    """Return where a container that is pinned by hand should go back to now; None if it stays where it is."""
+    home = world.home_of(container)
+    return home if home and home.isdisjoint(world.state.exclusive | world.state.leaving) else None
 
 
 def released_to(world: World, container: Container) -> CPUSet | None:

@@ -11,7 +11,7 @@ from sidecar.decide.books.takes import held
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.grip import Closed, Guarded
 from sidecar.decide.facts import Phase
-from sidecar.decide.moves.release import released_to
+from sidecar.decide.moves.release import released_to, way_home
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
 from state.cpuset import CPUSet
@@ -22,10 +22,17 @@ _GOING: Final = (Phase.REMOVING, Phase.DEAD)
 
 def desires(world: World) -> Callable[[Container], CPUSet | None]:
     """Return the function that tells where a container should run: that of the policy, or of a release in progress. It
-    returns None for a container that the sidecar does not place.
+    returns None for a container that the sidecar does not place. One that is pinned by hand, and was moved while it
+    asked for CPUs, goes back.
     """
-    settle = released_to if world.is_releasing else policy_named(world.settings.policy).desired
-    return partial(settle, world)
+    if world.is_releasing:
+        return partial(released_to, world)
+    if world.settings.policy is PolicyName.NONE:
+        return lambda _: None
+    placed = partial(policy_named(world.settings.policy).desired, world)
+    return lambda container: (
+        way_home(world, container) if container.wish.standing is Standing.STRANGER else placed(container)
+    )
 
 
 def desired(world: World, container: Container) -> CPUSet | None:

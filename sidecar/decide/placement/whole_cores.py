@@ -38,6 +38,17 @@ def takeable(topology: Topology, options: Collection[str], free: CPUSet) -> CPUS
     return topology.full_cores_in(free) if is_by_cores(options) else free
 
 
+def cores_within(topology: Topology, cpus: CPUSet, most: int) -> CPUSet:
+    """Return what these CPUs have of their cores, no core in part and the largest first, as long as that is not more
+    than `most` CPUs.
+    """
+    found = EMPTY
+    for part in sorted((core.cpus & cpus for core in topology.cores), key=len, reverse=True):
+        if len(found) + len(part) <= most:
+            found |= part
+    return found
+
+
 def rounded_up(count: int, unit: int, *, most: int) -> int:
     """Return the count in whole units, but at most `most`: a demand for that cannot be served in whole units."""
     return min(count + -count % unit, most)

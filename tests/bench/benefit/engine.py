@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -18,8 +17,9 @@ from typing import Any, Final, NamedTuple
 
 from tests.bench.benefit.costs import ABOVE_ALL, CONTROLLER, HERE
 from tests.bench.benefit.lockstep import percentile
+from tests.bench.own_engine import own_engine
 from tests.live.image import ensure_image
-from tests.live.privateengine import PrivateEngine, running
+from tests.live.privateengine import PrivateEngine
 from tests.live.sidecarprocess import SidecarProcess
 
 ROUNDS: Final = 4
@@ -135,10 +135,8 @@ def measure() -> Iterator[str]:
         yield f"This machine has {count} CPUs: these figures are about two."
     times: dict[str, list[float]] = {setting.name: [] for setting in SETTINGS}
     done: dict[str, list[float]] = {setting.name: [] for setting in SETTINGS}
-    with _parent(), tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        engine = running(PrivateEngine())
-        stack.callback(engine.close)
-        bench = Bench(engine, Path(folder))
+    with _parent(), own_engine() as (engine, folder):
+        bench = Bench(engine, folder)
         for number in range(ROUNDS * len(SETTINGS)):
             setting = SETTINGS[number % len(SETTINGS)]
             took, work = bench.play(setting, number)

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import signal
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from enum import Enum
 from pathlib import Path
@@ -21,7 +19,8 @@ from tests.bench.exposure.attacks import Locked, Looped, locked_beside, loops
 from tests.bench.exposure.columns import Column
 from tests.bench.exposure.first_cpus import Firsts, firsts
 from tests.bench.exposure.newcomers import Rate, exposures
-from tests.live.privateengine import NoPrivateEngine, PrivateEngine
+from tests.bench.own_engine import own_engine
+from tests.live.privateengine import PrivateEngine
 
 Row = Rate | Firsts | Looped | Locked
 
@@ -81,18 +80,9 @@ def as_json(row: Row) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, and print a line for each row."""
     args = _arguments().parse_args(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the engine is removed
-    try:
-        engine = PrivateEngine()
-    except NoPrivateEngine as error:
-        sys.exit(str(error))
-    try:
-        engine.start()
-        with tempfile.TemporaryDirectory(prefix="cpuset-bench-") as scratch:
-            for row in measured(engine, Path(scratch), args):
-                print(as_json(row) if args.json else shown(row), flush=True)
-    finally:
-        engine.close()
+    with own_engine() as (engine, folder):
+        for row in measured(engine, folder, args):
+            print(as_json(row) if args.json else shown(row), flush=True)
     return 0
 
 

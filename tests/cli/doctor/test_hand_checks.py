@@ -26,7 +26,9 @@ def test_unwritable_cgroups_are_a_warning_with_the_mount() -> None:
     assert "exclusive CPUs" in finding.cure
 
 
-@pytest.mark.parametrize("config", [Config(hand="off"), Config(shared_slice="a.slice")], ids=["off", "shared group"])
+@pytest.mark.parametrize(
+    "config", [Config(hand="off"), Config(hand="auto", shared_slice="a.slice")], ids=["off", "shared group"]
+)
 def test_what_was_chosen_is_no_warning(config: Config) -> None:
     """Whatever the cgroups are."""
     [finding] = check_hand(config, unwritable("/sys/fs/cgroup"))

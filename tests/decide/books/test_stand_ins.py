@@ -17,23 +17,15 @@ def count(cpus: int) -> dict[str, object]:
     return {"reserved_cpus": CPUSet(), "reserved_count": cpus}
 
 
-def toggled(story: Story, *cpus: int) -> None:
-    """Take these CPUs offline, or bring them back, at once."""
-    for cpu in cpus:
-        story.toggle_cpu(cpu)
-    story.read_topology()
-    story.settle()
-
-
 def test_no_half_core_stays_beside_the_shared_pool_once_the_cpu_is_back() -> None:
     """What stands in takes its whole core with it, and the core comes back whole."""
     story = Story(uniform(cores=4, threads=2), policy=PolicyName.DYNAMIC, options=BY_CORES, **count(2))
     plain, batch = story.arrive("plain"), story.arrive("batch", 2, labels={"cpuset.max": "6"})
     story.settle()
     assert story.granted(batch) == "1-3,5-7"
-    toggled(story, 0)
+    story.hotplug(0)
     assert (str(story.world.state.reserved), story.granted(batch)) == ("2,4", "1,3,5,7")
-    toggled(story, 0)
+    story.hotplug(0)
     assert (str(story.world.state.reserved), story.granted(batch)) == ("0,4", "1-3,5-7")
     assert (where(plain), story.is_settled(batch)) == ("0,4", True)
 
@@ -43,9 +35,9 @@ def test_a_grant_that_ended_for_a_stand_in_comes_back() -> None:
     story = Story(uniform(cores=3, threads=2), options=BY_CORES, **count(2))
     first, second = story.arrive("first", 2), story.arrive("second", 2)
     story.settle()
-    toggled(story, 0)
+    story.hotplug(0)
     assert (story.granted(first), story.granted(second)) == ("1,4", None)
-    toggled(story, 0)
+    story.hotplug(0)
     assert (story.granted(first), story.granted(second)) == ("1,4", "2,5")
     assert str(story.world.state.reserved) == "0,3"
 
@@ -57,9 +49,9 @@ def test_a_stand_in_is_what_was_gained_last(reserved: dict[str, object], fewer: 
     batch = story.arrive("batch", 3, labels={"cpuset.max": "7"})
     story.settle()
     whole = story.granted(batch)
-    toggled(story, 0)
+    story.hotplug(0)
     assert (story.granted(batch), 7 in story.world.state.reserved) == (fewer, True)
-    toggled(story, 0)
+    story.hotplug(0)
     assert (story.granted(batch), 0 in story.world.state.reserved) == (whole, True)
 
 
@@ -73,7 +65,7 @@ def test_a_stand_in_comes_from_what_is_above_its_fair_size() -> None:
     while story.timers:
         story.time_out(0)
     before = story.granted(poor)
-    toggled(story, 0)
+    story.hotplug(0)
     assert (story.granted(poor), len(CPUSet.parse(story.granted(rich) or ""))) == (before, 4)
 
 
@@ -84,9 +76,9 @@ def test_what_lost_its_cpus_stays_before_what_asked_later() -> None:
     story.settle()
     waits = story.arrive("waits", 1, labels={"cpuset.on-shortage": "wait"})
     story.settle()
-    toggled(story, 1, 2)
+    story.hotplug(1, 2)
     assert [story.granted(each) for each in (first, second, waits)] == [None, None, None]
-    toggled(story, 1)
+    story.hotplug(1)
     assert [story.granted(each) for each in (first, second, waits)] == ["1", None, None]
-    toggled(story, 2)
+    story.hotplug(2)
     assert [story.granted(each) for each in (first, second, waits)] == ["1", "2", None]

@@ -9,21 +9,12 @@ import pytest
 from sidecar.decide.facts import Purpose
 from sidecar.decide.settings import PolicyName
 from state.refusal import RefusalCode
+from state.topology import uniform
 from tests.support.decide import strictstarts
 from tests.support.decide.real import Real
-from tests.support.decide.stories import Story, where
+from tests.support.decide.stories import Story, compose, where
 
 WAIT = {"cpuset.on-shortage": "wait"}
-
-
-def compose(number: int = 1, service: str = "web") -> dict[str, str]:
-    """Return the labels of a container of compose."""
-    return {
-        "com.docker.compose.project": "shop",
-        "com.docker.compose.service": service,
-        "com.docker.compose.container-number": str(number),
-        "com.docker.compose.oneoff": "False",
-    }
 
 
 def task(slot: str, id: str) -> dict[str, str]:
@@ -63,6 +54,22 @@ def test_a_recreated_container_of_compose_gets_the_same_cpus(policy: PolicyName)
     story.settle()
     assert (where(new), story.is_settled(new)) == ("3-6", True)
     assert len(story.updates(plain)) == moves
+
+
+@pytest.mark.parametrize(("floor", "granted"), [(2, "1,3"), (3, None)])
+def test_a_successor_does_not_get_what_another_is_pinned_to_by_hand(floor: int, granted: str | None) -> None:
+    """Nor is it told that it will."""
+    story = Story(uniform(cores=4), policy=PolicyName.DYNAMIC)
+    labels = compose() | {"cpuset.min": str(floor)}
+    old = story.arrive("old", 3, labels=labels)
+    story.settle()
+    stranger = story.arrive("pinned", cpuset="2")
+    story.end(stranger)
+    new = story.arrive("new", 3, labels=labels, starts=False)
+    told = "gets CPUs 1,3" if granted else "asks again"
+    assert story.why_refused(new) == f"it replaces old, and {told} when that is gone"
+    gone(story, old)
+    assert story.granted(new) == granted
 
 
 def test_a_successor_waits_for_its_place_even_if_other_cpus_are_free() -> None:

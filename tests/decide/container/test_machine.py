@@ -8,10 +8,13 @@ from typing import get_args
 import pytest
 
 from sidecar.decide.container.container import Container, Standing, Wish
+from sidecar.decide.container.grip import Grip
+from sidecar.decide.container.grip_machine import GRIPS
 from sidecar.decide.container.line import Barred, Doubt, Ends, Fault, FaultKind, Free, Line, Paused
 from sidecar.decide.container.machine import LINES, after, first_seen
 from sidecar.decide.container.news import (
     Disputed,
+    GripNews,
     HoldAnswered,
     HoldBegan,
     HoldGivenUp,
@@ -59,11 +62,13 @@ def test_the_tables_are_complete() -> None:
     """Every pair of a state and a fact has a rule, and no other pair has one."""
     assert set(LINES) == set(product(get_args(Line), get_args(LineNews)))
     assert set(STARTS) == set(product(get_args(Start), get_args(StartNews)))
+    assert set(GRIPS) == set(product(get_args(Grip), get_args(GripNews)))
 
 
 def test_every_rule_says_what_it_does() -> None:
     """The documentation prints it."""
-    assert [rule for rule in {*LINES.values(), *STARTS.values()} if not (rule.__doc__ or "").strip()] == []
+    rules = {*LINES.values(), *STARTS.values(), *GRIPS.values()}
+    assert [rule for rule in rules if not (rule.__doc__ or "").strip()] == []
 
 
 def test_a_container_has_fifteen_fields() -> None:

@@ -253,7 +253,7 @@ def test_a_bad_label_beside_a_pin_leaves_a_stranger() -> None:
 def test_manage_off_is_left_alone() -> None:
     """Its other labels are not read. If it is pinned by hand, its CPUs are still respected."""
     labels = {"cpuset.manage": "off", "cpuset.exclusive": "2"}
-    assert wish(labels) == Wish(standing=Standing.UNMANAGED)
+    assert wish(labels) == Wish(standing=Standing.UNMANAGED, is_kept_out=True)
     assert wish(labels, cpuset="2").standing is Standing.STRANGER
 
 

@@ -6,19 +6,31 @@ seeds move when histories change; the tests find the faults all the same, but pl
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
+from sidecar.decide.settings import Settings
+from tests.decide.lawbook import hand_faults
+from tests.decide.lawbook.faults import Fault
 from tests.decide.lawbook.test_planted_faults import PLANTED
+from tests.support.decide.histories import STATIC
 
 
 def main() -> None:
-    """Print the faults whose seed has moved."""
+    """Print the faults whose seed has moved; at last those of the hand."""
     for fault, settings in PLANTED:
-        with pytest.MonkeyPatch.context() as patch:
-            fault.plant(patch)
-            seed = fault.caught(settings)
-        if seed != fault.first:
-            print(f"{fault.name} {seed}", flush=True)
+        _compare(fault, settings, with_hand=False)
+    for fault in hand_faults.FAULTS:
+        _compare(fault, STATIC, with_hand=True)
+
+
+def _compare(fault: Fault, settings: Sequence[Settings], *, with_hand: bool) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        fault.plant(patch)
+        seed = fault.caught(settings, with_hand=with_hand)
+    if seed != fault.first:
+        print(f"{fault.name} {seed}", flush=True)
 
 
 if __name__ == "__main__":

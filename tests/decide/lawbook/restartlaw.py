@@ -24,20 +24,27 @@ def changed_by_a_restart(reality: Reality) -> list[str]:
     is_unsure = any(each.is_doubtful for each in reality.world.containers.values())
     if reality.world.is_releasing or is_unsure or any(each.is_locked for each in reality.containers.values()):
         return []
-    before = told(reality.world)
-    tries_memory_again = {
-        f"{each.view.name} projected mems" for each in reality.world.containers.values() if each.keeps_mems
-    }
+    before, memory = reality.world, tries_memory_again(reality.world)
     reality.crash([True])
     for _ in range(_STEPS):
         if not strictstarts.one_goes_on(reality) and not reality.go_on():
-            break
-    now = told(reality.world)
-    return [
-        f"{where} was {before.get(where)!r}, and is {now.get(where)!r} after a restart"
-        for where in sorted((before.keys() | now.keys()) - tries_memory_again)
-        if before.get(where) != now.get(where)
-    ]
+            return [words for where, words in differences(before, reality.world).items() if where not in memory]
+    raise AssertionError("it never comes to rest")
+
+
+def tries_memory_again(world: World) -> set[str]:
+    """Return the fields that tell of memory nodes which failed with an order: a restart tries them again."""
+    return {f"{each.view.name} projected mems" for each in world.containers.values() if each.keeps_mems}
+
+
+def differences(before: World, world: World) -> dict[str, str]:
+    """Return what reads differently after a restart, as a sentence for each field."""
+    was, now = told(before), told(world)
+    return {
+        where: f"{where} was {was.get(where)!r}, and is {now.get(where)!r} after a restart"
+        for where in sorted(was.keys() | now.keys())
+        if was.get(where) != now.get(where)
+    }
 
 
 def told(world: World) -> dict[str, object]:

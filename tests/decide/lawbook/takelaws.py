@@ -106,9 +106,7 @@ def unfair(world: World) -> list[str]:
     """Return containers that keep more CPUs at rest than they want, unless their floors in whole cores are more, and
     those that could gain some without leaving another less for its weight; where all CPUs are alike.
     """
-    settings = world.settings
-    is_plain = settings.isolated is IsolatedRule.IGNORE and settings.numa is NumaRule.NONE and not settings.options
-    if settings.policy is not PolicyName.DYNAMIC or not is_plain or settings.min_change > 1 or world.topology.kinds:
+    if not _are_alike(world) or world.settings.min_change > 1:
         return []
     if world.strangers & world.state.exclusive:
         # A container was pinned by hand onto granted CPUs: giving one of these up would help no other container.
@@ -139,10 +137,15 @@ def unfair(world: World) -> list[str]:
 
 def taken_from_the_poorer(reality: Reality) -> list[str]:
     """Return the containers that gave up fewer CPUs than the least change in the last burst, so for a floor, while
-    another has more above its floor for its weight, as sentences; where all CPUs are alike.
+    another has more above its floor for its weight, as sentences; where all CPUs are alike, and none is pinned by hand.
     """
     before, world = reality.planned_from, reality.world
-    if not _are_alike(world) or before.settings != world.settings or before.topology != world.topology:
+    if (
+        not _are_alike(world)
+        or world.strangers
+        or before.settings != world.settings
+        or before.topology != world.topology
+    ):
         return []
     grants = [each for each in world.state.assignments.values() if _is_plain_fill(world, each)]
     found = []
@@ -177,11 +180,10 @@ def wrongly_said_used(reality: Reality) -> list[str]:
 
 
 def _are_alike(world: World) -> bool:
-    """Return whether all CPUs are alike under `dynamic`, and no container is pinned onto granted ones."""
+    """Return whether the policy is `dynamic`, and all CPUs are alike to containers without rules of their own."""
     settings = world.settings
     is_plain = settings.isolated is IsolatedRule.IGNORE and settings.numa is NumaRule.NONE and not settings.options
-    is_dynamic = settings.policy is PolicyName.DYNAMIC
-    return is_dynamic and is_plain and not world.topology.kinds and not world.strangers
+    return settings.policy is PolicyName.DYNAMIC and is_plain and not world.topology.kinds
 
 
 def _is_plain_fill(world: World, grant: Assignment) -> bool:

@@ -23,12 +23,11 @@ A restart changes times, and what depends on them. It may do no more than this:
 from __future__ import annotations
 
 import random
-from collections.abc import Collection
 from typing import Final
 
 from sidecar.decide.facts import Phase
 from sidecar.decide.world import World, replace
-from tests.decide.lawbook.restartlaw import told
+from tests.decide.lawbook.restartlaw import differences, tries_memory_again
 from tests.support.decide import strictstarts
 from tests.support.decide.histories import BEGUN_WITH, MACHINES, begun, random_history
 from tests.support.decide.reality import Reality
@@ -60,17 +59,13 @@ def changed_in_unrest(seed: int, length: int = 60) -> list[str]:
     _answer(going, takes_effect=takes_effect)
     for each in (going, restarted):
         _look_at_everything(each)
-    at_once = [] if is_overdue else _differences(going, restarted, AT_ONCE)
-    if at_once:
-        return [f"at once, {each}" for each in at_once]
-    memory = {each.view.name for each in going.world.containers.values() if each.keeps_mems}
+    found = {} if is_overdue else _differences(going, restarted)
+    if at_once := [words for where, words in found.items() if where.rpartition(" ")[2] in AT_ONCE]:
+        return [f"at once, {words}" for words in at_once]
+    memory = tries_memory_again(going.world)
     for each in (going, restarted):
         _rest(each)
-    return [
-        f"at rest, {each}"
-        for each in _differences(going, restarted)
-        if not any(each.startswith(f"{name} projected mems ") for name in memory)
-    ]
+    return [f"at rest, {words}" for where, words in _differences(going, restarted).items() if where not in memory]
 
 
 def _played(seed: int, length: int) -> Reality:
@@ -117,14 +112,9 @@ def _rest(reality: Reality) -> None:
     raise AssertionError("it never comes to rest")
 
 
-def _differences(going: Reality, restarted: Reality, fields: Collection[str] | None = None) -> list[str]:
-    """Return what reads differently, of these fields or of all."""
-    before, now = told(_timeless(going.world)), told(_timeless(restarted.world))
-    return [
-        f"{where} was {before.get(where)!r}, and is {now.get(where)!r} after a restart"
-        for where in sorted(before.keys() | now.keys())
-        if before.get(where) != now.get(where) and (fields is None or where.rpartition(" ")[2] in fields)
-    ]
+def _differences(going: Reality, restarted: Reality) -> dict[str, str]:
+    """Return what reads differently, but for times, as a sentence for each field."""
+    return differences(_timeless(going.world), _timeless(restarted.world))
 
 
 def _timeless(world: World) -> World:

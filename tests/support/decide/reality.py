@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sidecar.decide.container.container import Standing
 from sidecar.decide.facts import (
     ContainerRemoved,
     ContainerSeen,
@@ -108,10 +109,9 @@ class Reality(Host):
         self.world, orders = step(self.world, facts)
         self.last_orders = orders
         forgotten = set(self.planned_from.state.originals) - set(self.world.state.originals)
-        if self.world.is_releasing:
-            self.given_back = [
-                self.containers[id] for id in forgotten if id in self.world.containers.keys() & self.containers
-            ]
+        known = [(self.containers[id], each) for id, each in self.world.containers.items() if id in self.containers]
+        went = [(real, each.wish.standing) for real, each in known if real.key in forgotten]
+        self.given_back = [r for r, standing in went if self.world.is_releasing or standing is Standing.STRANGER]
         self.checkpoint = self.world.state
         self.new_orders = [order for order in orders if isinstance(order, ApplyCpuset)]
         self.new_moves = self.moves_of(orders)

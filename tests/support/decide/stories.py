@@ -33,6 +33,16 @@ def static(**fields: Any) -> Settings:
     return Settings(**{"policy": PolicyName.STATIC, "reserved_cpus": cpus("0"), **fields})
 
 
+def compose(number: int = 1, service: str = "web") -> dict[str, str]:
+    """Return the labels of a container of compose."""
+    return {
+        "com.docker.compose.project": "shop",
+        "com.docker.compose.service": service,
+        "com.docker.compose.container-number": str(number),
+        "com.docker.compose.oneoff": "False",
+    }
+
+
 class Story(Reality):
     """A host whose containers have names; `given` is all orders so far."""
 
@@ -59,7 +69,7 @@ class Story(Reality):
         return real
 
     def hotplug(self, *cpus: int) -> None:
-        """Take CPUs offline, or bring them back, and bring all to rest."""
+        """Take CPUs offline at once, or bring them back, and answer everything that follows."""
         for cpu in cpus:
             self.toggle_cpu(cpu)
         self.read_topology()

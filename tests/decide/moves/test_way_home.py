@@ -1,0 +1,84 @@
+"""A container that is pinned by hand goes back when it no longer asks for CPUs, and is not moved after that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sidecar.decide.container.container import Standing
+from sidecar.decide.settings import Rule
+from tests.support.decide.real import Real
+from tests.support.decide.stories import GIGA, Story, where
+
+RULES = (Rule(labels={"cpuset.exclusive": "2"}, name="db*", place="here"),)
+
+
+def moved(story: Story, **fields: Any) -> Real:
+    """Return a container that was pinned to CPUs 0 and 7, and was granted CPUs 1-2 by a rule."""
+    real = story.arrive("db", cpuset="0,7", **fields)
+    story.settle()
+    assert where(real) == "1-2"
+    return real
+
+
+def test_it_goes_back_when_its_rule_is_taken_away() -> None:
+    """With its limit. What it has then is its own: nothing is remembered, and it is not moved again."""
+    story = Story(rules=RULES)
+    real = moved(story, nano_cpus=2 * GIGA)
+    story.change_settings()
+    story.settle()
+    assert (where(real), real.nano_cpus, story.granted(real)) == ("0,7", 2 * GIGA, None)
+    assert (story.known(real).wish.standing, story.world.state.originals) == (Standing.STRANGER, {})
+
+
+def test_it_goes_back_when_its_rule_asks_for_another_number() -> None:
+    """The request is refused, since it contradicts the pin."""
+    story = Story(rules=RULES)
+    real = moved(story)
+    story.change_settings(rules=(Rule(labels={"cpuset.exclusive": "3"}, name="db*", place="here"),))
+    story.settle()
+    assert (where(real), story.granted(real)) == ("0,7", None)
+
+
+def test_one_that_is_kept_out_stays() -> None:
+    story = Story(rules=RULES)
+    real = moved(story)
+    story.change_settings(unmanaged=("db*",))
+    story.settle()
+    assert where(real) == "1-2"
+
+
+def test_an_owner_of_its_cpus_leaves_them_first() -> None:
+    """As any owner leaves the CPUs of a pin; it does not go back in parts."""
+    story = Story(rules=RULES)
+    real, own = moved(story), story.arrive("own", 5)
+    story.settle()
+    assert where(own) == "3-7"
+    story.change_settings()
+    story.settle()
+    assert (where(real), where(own)) == ("1-2", "3-7"), "there are no other CPUs"
+    story.away(own)
+    story.settle()
+    assert where(real) == "0,7"
+
+
+def test_nothing_of_its_own_is_granted_until_it_is_back() -> None:
+    story = Story(rules=RULES)
+    real, own = moved(story), story.arrive("own", 4)
+    story.settle()
+    assert where(own) == "3-6"
+    story.change_settings()
+    late = story.arrive("late", 1)
+    assert story.granted(late) is None, "it is on its way from CPUs 1-2 to CPUs 0 and 7"
+    story.settle()
+    assert (where(real), story.granted(story.arrive("later", 1))) == ("0,7", "1")
+
+
+def test_it_waits_for_those_of_its_cpus_that_are_offline() -> None:
+    story = Story(rules=RULES)
+    real = moved(story)
+    story.hotplug(7)
+    story.change_settings()
+    story.settle()
+    assert where(real) == "0"
+    story.hotplug(7)
+    assert (where(real), story.world.state.originals) == ("0,7", {})
