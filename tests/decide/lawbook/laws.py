@@ -26,6 +26,7 @@ from tests.decide.lawbook import (
     pinlaws,
     placelaws,
     queuelaws,
+    reasonlaws,
     refitlaws,
     reservelaws,
     restlaws,
@@ -81,7 +82,7 @@ def _footprints_are_honest(reality: Reality) -> list[str]:
 
 def _orders_can_be_obeyed(reality: Reality) -> list[str]:
     found = []
-    for order in reality.new_moves:
+    for order in (*reality.new_orders, *reality.new_moves):
         name, cpus = reality.world.containers[order.container].view.name, order.update.cpus
         if not cpus:
             found.append(f"{name} was ordered onto no CPU")
@@ -92,7 +93,7 @@ def _orders_can_be_obeyed(reality: Reality) -> list[str]:
 
 def _every_container_is_known(reality: Reality) -> list[str]:
     """Check that no order is given before a look at all containers that existed when the engine was reached."""
-    if not reality.new_moves:
+    if not reality.new_orders and not reality.new_moves:
         return []
     unknown = (reality.there_when_reached & set(reality.containers)) - set(reality.world.containers)
     return [f"{reality.containers[id].name} was not looked at, and orders are given" for id in sorted(unknown)]
@@ -116,7 +117,7 @@ def _isolated_cpus_are_not_shared(reality: Reality) -> list[str]:
     world = reality.world
     return [
         f"{world.containers[order.container].view.name} was ordered onto {both}, which are isolated, and shares them"
-        for order in reality.new_moves
+        for order in (*reality.new_orders, *reality.new_moves)
         if (both := _shared_isolated(world, order.update.cpus, _holds(world, order.container)))
     ]
 
@@ -310,6 +311,7 @@ RELEASED = Law("everything is given back", restlaws.not_given_back, When.REST)
 FAIR: Law[Reality] = Law("sizes are fair", lambda reality: takelaws.unfair(reality.world), When.REST)
 RICHEST = Law("a floor takes from the richest", takelaws.taken_from_the_poorer)
 USED = Law("a load is the reason only where it decided", takelaws.wrongly_said_used)
+REASONS = Law("a reason is the cause", reasonlaws.untrue)
 NO_TIMERS = Law("nothing is waited for at rest", waitlaws.waited_for_nothing, When.REST)
 STAYS_AT_REST = Law("what is at rest stays so", restlaws.moved_again, When.REST)
 REPLAYS = Law("the journal replays", restlaws.replayed_otherwise, When.REST)
@@ -360,6 +362,7 @@ LAWS: tuple[Law[Reality], ...] = (
         NEEDLESS,
         RICHEST,
         USED,
+        REASONS,
         GONE,
         HANDED_ON,
         KEEPS_ITS_PLACE,
