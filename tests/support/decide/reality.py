@@ -89,11 +89,6 @@ class Reality(Host):
         self.pulls: list[HoldAnswers | WriteCpuset] = []
         self.connect()
 
-    @property
-    def is_blind(self) -> bool:
-        """Whether something happened to the hand that is not reported yet."""
-        return False
-
     def ticket(self) -> int:
         """Return the next ticket."""
         self.tickets += 1
