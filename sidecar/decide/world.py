@@ -96,7 +96,9 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Whether the last decision answered all containers that asked, and left the grants as they were."""
     numbers: int = 0
     horizon: int = 0
-    """The newest ticket of a removal or an inventory: an older look at an unknown container proves nothing."""
+    """The newest ticket of a removal, an inventory or the end of a hand: an older look at an unknown container proves
+    nothing.
+    """
     unlooked: CPUSet = EMPTY
     """The CPUs that grants gained at the start, before any container was looked at: another may be pinned there."""
     notes: tuple[Note, ...] = ()

@@ -13,9 +13,9 @@ from typing import Any, Final
 from sidecar.decide.facts import Fact
 from sidecar.decide.hand_facts import AnswersHeld, CpusetWritten, HandLost, HandReady, WriteFailed
 from sidecar.decide.orders import ApplyCpuset, HoldAnswers, Order, WriteCpuset
-from sidecar.decide.settings import Settings
+from sidecar.decide.settings import PolicyName, Settings
 from sidecar.failures import CgroupClosed, CgroupGone
-from sidecar.simulation.model_hand import ModelHand
+from sidecar.simulation.model_hand import DEFAULT_PARENTS, ModelHand
 from sidecar.simulation.model_limits import Limits
 from state.cpuset import EMPTY, CPUSet
 from state.topology import Topology
@@ -45,6 +45,7 @@ class HandReality(Reality):
         """Whether the hand has ended, or could not answer a birth, and that is not reported yet."""
         self.carried: HoldAnswers | None = None
         """The last answers that the hand held."""
+        self.is_home_told = settings.policy is PolicyName.DYNAMIC
         self.hand: ModelHand | None = None
         self.hand_news: list[Fact] = []
         self.new_answers_told: list[HoldAnswers] = []
@@ -87,7 +88,9 @@ class HandReality(Reality):
         if self.hand is None and not self.pulls and not self.hand_news:
             self.hand = ModelHand(self.kernel, ENGINE, may_watch=(LATE_PARENT,), denied=self.denied)
             self.carried = None
-            self.hand_news.append(HandReady(self.hand.parents, self.ticket()))
+            # In some histories the configuration has the engine's default parent, in the others it is found.
+            home = DEFAULT_PARENTS if self.is_home_told else ()
+            self.hand_news.append(HandReady(self.hand.parents, self.ticket(), home=home))
 
     def lose_hand(self) -> None:
         """Let the hand end by itself; what it was ordered before fails."""
@@ -97,7 +100,7 @@ class HandReality(Reality):
         self.is_lost = True
         while self.act():
             pass
-        self.hand_news.append(HandLost("it is gone"))
+        self.hand_news.append(HandLost("it is gone", self.ticket()))
 
     def _end_hand(self) -> None:
         if self.hand:
@@ -135,7 +138,7 @@ class HandReality(Reality):
     def _hold(self, order: HoldAnswers) -> None:
         assert self.hand is not None
         self.carried = order
-        stuck = self.hand.hold(order.answers, order.parents)
+        stuck = self.hand.hold(order.answers, order.parents, order.home)
         self.hand_news.append(AnswersHeld(order.number, self.hand.parents, stuck, self.ticket()))
 
     def _written(self, order: WriteCpuset, *, fails: bool) -> Fact:
@@ -165,7 +168,7 @@ class HandReality(Reality):
         if self.hand is None or known is None or not known.stuck or known.sent or known.held is None:
             return False
         self.hand.closed.clear()
-        stuck = self.hand.hold(known.held.answers, known.held.parents)
+        stuck = self.hand.hold(known.held.answers, known.held.parents, known.held.home)
         if stuck != known.stuck:
             self.hand_news.append(AnswersHeld(known.held.number, self.hand.parents, stuck, self.ticket()))
         return stuck != known.stuck
