@@ -228,4 +228,5 @@ class Looker:
         """Return the engine's view with the kernel's effective CPUs, which decide whether it runs."""
         effective = self._kernel.effective_cpus(view)
         phase = Phase.RUNNING if effective is not None and view.phase is Phase.EXITED else view.phase
-        return msgspec.structs.replace(view, effective=effective, phase=phase)
+        found_below = self._kernel.parent_of(view)
+        return msgspec.structs.replace(view, effective=effective, phase=phase, found_below=found_below)

@@ -29,7 +29,7 @@ class ModelHand:
         self._answers = Answers()
         self._guarded: dict[str, CPUSet] = {}
         self._newborn: dict[str, CPUSet] = {}
-        """What each of them would have without the hand."""
+        """What other programs wrote into each of them; empty if none has."""
         self._found: dict[str, CPUSet | None] = {}
         """The same for groups that existed before; None if the hand never moved it."""
         self.parents: tuple[str, ...] = ()
@@ -49,9 +49,11 @@ class ModelHand:
         if self._kernel.watcher is self:
             self._kernel.watcher = None
 
-    def hold(self, answers: Answers, parents: Iterable[str] = ()) -> CPUSet:
+    def hold(self, answers: Answers, parents: Iterable[str] = (), home: Iterable[str] = ()) -> CPUSet:
         """Hold these answers, as the port describes; return where newborns are that cannot be written."""
-        self.watch({*DEFAULT_PARENTS, *(each for each in parents if each in self._may_watch)})
+        may_watch = {*DEFAULT_PARENTS, *self._may_watch}
+        wanted = {*parents, *home} if home else {*DEFAULT_PARENTS, *parents}
+        self.watch(each for each in wanted if each in may_watch)
         self._answers = answers
         stuck = EMPTY
         for table in (self._guarded, self._newborn, self._found):
@@ -59,10 +61,9 @@ class ModelHand:
                 del table[id]
         self._guarded = {id: cpus for id, cpus in self._guarded.items() if self.answer_to(id) is not None}
         for id in self._newborn:
-            answer = self.answer_to(id)
-            if answer is None:
+            if self.answer_to(id) is None:
                 self._let_go(id, self._newborn[id])
-            stuck |= self._rewritten(id, answer)
+            stuck |= self._rewritten(id, self.answer_beside(id, self._newborn[id]))
         for id in list(self._found):
             stuck |= self._moved_off(id)
         return stuck
@@ -87,6 +88,15 @@ class ModelHand:
         """Return what a newborn group of this container is answered with; None if nothing is written."""
         return self._answers.own.get(ContainerKey(self._engine, id), self._answers.others)
 
+    def answer_beside(self, id: str, theirs: CPUSet) -> CPUSet | None:
+        """Return the same after another program wrote these CPUs into it: if it is not known, it keeps them, but for
+        owned ones.
+        """
+        answer, others = self.answer_to(id), self._answers.others
+        if answer is None or others is None or ContainerKey(self._engine, id) in self._answers.own:
+            return answer
+        return others if theirs >= others else (theirs - self._answers.owned) or others
+
     def is_newborn(self, id: str) -> bool:
         """Return whether no order has written this group."""
         return id in self._newborn or id in self._found
@@ -97,8 +107,9 @@ class ModelHand:
             table.pop(container, None)
         self.closed.discard(container)
         if self._is_watched(container):
+            # Its runtime writes what the engine has configured while it sets it up.
             self._newborn[container] = self._kernel.own(container)
-            self._rewritten(container, self.answer_to(container))
+            self._rewritten(container, self.answer_beside(container, self._newborn[container]))
 
     def overwritten(self, container: str) -> None:
         """Answer a foreign write."""
@@ -106,7 +117,7 @@ class ModelHand:
             self._rewritten(container, self._guarded[container])
         elif container in self._newborn:
             self._newborn[container] = self._kernel.own(container)
-            self._rewritten(container, self.answer_to(container))
+            self._rewritten(container, self.answer_beside(container, self._newborn[container]))
         elif container in self._found:
             self._found[container] = None
             self._moved_off(container)
@@ -115,16 +126,16 @@ class ModelHand:
         """Move a group that was found off owned CPUs, if nothing else is known of it; or let it go."""
         key, owned = ContainerKey(self._engine, id), self._answers.owned
         # What it was written with counts: offline CPUs come back.
-        written = self._kernel.own(id)
-        now = written or self._kernel.reached(id)
+        written, had = self._kernel.own(id), self._found[id]
+        theirs = (written if had is None else had) or self._kernel.reached(id)
         if self.answer_to(id) is None:
             self._let_go(id, self._found.pop(id))
             return EMPTY
-        if key in self._answers.own or now.isdisjoint(owned):
+        if key in self._answers.own or (had is None and theirs.isdisjoint(owned)):
             return EMPTY
-        if self._found[id] is None:
+        if had is None:
             self._found[id] = written
-        return self._rewritten(id, (now - owned) or self._answers.others)
+        return self._rewritten(id, (theirs - owned) or self._answers.others)
 
     def _let_go(self, id: str, had: CPUSet | None) -> None:
         if had is not None and id not in self.closed and had != self._kernel.own(id):

@@ -145,11 +145,11 @@ def recorded_too_early(reality: Reality) -> list[str]:
 
 
 def never_covered(reality: Reality) -> list[str]:
-    """Return containers that the hand could cover, and does not at rest."""
+    """Return containers that the hand could cover, and does not at rest: it knows where they are born."""
     if not isinstance(reality, HandReality) or reality.hand is None:
         return []
     world = reality.world
-    if world.hand is None or not world.hand.is_answering:
+    if world.hand is None or not world.hand.is_answering or not world.hand.home:
         return []
     return [
         f"{container.view.name} is not covered"

@@ -12,9 +12,11 @@ from typing import Any, Final
 from sidecar.decide.facts import Fact
 from sidecar.decide.hand_facts import AnswersHeld, CpusetWritten, HandLost, HandReady, WriteFailed
 from sidecar.decide.orders import ApplyCpuset, HoldAnswers, Order, WriteCpuset
+from sidecar.decide.settings import PolicyName, Settings
 from sidecar.failures import CgroupClosed, CgroupGone
-from sidecar.simulation.model_hand import ModelHand
+from sidecar.simulation.model_hand import DEFAULT_PARENTS, ModelHand
 from state.cpuset import EMPTY, CPUSet
+from state.topology import Topology
 from tests.support.decide.real import ENGINE, LATE_PARENT, NEVER_PARENT, Real
 from tests.support.decide.reality import Reality
 
@@ -24,11 +26,12 @@ _PARENTS: Final = (LATE_PARENT, NEVER_PARENT)
 class HandReality(Reality):
     """A Reality with a hand, which is there from the beginning."""
 
-    def __init__(self, *args: Any) -> None:
+    def __init__(self, machine: Topology, settings: Settings) -> None:
+        self.is_home_told = settings.policy is PolicyName.DYNAMIC
         self.hand: ModelHand | None = None
         self.hand_news: list[Fact] = []
         self.new_answers_told: list[HoldAnswers] = []
-        super().__init__(*args)
+        super().__init__(machine, settings)
         for parent in _PARENTS:
             self.kernel.confine(EMPTY, parent.strip("/"))
         self.begin_hand()
@@ -50,7 +53,9 @@ class HandReality(Reality):
         """Let the daemon open the hand, once it has heard the end of an earlier one."""
         if self.hand is None and not self.pulls and not self.hand_news:
             self.hand = ModelHand(self.kernel, ENGINE, may_watch=(LATE_PARENT,))
-            self.hand_news.append(HandReady(self.hand.parents, self.ticket()))
+            # In some histories the configuration has the engine's default parent, in the others it is found.
+            home = DEFAULT_PARENTS if self.is_home_told else ()
+            self.hand_news.append(HandReady(self.hand.parents, self.ticket(), home=home))
 
     def lose_hand(self) -> None:
         """Let the hand end by itself; what it was ordered before fails."""
@@ -89,7 +94,7 @@ class HandReality(Reality):
         elif self.hand:
             if fails and (newborn := [id for id in self.kernel.running() if self.hand.is_newborn(id)]):
                 self.hand.closed.add(newborn[order.number % len(newborn)])
-            stuck = self.hand.hold(order.answers, order.parents)
+            stuck = self.hand.hold(order.answers, order.parents, order.home)
             self.hand_news.append(AnswersHeld(order.number, self.hand.parents, stuck, self.ticket()))
         return True
 
@@ -120,7 +125,7 @@ class HandReality(Reality):
         if self.hand is None or known is None or not known.stuck or known.sent or known.held is None:
             return False
         self.hand.closed.clear()
-        stuck = self.hand.hold(known.held.answers, known.held.parents)
+        stuck = self.hand.hold(known.held.answers, known.held.parents, known.held.home)
         if stuck != known.stuck:
             self.hand_news.append(AnswersHeld(known.held.number, self.hand.parents, stuck, self.ticket()))
         return stuck != known.stuck
