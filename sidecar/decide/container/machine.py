@@ -123,7 +123,7 @@ def _sent(container: Container, news: OrderSent) -> Container:
 
 def _looked(container: Container, news: Looked) -> Container:
     """Believe the look: the container exists, in the place shown. End the doubts that a look ends, and all of a dead
-    container, which no order reaches. In another run nothing is barred, and another rest is timed anew; an ineffective
+    container, which no order reaches. In another run nothing is barred, and another rest is timed again; an ineffective
     order that took effect after all is no fault.
     """
     view, place, before = news.view, news.place, container.place

@@ -27,9 +27,9 @@ from __future__ import annotations
 import random
 from typing import Final
 
-from sidecar.decide.books.load_wish import follows_load
 from sidecar.decide.facts import Phase
 from sidecar.decide.world import World, replace
+from state.demand import Scale
 from tests.decide.lawbook.restartlaw import differences, tries_memory_again
 from tests.support.decide import strictstarts
 from tests.support.decide.histories import BEGUN_WITH, MACHINES, begun, random_history
@@ -57,7 +57,8 @@ def changed_in_unrest(seed: int, length: int = 60) -> list[str]:
     granted = going.world.containers.keys() & going.world.state.assignments
     ended = (going.world.containers[key] for key in granted)
     is_overdue = any(each.is_lapsed and each.view.phase is not Phase.CREATED for each in ended)
-    is_measured = any(follows_load(going.world, key) and key in going.world.loads for key in granted)
+    asked = {key: each.wish.demand for key, each in going.world.containers.items() if key in going.world.loads}
+    is_measured = any(demand and demand.scale is Scale.LOAD for demand in asked.values())
     takes_effect = seed % 4 > 0
     restarted.crash([takes_effect])
     _answer(going, takes_effect=takes_effect)
