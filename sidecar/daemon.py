@@ -68,6 +68,7 @@ from sidecar.status.deadlines import Deadlines
 from sidecar.status.narrator import Narrator
 from sidecar.status.status_file import is_daemon_running
 from sidecar.words.changes import at_start
+from sidecar.words.hands import reflex_told
 from state.codec import encode
 from state.errors import StateError
 from state.model import State
@@ -160,7 +161,7 @@ async def serve(
         if engine is None:
             real = await stack.enter_async_context(open_engine(config.engine, label_keys(config.unmanaged)))
             engine = with_shared_group(real, config.shared_slice, cgroup=config.cgroup)
-            open_hand = partial(_open_hand, config.cgroup)
+            open_hand = partial(_open_hand, config, log)
         # A missing or unfit engine is reported at once; later it is waited for. An existing but silent engine is waited
         # for as well: it may be starting containers that wait for our answer.
         info = None
@@ -177,12 +178,15 @@ async def serve(
         if not is_release:
             record(config, log)
         daemon = _Daemon(config, log, board, checkpoints, journal, host, counters, ended, tcp, lock, engine_lock)
-        wants_hand = config.hand == "auto" and not is_release
+        wants_hand = config.hand != "off" and not is_release
         return await daemon.run(engine, info, open_hand if wants_hand else None, is_release=is_release)
 
 
-def _open_hand(cgroup: str, engine: str) -> Hand:
-    return CgroupHand.open(find_library(), engine, cgroup=cgroup)
+def _open_hand(config: Config, log: Log, engine: str) -> Hand:
+    library = find_library()
+    if library.path is None:
+        log.info(reflex_told(fits=False, is_there=library.is_there))
+    return CgroupHand.open(library.path, engine, "" if config.hand == "auto" else config.hand, cgroup=config.cgroup)
 
 
 def _machine_for(config: Config, kernel: Kernel, log: Log) -> Topology:

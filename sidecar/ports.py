@@ -88,6 +88,12 @@ class Kernel(Protocol):
         it needs to find out, such as descriptors.
         """
 
+    def parent_of(self, view: ContainerView) -> str:
+        """Return the parent of a live container's cgroup, as a path below the hierarchy's root; "" if it is not known.
+
+        Only a cgroup whose name has the container's id counts.
+        """
+
     def confinement(self, view: ContainerView, cpus: CPUSet) -> str:
         """Return which cgroup above a live container keeps it from some of these CPUs, as the end of a sentence; "" if
         none.
@@ -147,9 +153,12 @@ class GroupOverwritten(msgspec.Struct, frozen=True):
 
 
 class ParentsChanged(msgspec.Struct, frozen=True):
-    """The hand watches these parents now: one has appeared, or is gone."""
+    """The hand watches these parents now: one has appeared, is gone, or was freed by another process. `taken` are those
+    that another process has locked.
+    """
 
     parents: tuple[str, ...]
+    taken: tuple[str, ...] = ()
 
 
 class NewsLost(msgspec.Struct, frozen=True):
@@ -175,8 +184,17 @@ class Hand(Protocol):
     def parents(self) -> tuple[str, ...]:
         """The parents that are watched now, as paths below the hierarchy's root."""
 
-    def hold(self, answers: Answers, parents: Sequence[str] = ()) -> HeldAnswers:
-        """Hold these answers instead of the earlier ones, and watch these parents beyond the engines' defaults.
+    @property
+    def taken(self) -> tuple[str, ...]:
+        """The parents that are not watched because another process watches them."""
+
+    @property
+    def home(self) -> tuple[str, ...]:
+        """Where containers that name no parent are born, if the hand was told; else nothing."""
+
+    def hold(self, answers: Answers, parents: Sequence[str] = (), home: Sequence[str] = ()) -> HeldAnswers:
+        """Hold these answers instead of the earlier ones, and watch these parents beyond the engines' defaults. `home`
+        is where containers that name no parent are found; nothing if that is not known. It replaces the defaults.
 
         On return every newborn that is not known yet has its answer: no later birth gets an earlier one. Groups that
         the hand found when it began are moved as `Answers` describes. Those that `write` wrote are left as they are.
@@ -190,7 +208,8 @@ class Hand(Protocol):
         """Write an update into a container's cgroup, and return the CPUs that it has effectively.
 
         From now on the group is known: it is guarded with these CPUs, and no answer is written into it. Raise
-        CgroupGone if the container has no cgroup, CgroupClosed if it cannot be written.
+        CgroupGone if the container has no cgroup, CgroupClosed if it cannot be written: then it is left as it is, and
+        an earlier write does not guard it any more.
         """
 
     def release(self, id: str | None) -> None:

@@ -48,7 +48,7 @@ class HandOrders:
         if self._hand is None or order is None:
             return
         try:
-            held = self._hand.hold(order.answers, order.parents)
+            held = self._hand.hold(order.answers, order.parents, order.home)
         except CgroupError:
             # It has broken, and its news say so.
             return

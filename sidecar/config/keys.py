@@ -175,6 +175,12 @@ def _shared_slice(value: object) -> str | NotOfForm | MisreadSlice:
     return value
 
 
+def _hand(value: object) -> str | Flaw:
+    """Return `auto`, `off`, or the engine's default cgroup parent as `_shared_slice` does."""
+    is_parent = isinstance(value, str) and (value.startswith("/") or value.endswith(".slice"))
+    return _shared_slice(value) if is_parent else word("auto", "off")(value)
+
+
 def _key(read: Reader[Any, Any], field: str, default: str, meaning: str, *, example: str = "") -> Key:
     return Key(read, (field,), default, example or default, meaning)
 
@@ -234,7 +240,10 @@ KEYS: Final[Mapping[str, Key]] = {
     ),
     "cgroup": _key(_directory, "cgroup", "/sys/fs/cgroup", "where the host's cgroup hierarchy is mounted"),
     "hand": _key(
-        word("auto", "off"), "hand", "off", "auto: cgroups are written directly where possible; off: the engine alone"
+        _hand,
+        "hand",
+        "off",
+        "auto: cgroups are written directly where possible, or the engine's own cgroup parent; off: the engine alone",
     ),
     "shared_slice": _key(
         _shared_slice,

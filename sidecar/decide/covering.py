@@ -1,12 +1,15 @@
 """Which containers the hand covers: it answers each of their births, so none of them starts where it is configured.
 
-1. The hand covers containers that the sidecar places, below a parent that it watches. A group that existed before the
-   hand answered births may be anywhere, so cover begins with a look that is later.
+1. The hand covers containers that the sidecar places, below a parent that it watches, once it holds an answer of their
+   own. A group that existed before the hand answered births may be anywhere, so cover begins after a later look.
 2. Cover ends when the hand is lost, does not answer any more, or does not watch the parent any more.
 3. A container that is left alone gets back what it would have without the hand. It is looked at again when the hand
    holds that.
 4. With a shared group there is no cover: the group confines newborns already.
 5. A container that runs, and that the hand does not find, has a parent that is not watched, whatever its name.
+6. Containers that name no parent have the engine's default, which Docker does not tell. It is known from the
+   configuration, or from the first one that runs: until then none of them is covered. Podman's default is a fixed one.
+7. A parent that another hand watches is not watched, and the engine alone moves the containers there.
 """
 
 from __future__ import annotations
@@ -55,7 +58,8 @@ def told_of_answers(world: World) -> World:
     changed = {}
     for key, container in world.containers.items():
         answers = hand.answers_for(key) if hand and is_answered(container) else ()
-        is_covered = container.is_covered and may_cover(world, container)
+        was_seen = hand is not None and container.known > hand.since
+        is_covered = (container.is_covered or was_seen) and may_cover(world, container)
         if answers != container.answers or is_covered != container.is_covered:
             changed[key] = after(container, AnswersTold(answers, is_covered))
     return replace(world, containers={**world.containers, **changed}) if changed else world
@@ -63,9 +67,12 @@ def told_of_answers(world: World) -> World:
 
 def covered(world: World, key: ContainerKey, began: int) -> World:
     """Return the world after a look at this container: the hand covers it from now on, if it can (1)."""
-    hand, container = world.hand, world.containers.get(key)
-    if hand is None or container is None:
+    container = world.containers.get(key)
+    if world.hand is None or container is None:
         return world
+    # 6.
+    hand = _at_home(world, world.hand, container.view)
+    world = replace(world, hand=hand)
     if isinstance(container.grip, Closed) and container.grip.is_missing and not container.is_idle:
         # 5. It runs, and the hand does not find it.
         unwatched = {*hand.unwatched, container.view.cgroup_parent}
@@ -90,9 +97,15 @@ def may_cover(world: World, container: Container) -> bool:
         return False
     if container.view.cgroup_parent in hand.unwatched:
         return False
-    path, is_rootless = parent_path(container.view.cgroup_parent), world.engine is not None and world.engine.is_rootless
+    path, engine = parent_path(container.view.cgroup_parent), world.engine
+    if not path:
+        # 6.
+        return hand.watches_home if _has_set_home(world) else not hand.taken
+    if container.view.found_below in hand.parents:
+        return True
     # A user's own engine is confined to the user's part of the hierarchy.
-    return not path or any(each == path or (is_rootless and each.endswith(path)) for each in hand.parents)
+    is_rootless = engine is not None and engine.is_rootless
+    return any(each == path or (is_rootless and each.endswith(path)) for each in hand.parents)
 
 
 def is_answered(container: Container) -> bool:
@@ -103,16 +116,35 @@ def is_answered(container: Container) -> bool:
 
 
 def _ready(world: World, fact: HandReady) -> tuple[World, tuple[Order, ...]]:
-    hand = world.hand or HandState()
-    world = replace(world, hand=_watching(hand, fact.parents, fact.began), handless="")
-    return world, _to_be_covered(world) if world.hand != hand else ()
+    before = world.hand or HandState()
+    hand = replace(_watching(before, fact.parents, fact.began), taken=fact.taken)
+    hand = replace(hand, home=tuple(sorted({*hand.home, *fact.home})))
+    for container in world.containers.values():
+        hand = _at_home(world, hand, container.view)
+    world = replace(world, hand=hand, handless="")
+    return world, _to_be_covered(world) if hand != before else ()
+
+
+def _at_home(world: World, hand: HandState, view: ContainerView) -> HandState:
+    """Return the hand that knows where this container was found, if it names no parent."""
+    if not view.found_below or view.cgroup_parent or view.in_shared_group or view.kind is not ViewKind.CONTAINER:
+        return hand
+    if view.found_below in hand.home or not _has_set_home(world):
+        return hand
+    return replace(hand, home=tuple(sorted({*hand.home, view.found_below})))
+
+
+def _has_set_home(world: World) -> bool:
+    """Return whether the engine has one default parent, which can be set. It is assumed until the engine is known."""
+    return world.engine is None or world.engine.has_default_parent
 
 
 def _watching(hand: HandState, parents: tuple[str, ...], ticket: int) -> HandState:
     """Return the hand that watches these parents: births below new ones are answered from now on."""
+    met = tuple(sorted({*hand.met, *parents}))
     if not set(parents) - set(hand.parents):
-        return replace(hand, parents=parents)
-    return replace(hand, parents=parents, since=ticket, unwatched=())
+        return replace(hand, parents=parents, met=met)
+    return replace(hand, parents=parents, met=met, since=ticket, unwatched=())
 
 
 def _held(world: World, fact: AnswersHeld) -> tuple[World, tuple[Order, ...]]:
@@ -126,8 +158,8 @@ def _held(world: World, fact: AnswersHeld) -> tuple[World, tuple[Order, ...]]:
     hand = replace(_watching(before, fact.parents, fact.ended), held=newest, sent=None, stuck=fact.stuck)
     if _answers_more(before, newest):
         hand = replace(hand, since=fact.ended)
-    world = replace(world, hand=hand)
-    looks = list(_to_be_covered(world)) if hand.since != before.since else []
+    world = told_of_answers(replace(world, hand=hand))
+    looks = list(_to_be_covered(world)) if hand.since != before.since or _covers_more(before, newest) else []
     # 3. Given back.
     for key, container in list(world.containers.items()):
         if before.lets_go(key) and not container.is_idle:
@@ -147,12 +179,20 @@ def _answers_more(before: HandState, newest: HoldAnswers) -> bool:
     )
 
 
+def _covers_more(before: HandState, newest: HoldAnswers) -> bool:
+    """Return whether containers may be covered from now on that could not be before."""
+    held = before.held
+    return held is None or held.home != newest.home or bool(newest.answers.own.keys() - held.answers.own.keys())
+
+
 def _to_be_covered(world: World) -> tuple[LookAgain, ...]:
     return tuple(LookAgain(key) for key, each in world.containers.items() if awaits_cover(world, each.view))
 
 
 def _lost(world: World, fact: HandLost) -> tuple[World, tuple[Order, ...]]:
-    """Return the world without a hand. Until a look, a container may be where the hand would answer its birth."""
+    """Return the world without a hand. Until a look, a container may be where the hand would answer its birth. A look
+    that is older may show a newborn before the hand moved it: it proves no more than one that is older than a removal.
+    """
     hand = world.hand
     if hand is None:
         return replace(world, handless=fact.reason), ()
@@ -161,7 +201,8 @@ def _lost(world: World, fact: HandLost) -> tuple[World, tuple[Order, ...]]:
         key: after(each, LetGo(answered[key])) if answered[key] else each for key, each in world.containers.items()
     }
     looks = tuple(LookAgain(key) for key, cpus in answered.items() if cpus)
-    return replace(world, hand=None, handless=fact.reason, containers=found), looks
+    horizon = max(world.horizon, fact.ended)
+    return replace(world, hand=None, handless=fact.reason, containers=found, horizon=horizon), looks
 
 
 def _written(world: World, fact: CpusetWritten | WriteFailed) -> tuple[World, tuple[Order, ...]]:

@@ -64,8 +64,9 @@ class ContainerView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     and `mems` are the engine's configured text, verbatim. `nano_cpus` is in 1e-9 CPUs; `cpu_quota` and `cpu_period` are
     in microseconds; `memory` and `memory_reservation` are in bytes; 0 means that nothing is set. `effective` is the
     cpuset that the kernel enforces for a live container, None for any other, or if the kernel's files cannot be read.
-    `cgroup` is the path of its cgroup below the hierarchy's root, "" if the engine does not report it, and `runtime` is
-    the name or path of its OCI runtime. `is_glance`: its lock was held, so CPUs and limits are not known.
+    `cgroup` is the path of its cgroup below the hierarchy's root, "" if the engine does not report it; `found_below` is
+    the parent of the cgroup that it has, "" if it is not live or that is not visible; `runtime` is the name or path of
+    its OCI runtime. `is_glance`: its lock was held, so CPUs and limits are not known.
     `in_shared_group`: it is, or would be created, in the shared group. `set_aside` is how many exclusive CPUs Swarm's
     scheduler counted for it (see `decide/container/swarm_task.py`). `forgets_updates`: while it is live, the engine
     reports the settings with which it was created and would be started, not those written since. `created_at` and
@@ -89,6 +90,7 @@ class ContainerView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     pid: int = 0
     cgroup_parent: str = ""
     cgroup: str = ""
+    found_below: str = ""
     runtime: str = ""
     forgets_updates: bool = False
     in_shared_group: bool = False

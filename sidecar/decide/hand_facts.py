@@ -15,17 +15,23 @@ from state.key import ContainerKey
 
 class HandReady(msgspec.Struct, frozen=True, tag=True):
     """The hand works, and watches these parents: paths below the hierarchy's root. It holds no answers until
-    `AnswersHeld`. Reported again when a parent appears or is gone.
+    `AnswersHeld`. Reported again when a parent appears, is gone, or is freed by another process.
+
+    `taken` are parents that another hand watches, so that this one does not. `home` is where containers that name no
+    parent are born, if the configuration has it; else nothing.
     """
 
     parents: tuple[str, ...]
     began: int
+    taken: tuple[str, ...] = ()
+    home: tuple[str, ...] = ()
 
 
 class HandLost(msgspec.Struct, frozen=True, tag=True):
     """There is no hand (any more): cpusets change by the engine alone. `reason` is a sentence's end, for people."""
 
     reason: str
+    ended: int = 0
 
 
 class AnswersHeld(msgspec.Struct, frozen=True, tag=True):

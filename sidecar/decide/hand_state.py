@@ -32,6 +32,17 @@ class HandState(msgspec.Struct, frozen=True, kw_only=True):
     """Cgroup parents, as engines name them, below which the hand did not find a container that runs; "" is the engine's
     default.
     """
+    taken: tuple[str, ...] = ()
+    """Parents that another hand watches, so that this one does not."""
+    home: tuple[str, ...] = ()
+    """Where containers that name no parent are born: as configured, and as they were found; nothing if not known."""
+    met: tuple[str, ...] = ()
+    """All parents that it has ever watched: it watches one that is gone as soon as it is there again, if it is free."""
+
+    @property
+    def watches_home(self) -> bool:
+        """Whether births of containers that name no parent are surely below parents that it watches."""
+        return bool(self.home) and set(self.home) <= set(self.met) and not set(self.home) & set(self.taken)
 
     @property
     def is_answering(self) -> bool:
@@ -39,8 +50,9 @@ class HandState(msgspec.Struct, frozen=True, kw_only=True):
         return all(each is not None and each.answers.others is not None for each in (self.held, self.sent or self.held))
 
     def surely_answers(self, key: ContainerKey) -> bool:
-        """Return whether it surely answers each birth of this container."""
-        return all(_is_answered(each, key) for each in (self.held, self.sent or self.held))
+        """Return whether it surely answers each birth of this container with an entry of its own."""
+        orders = (self.held, self.sent or self.held)
+        return all(each is not None and each.answers.own.get(key) is not None for each in orders)
 
     def answers_for(self, key: ContainerKey) -> tuple[CPUSet, ...]:
         """Return the CPUs that this container may get at its birth, the newest answer last. Without any, nothing is

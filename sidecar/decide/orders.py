@@ -45,26 +45,31 @@ class ApplyCpuset(msgspec.Struct, frozen=True, tag=True):
 class Answers(msgspec.Struct, frozen=True, kw_only=True):
     """The standing answers: what the hand writes into a newborn cgroup before anything is known about it.
 
-    `own` has an entry for each container with CPUs of its own, and None for one that is left alone (pinned by hand,
+    `own` has an entry for each container that the sidecar places, and None for one that is left alone (pinned by hand,
     not managed). `others` is for every other newborn; None: nothing is written. `owned` are the exclusive CPUs in
-    force: a group that already exists when the hand begins, and has no entry, is only moved off these. It keeps the
-    rest of its set, or gets `others` if nothing remains.
+    force: a group without an entry keeps what other programs write into it, but for these, or gets `others` if nothing
+    remains. A newborn that was given all of `others` gets them alone. `left` are the CPUs that the engine has
+    configured for containers that are left alone, if it has: each gets them back.
     """
 
     others: CPUSet | None = None
     own: Mapping[ContainerKey, CPUSet | None] = {}
     owned: CPUSet = EMPTY
+    left: Mapping[ContainerKey, CPUSet] = {}
 
 
 class HoldAnswers(msgspec.Struct, frozen=True, tag=True):
     """Hold these answers instead of the earlier ones, and rewrite the newborns that have an earlier one.
 
     `parents` are cgroup parents to watch beyond the engines' defaults, as the engine names them: paths or slices.
+    `home` is where containers that name none are found; nothing if that is not known. Once it is, it takes the place of
+    the defaults.
     """
 
     number: int
     answers: Answers
     parents: tuple[str, ...] = ()
+    home: tuple[str, ...] = ()
 
 
 class WriteCpuset(msgspec.Struct, frozen=True, tag=True):

@@ -22,9 +22,9 @@ from __future__ import annotations
 import errno
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
 from sidecar.decide.facts import ContainerView
 from sidecar.decide.orders import Answers, Update
@@ -33,10 +33,11 @@ from sidecar.hand.due import Due
 from sidecar.hand.enforcing import Enforcer
 from sidecar.hand.group_access import open_groups
 from sidecar.hand.group_files import GroupFiles
+from sidecar.hand.group_names import ParentKind
 from sidecar.hand.groups import Footing, GroupTable, WatchedGroup
 from sidecar.hand.libc_calls import IN_CREATE, IN_DELETE, IN_ISDIR, IN_MODIFY, IN_Q_OVERFLOW, InotifyEvent, Queue
 from sidecar.hand.news_room import NewsRoom
-from sidecar.hand.parents import wanted_parents
+from sidecar.hand.parents import default_parents, wanted_parents
 from sidecar.hand.reflex_queue import open_queue
 from sidecar.hand.standing_answers import StandingAnswers, parsed
 from sidecar.hand.urgency import Urgency
@@ -47,33 +48,48 @@ from sidecar.ports import GroupBorn, GroupGone, HandBroken, HandNews, HeldAnswer
 from state import files as state_files
 from state.cpuset import EMPTY, CPUSet
 
+TAKEN_SECONDS: Final = 5.0
+"""Between two attempts on parents that another process has locked."""
+
 
 class CgroupHand:
     """A Hand on the cgroups below a mount of /sys/fs/cgroup. Made by `open`; `close` ends it."""
 
-    def __init__(self, files: GroupFiles, queue: Queue, manager: str, engine: str) -> None:
+    def __init__(
+        self, files: GroupFiles, queue: Queue, manager: str, defaults: Mapping[str, ParentKind], home: tuple[str, ...]
+    ) -> None:
         self._lock = threading.Lock()
         self._files = files
         self._queue = queue
         self._manager = manager
-        self._engine = engine
+        self._defaults = defaults
+        self.home = home
+        """Where containers are born that name no parent, if that was told; as a path below the hierarchy's root."""
         self._table = GroupTable()
         self._tree = WatchedTree(files, queue, self._table)
         self._due = Due()
         self._news = NewsRoom()
         self._enforcer = Enforcer(files, queue, self._table, self._due, self._news.add)
-        self._told_parents: tuple[str, ...] = ()
+        self._told_parents: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+        self._is_attempt_due = False
         self._watcher = Watcher(queue.fd, self._hear, self._end)
         self._is_closed = False
 
     @classmethod
     def open(
-        cls, library: str | None, engine: str = "", *, cgroup: str | Path = CGROUP, proc: str | Path = "/proc"
+        cls,
+        library: str | None,
+        engine: str = "",
+        parent: str = "",
+        *,
+        cgroup: str | Path = CGROUP,
+        proc: str | Path = "/proc",
     ) -> Self:
         """Watch the engines' default parents, and read what is below them. Raise CgroupClosed if that is not possible.
 
         `library` is the compiled reflex (`find_library`), None without one. `engine` is the name of the engine whose
-        containers are born there; "" for all. Nothing is written before the first `hold`.
+        containers are born there; "" for all. `parent` is what it was given as its default parent, "" if that is not
+        known. Nothing is written before the first `hold`.
         """
         files, manager = open_groups(cgroup, proc)
         try:
@@ -81,7 +97,8 @@ class CgroupHand:
         except OSError as error:
             files.close()
             raise CgroupClosed(f"inotify is not available: {state_files.reason(error)}") from error
-        made = cls(files, queue, manager, engine)
+        defaults = default_parents(engine, manager, parent)
+        made = cls(files, queue, manager, defaults, tuple(defaults) if parent else ())
         made._begin()
         return made
 
@@ -92,11 +109,17 @@ class CgroupHand:
             return self._tree.parents
 
     @property
+    def taken(self) -> tuple[str, ...]:
+        """The parents that are not watched because another process has locked them, as paths as well."""
+        with self._lock:
+            return self._tree.taken
+
+    @property
     def urgency(self) -> Urgency:
         """The priority of the thread that answers."""
         return self._queue.urgency or self._watcher.urgency
 
-    def hold(self, answers: Answers, parents: Sequence[str] = ()) -> HeldAnswers:
+    def hold(self, answers: Answers, parents: Sequence[str] = (), home: Sequence[str] = ()) -> HeldAnswers:
         """Hold these answers, as the port describes."""
         compiled = StandingAnswers(answers)
         with self._lock:
@@ -104,13 +127,12 @@ class CgroupHand:
             # Those born before get the new answers as well.
             self._enforcer.hold(compiled)
             self._take_all(now)
-            if self._tree.want(wanted_parents(parents, self._manager, self._engine)):
-                for group in self._tree.settle(Footing.FOUND, now):
-                    self._enforcer.settle(group, now)
+            if self._tree.want(wanted_parents(self._defaults, parents, self._manager, home)):
+                self._settle_found(now)
             stuck = EMPTY
             for group in self._table.groups():
                 stuck |= self._enforcer.rewrite(group, now)
-            self._tell_parents()
+            self._tell_parents(now)
             held = HeldAnswers(self._tree.parents, stuck)
         self._watcher.wake()
         return held
@@ -157,12 +179,27 @@ class CgroupHand:
 
     def _begin(self) -> None:
         now = time.monotonic()
-        self._tree.want(wanted_parents((), self._manager, self._engine))
-        for group in self._tree.settle(Footing.FOUND, now):
-            self._enforcer.settle(group, now)
-        self._told_parents = self._tree.parents
+        self._tree.want(self._defaults)
+        self._settle_found(now)
+        self._told_parents = (self._tree.parents, self._tree.taken)
+        self._plan_attempt(now)
         self._queue.start()
         self._watcher.start()
+
+    def _settle_found(self, now: float) -> None:
+        for group in self._tree.settle(Footing.FOUND, now):
+            self._enforcer.settle(group, now)
+
+    def _plan_attempt(self, now: float) -> None:
+        """Try the parents that another process has locked again later, if there are any."""
+        if self._tree.taken and not self._is_attempt_due:
+            self._is_attempt_due = True
+            self._due.at(now + TAKEN_SECONDS, self._try_taken)
+
+    def _try_taken(self, now: float) -> None:
+        self._is_attempt_due = False
+        self._settle_found(now)
+        self._tell_parents(now)
 
     def _hear(self) -> float | None:
         with self._lock:
@@ -198,11 +235,11 @@ class CgroupHand:
                     group.watch, group.is_answered = event.made, True
                     self._table.by_watch[group.watch] = group
                 self._welcome(group, now)
-            self._tell_parents()
+            self._tell_parents(now)
         elif event.mask & IN_ISDIR and event.mask & IN_DELETE:
             if gone := self._tree.deleted(event.watch, event.name):
                 self._news.add(GroupGone(gone.id, gone.path))
-            self._tell_parents()
+            self._tell_parents(now)
 
     def _welcome(self, group: WatchedGroup, now: float) -> None:
         self._enforcer.settle(group, now)
@@ -228,12 +265,13 @@ class CgroupHand:
         for group in self._tree.settle(Footing.NEWBORN, now):
             self._welcome(group, now)
         self._news.add(NewsLost())
-        self._tell_parents()
+        self._tell_parents(now)
 
-    def _tell_parents(self) -> None:
-        if self._told_parents != (now := self._tree.parents):
-            self._told_parents = now
-            self._news.add(ParentsChanged(now))
+    def _tell_parents(self, now: float) -> None:
+        self._plan_attempt(now)
+        if self._told_parents != (found := (self._tree.parents, self._tree.taken)):
+            self._told_parents = found
+            self._news.add(ParentsChanged(*found))
 
     def _end(self, reason: str) -> None:
         # Without the watcher its answers would stay as they are, against every later order.

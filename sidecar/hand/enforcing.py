@@ -109,7 +109,8 @@ class Enforcer:
         with suppress(OSError):
             fd = open_directory(group.parent.fd, group.name)
             try:
-                group.line = self._files.give_back(fd, group.parent.fd, group.theirs)
+                had = self.answers.for_released(group.id, group.theirs) if self.answers else group.theirs
+                group.line = self._files.give_back(fd, group.parent.fd, had)
             finally:
                 close(fd)
 
@@ -146,14 +147,14 @@ class Enforcer:
         before, line = group.line, read_line(fd, CPUS)
         if line == before:
             return False
-        group.line = group.runs_on = line
-        if not line and group.footing is Footing.FOUND:
-            # On v2 it has those of its parent.
-            group.runs_on = str(self._files.effective(fd)).encode()
         expected = self._expected(group)
+        group.line = line
         if line == expected or (before is None and group.is_answered):
             # The second is an answer that the queue has written, perhaps an earlier one.
             return False
+        if group.footing is Footing.FOUND:
+            # On v2 it may have none of its own: then it has those of its parent.
+            group.runs_on = line or str(self._files.effective(fd)).encode()
         group.theirs = line
         return before is not None and expected is not None
 
@@ -199,10 +200,26 @@ class Enforcer:
         self._queue.expect(group.watch, group.parent.fd, group.name, None if is_moving else expected)
         if expected is not None:
             if group.line != expected or group.is_closed:
-                write_line(fd, CPUS, expected)
-            group.line = group.runs_on = expected
+                expected = self._put(group, fd, expected)
+            group.line = expected
             group.is_answered = group.footing is not Footing.KNOWN
         group.is_closed, group.tries = False, 0
+
+    def _put(self, group: WatchedGroup, fd: int, line: bytes) -> bytes:
+        """Write a line, or the plain answer if that is not possible: an own set may be all offline. Return what was
+        written.
+        """
+        try:
+            write_line(fd, CPUS, line)
+        except OSError:
+            plain = self.answers.for_newborn(group.id) if self.answers and group.theirs else None
+            if group.footing is Footing.KNOWN or plain is None or plain == line:
+                raise
+            if group.footing is Footing.NEWBORN:
+                self._queue.expect(group.watch, group.parent.fd, group.name, plain)
+            write_line(fd, CPUS, plain)
+            return plain
+        return line
 
     def _expected(self, group: WatchedGroup) -> bytes | None:
         """Return the line that a group should have; None: it is left as it is."""
@@ -210,9 +227,10 @@ class Enforcer:
             case Footing.KNOWN:
                 return group.expected
             case Footing.NEWBORN if self.answers:
-                return self.answers.for_newborn(group.id)
+                return self.answers.for_newborn(group.id, group.theirs)
             case Footing.FOUND if self.answers and group.runs_on is not None:
-                return self.answers.for_found(group.id, group.runs_on)
+                line = self.answers.for_found(group.id, group.runs_on)
+                return None if line == group.runs_on and not group.is_answered else line
             case _:
                 return None
 
@@ -242,11 +260,11 @@ class Enforcer:
         return True
 
     def _note(self, group: WatchedGroup, line: bytes, now: float) -> None:
-        """Count a foreign write, and report it if the last report is old enough."""
+        """Count a foreign write, and report it if it was denied anything, and the last report is old enough."""
         if group.second != int(now):
             group.second, group.answers = int(now), 0
         group.answers += 1
-        if not group.id or now - group.born_at < _BIRTH_SECONDS:
+        if not group.id or now - group.born_at < _BIRTH_SECONDS or line == self._expected(group):
             return
         group.found = line
         group.times += 1

@@ -12,9 +12,9 @@ class Footing(enum.Enum):
     """How the expected CPUs of a group follow."""
 
     NEWBORN = enum.auto()
-    """From the standing answers."""
+    """From the standing answers, and from what other programs wrote since its birth."""
     FOUND = enum.auto()
-    """It existed when the hand began: from the standing answers, so far as it has owners' CPUs."""
+    """It existed when the hand began: the same, but it is left as it is while it has no owners' CPUs."""
     KNOWN = enum.auto()
     """They were written by an order."""
     RELEASED = enum.auto()
@@ -22,16 +22,17 @@ class Footing(enum.Enum):
 
 
 class Parent:
-    """A cgroup below which containers are born, open as `fd` and watched as `watch`. `id` is that of a container whose
-    scope it is, "" for all others.
+    """A cgroup below which containers are born, open as `fd` and watched as `watch`. `lock` is the descriptor that
+    holds the lock on it, -1 without one. `id` is that of a container whose scope it is, "" for all others.
     """
 
-    __slots__ = ("fd", "groups", "id", "kind", "path", "watch")
+    __slots__ = ("fd", "groups", "id", "kind", "lock", "path", "watch")
 
-    def __init__(self, path: str, kind: ParentKind, fd: int, id: str = "") -> None:
+    def __init__(self, path: str, kind: ParentKind, fd: int, lock: int = -1, id: str = "") -> None:
         self.path = path
         self.kind = kind
         self.fd = fd
+        self.lock = lock
         self.id = id
         self.watch = -1
         self.groups: dict[bytes, WatchedGroup] = {}
@@ -41,9 +42,9 @@ class WatchedGroup:
     """A cgroup below a parent. `watch` is that of its cpuset, -1 without one.
 
     `expected` is the line of the last order, None without one; `line` what its cpuset had last, None if it was never
-    read or written, and `runs_on` the same, or its parent's CPUs where it has none of its own. `is_closed`: the last
-    attempt to write it failed. `theirs` is what other programs wrote last, b"" if none has; `is_answered`: what
-    it has is a standing answer.
+    read or written. `is_closed`: the last attempt to write it failed. `theirs` is what other programs wrote last, b""
+    if none has; `runs_on` the same for a group that was found, or its parent's CPUs where it has none of its own.
+    `is_answered`: what it has is a standing answer.
     """
 
     __slots__ = (

@@ -7,7 +7,7 @@ the cgroupfs drivers belong to their engine alone.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -24,25 +24,43 @@ _PATH: Final = re.compile(r"(?:/[A-Za-z0-9_.:@\\-]{1,255}){1,16}")
 _USERS: Final = re.compile(r"(/.*/user@\d+\.service)(?:/.*)?")
 
 
-def wanted_parents(named: Iterable[str], manager: str = "", engine: str = "") -> dict[str, ParentKind]:
-    """Return the parents to watch, as paths below the hierarchy's root: the defaults, and these as engines name them.
+def default_parents(engine: str = "", manager: str = "", parent: str = "") -> dict[str, ParentKind]:
+    """Return the parents of containers that name none, as paths below the hierarchy's root: all that are possible, or
+    `parent` alone, which is what the engine was given as its default (a path or a slice).
 
     `manager` is the group of a user's systemd, "" for the host's: slices lie below it, and a rootless engine's default
-    is its `user.slice`. A name that is no path is left out. With the name of an `engine`, only its own defaults count:
-    another engine has a sidecar of its own, and two hands on one group would never come to rest.
+    is its `user.slice`. With the name of an `engine`, only its own defaults count.
     """
+    if parent:
+        own = ParentKind.PODS if engine == "podman" else ParentKind.OWN
+        return {path: ParentKind.GUESTS if path.endswith(".slice") else own for path in _paths(parent, manager)}
     found = dict({"docker": _DOCKER, "podman": _PODMAN}.get(engine, DEFAULTS))
     if manager:
         found[f"{manager}/user.slice"] = ParentKind.GUESTS
-    for each in named:
-        bare = each.strip("/")
-        paths = [f"/{bare}"]
-        if is_slice(bare):
-            paths = [slice_path(bare), f"{manager}{slice_path(bare)}"]
-        for path in paths:
-            if is_path(path):
-                found.setdefault(path, ParentKind.GUESTS)
     return found
+
+
+def wanted_parents(
+    defaults: Mapping[str, ParentKind], named: Iterable[str], manager: str = "", home: Iterable[str] = ()
+) -> dict[str, ParentKind]:
+    """Return the parents to watch: the defaults, and those that containers name. A name that is no path is left out.
+
+    `home` are the parents where containers that name none are found; none if that is not known. Once it is, the other
+    defaults are not watched: they may be another engine's.
+    """
+    home = tuple(home)
+    found = {path: kind for path, kind in defaults.items() if not home or path in home}
+    for each in (*home, *named):
+        for path in _paths(each, manager):
+            found.setdefault(path, ParentKind.GUESTS)
+    return found
+
+
+def _paths(parent: str, manager: str) -> tuple[str, ...]:
+    """Return where a parent may be that an engine was given, below the hierarchy's root; none if it is no path."""
+    bare = parent.strip("/")
+    paths = (slice_path(bare), f"{manager}{slice_path(bare)}") if is_slice(bare) else (f"/{bare}",)
+    return tuple(path for path in dict.fromkeys(paths) if is_path(path))
 
 
 def is_path(path: str) -> bool:

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from sidecar.hand.group_names import ParentKind, pattern_of
 from sidecar.hand.libc_calls import InotifyEvent, Queue, add_watch, parsed_events, read_now, remove_watch
@@ -30,12 +30,34 @@ _MOST_READS: Final = 1000
 _KINDS: Final = {kind: number for number, kind in enumerate(ParentKind) if kind is not ParentKind.SCOPE}
 
 
-def find_library() -> str | None:
-    """Return the path of the compiled `reflex.c`; None if there is none.
+INTERFACE: Final = 1
+"""What `reflex_interface` of a fitting library returns."""
+
+
+class Library(NamedTuple):
+    """The path of the compiled `reflex.c`, None without one that fits. `is_there`: one is installed, perhaps of another
+    version of the package, for another machine, or not readable.
+    """
+
+    path: str | None
+    is_there: bool
+
+
+def find_library(folder: str | Path = Path(__file__).parent) -> Library:
+    """Return the compiled `reflex.c` of this version of the package.
 
     Its name has the Python for which the package was installed, but it uses nothing of it: any build will do.
     """
-    return next(map(str, sorted(Path(__file__).parent.glob("reflex*.so"))), None)
+    try:
+        names = sorted(name for name in os.listdir(folder) if name.startswith("reflex") and name.endswith(".so"))
+    except OSError:
+        return Library(None, is_there=True)
+    for name in names:
+        # Missing symbols are an AttributeError.
+        with suppress(OSError, AttributeError):
+            if ctypes.CDLL(path := f"{folder}/{name}").reflex_interface() == INTERFACE:
+                return Library(path, is_there=True)
+    return Library(None, is_there=bool(names))
 
 
 def open_queue(library: str | None) -> Queue:

@@ -1,37 +1,61 @@
-"""What is written into a group without asking: the standing answers, as the text that is written."""
+"""What is written into a group without asking: the standing answers, as the text that is written.
+
+A group that is not known keeps what its own runtime wrote, except for owned CPUs: a container of another engine, a step
+of a build, a pin by hand. What it was denied it gets when the owner leaves.
+"""
 
 from __future__ import annotations
 
 from sidecar.decide.orders import Answers
-from state.cpuset import CPUSet
+from state.cpuset import EMPTY, CPUSet
 from state.errors import CPUSetError
 
 
 class StandingAnswers:
     """Answers, ready to be written. Immutable."""
 
-    __slots__ = ("_others_text", "_own", "_owned")
+    __slots__ = ("_left", "_others", "_others_text", "_own", "_owned")
 
     def __init__(self, answers: Answers) -> None:
         self._own = {key.id: _text(cpus) for key, cpus in answers.own.items()}
+        self._others = answers.others or EMPTY
         self._others_text = _text(answers.others)
         self._owned = answers.owned
+        self._left = {key.id: str(cpus).encode() for key, cpus in answers.left.items()}
 
     @property
     def lines(self) -> tuple[bytes, dict[str, bytes]]:
         """What newborns get: others, and containers by their ids; b"" where nothing is written."""
         return self._others_text or b"", {id: line or b"" for id, line in self._own.items()}
 
-    def for_newborn(self, id: str) -> bytes | None:
-        """Return what a newborn gets; `id` is "" if it is no container. None: nothing is written."""
-        return self._own.get(id, self._others_text) if id else self._others_text
+    def for_newborn(self, id: str, theirs: bytes = b"") -> bytes | None:
+        """Return what a newborn gets; `id` is "" if it is no container. None: nothing is written.
 
-    def for_found(self, id: str, current: bytes) -> bytes | None:
-        """Return what a group gets that existed when the hand began, and has these CPUs; None: it is left as it is."""
-        has = parsed(current)
-        if id in self._own or has is None or not has & self._owned:
+        `theirs` is what another program wrote into it, b"" if none has. What has all CPUs of the others is the
+        runtime's copy of the parent's: it gets the others' as well.
+        """
+        if id in self._own:
+            return self._own[id]
+        wanted = parsed(theirs) if self._others and theirs else None
+        if not wanted or wanted >= self._others:
+            return self._others_text
+        return _text(wanted - self._owned) or self._others_text
+
+    def for_released(self, id: str, theirs: bytes) -> bytes:
+        """Return what a group gets that is left alone, and into which another program wrote this; b"" without any.
+
+        A runtime that wrote the very CPUs of an answer was not noticed: then the engine knows them.
+        """
+        return theirs or self._left.get(id, b"")
+
+    def for_found(self, id: str, theirs: bytes) -> bytes | None:
+        """Return what a group gets that existed when the hand began, and had these CPUs: the same text if none of them
+        is owned. None: it is left as it is.
+        """
+        had = parsed(theirs)
+        if id in self._own or had is None or not self._others:
             return None
-        return _text(has - self._owned) or self._others_text
+        return (_text(had - self._owned) or self._others_text) if had & self._owned else theirs
 
 
 def parsed(text: bytes) -> CPUSet | None:

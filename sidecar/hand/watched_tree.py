@@ -3,6 +3,9 @@
 Each wanted parent has a watch on the nearest directory above it that exists, which says when the parent appears or is
 gone. An event of a removal is the only sign of it: watches on the files of a removed cgroup stay until they are left
 (Linux up to 6.18), and an open directory is not closed by it.
+
+A parent has one hand: it is watched only while this process holds the lock on its directory (`parent_lock`). One that
+another process has locked is *taken*, and is tried again at each `settle`.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from sidecar.hand.group_files import CPUS, GroupFiles, watchable
 from sidecar.hand.group_names import GroupKind, ParentKind, has_inner_group, recognized
 from sidecar.hand.groups import Footing, GroupTable, Parent, WatchedGroup
 from sidecar.hand.libc_calls import IN_CREATE, IN_DELETE, IN_MODIFY, IN_ONLYDIR, Queue, close, open_directory
+from sidecar.hand.parent_lock import lock_directory
 
 _MASK: Final = IN_CREATE | IN_DELETE | IN_ONLYDIR
 
@@ -29,12 +33,18 @@ class WatchedTree:
         self._wanted: dict[str, ParentKind] = {}
         self._found: dict[str, ParentKind] = {}
         """Parents that were found below others: pods, and the group of builds."""
+        self._taken: set[str] = set()
         self._above: dict[int, str] = {}
 
     @property
     def parents(self) -> tuple[str, ...]:
         """The parents that are watched, sorted."""
         return tuple(sorted(path for path, each in self._table.parents.items() if each.kind is not ParentKind.SCOPE))
+
+    @property
+    def taken(self) -> tuple[str, ...]:
+        """The parents that are not watched because another process has locked them, sorted."""
+        return tuple(sorted(self._taken))
 
     def want(self, wanted: Mapping[str, ParentKind]) -> bool:
         """Watch these from the next `settle` on, as well as those found below them. Return whether any is new."""
@@ -43,6 +53,7 @@ class WatchedTree:
             if path not in self._found:
                 self.forget(path)
         self._wanted = dict(wanted)
+        self._taken &= self._wanted.keys() | self._found.keys()
         return is_new
 
     def settle(self, footing: Footing, now: float) -> Iterator[WatchedGroup]:
@@ -75,7 +86,7 @@ class WatchedTree:
             seen.id
             and self._files.version == 2
             and has_inner_group(name)
-            and self._open(path, ParentKind.SCOPE, seen.id)
+            and self._open(path, ParentKind.SCOPE, id=seen.id)
         ):
             yield from self.read(self._table.parents[path], footing, now)
 
@@ -107,6 +118,7 @@ class WatchedTree:
     def forget(self, path: str) -> None:
         """Close a parent, and forget all below it."""
         self._found.pop(path, None)
+        self._taken.discard(path)
         parent = self._table.parents.pop(path, None)
         if parent is None:
             return
@@ -116,7 +128,7 @@ class WatchedTree:
         self._queue.forget_parent(parent.watch)
         if parent.watch not in self._above:
             self._queue.leave(parent.watch)
-        close(parent.fd)
+        self._shut(parent)
 
     def is_gone(self, parent: Parent) -> bool:
         """Return whether another directory, or none, has this parent's place now."""
@@ -152,22 +164,34 @@ class WatchedTree:
             self.forget(group.path)
 
     def _open(self, path: str, kind: ParentKind, id: str = "") -> bool:
-        """Open and watch a parent. Return whether it is there and may be written."""
+        """Open, lock and watch a parent. Return whether it is there, may be written, and has no other hand."""
+        self._taken.discard(path)
         if not self._files.is_writable(path):
             return False
         try:
             fd = self._files.open_path(path)
         except OSError:
             return False
-        parent = Parent(path, kind, fd, id)
+        parent = Parent(path, kind, fd, id=id)
         try:
+            if kind is not ParentKind.SCOPE:
+                parent.lock = lock_directory(fd)
             parent.watch = self._queue.watch(watchable(fd), _MASK)
+        except BlockingIOError:
+            self._taken.add(path)
+            self._shut(parent)
+            return False
         except OSError:
-            close(fd)
+            self._shut(parent)
             return False
         self._table.parents[path] = self._table.parent_by_watch[parent.watch] = parent
         self._queue.know_parent(parent.watch, fd, kind)
         return True
+
+    def _shut(self, parent: Parent) -> None:
+        close(parent.fd)
+        if parent.lock >= 0:
+            close(parent.lock)
 
     def _watch_above(self, path: str) -> bool:
         """Watch the nearest directory above that exists. Return False if that is not possible."""

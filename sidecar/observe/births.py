@@ -1,7 +1,11 @@
 """Births: opens the hand, and turns its news into facts and into requests for looks.
 
 The news of a birth is a hint, like an engine's event, and comes earlier: the group is there before the engine reports
-the start. What it is must be looked up. The hand is opened once the engine is known, because its parents depend on it.
+the start. What it is must be looked up.
+
+The parents depend on the engine. If there are recorded grants, they name it, and the hand is opened before the engine
+is asked: owners are protected at once, also while the engine is away. Otherwise there is nothing to protect, and the
+hand is opened once the engine is known.
 """
 
 from __future__ import annotations
@@ -28,8 +32,12 @@ from sidecar.ports import (
     ParentsChanged,
     Tickets,
 )
-from sidecar.words.hands import many_writes, no_hand
+from sidecar.words.hands import many_writes, no_hand, parents_taken
 from state.key import ContainerKey
+from state.model import State
+
+_PARENTS: Final = "cgroup parents"
+"""The place of the problem that another hand watches a parent."""
 
 _CHECK_SECONDS: Final = 5.0
 """Between two checks whether the cpusets that other programs wrote are calm."""
@@ -63,8 +71,20 @@ class Births:
         self._writes = ForeignWrites()
 
     async def run(self, open_hand: Callable[[str], Hand]) -> None:
-        """Open the hand for the engine of this name, and follow it until it breaks or the task is cancelled."""
-        engine = await self._engine_name()
+        """Open the hand for the engine of this name, and follow it until it breaks or the task is cancelled. If another
+        engine answers than before, open it again for that one.
+        """
+        engine = recorded_engine(self._board.latest.state) or await self._engine_other_than("")
+        while True:
+            others: list[str] = []
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._follow, open_hand, engine)
+                others.append(await self._engine_other_than(engine))
+                nursery.cancel_scope.cancel()
+            [engine] = others
+            await self._lost("another engine answers than before")
+
+    async def _follow(self, open_hand: Callable[[str], Hand], engine: str) -> None:
         try:
             hand = open_hand(engine)
         except CgroupError as error:
@@ -73,26 +93,34 @@ class Births:
         try:
             self._use(hand)
             self._log.info("cgroups are written directly", parents=" ".join(hand.parents))
-            await self._outbox.send(HandReady(hand.parents, self._tickets()))
+            await self._ready(hand, hand.parents, hand.taken)
             while True:
                 news: Sequence[HandNews] = ()
                 with trio.move_on_after(_CHECK_SECONDS):
                     news = await hand.news()
                 for key in self._writes.forget_calm(trio.current_time()):
                     self._board.report(_place(key), None)
-                if await self._told(engine, news):
+                if await self._told(hand, engine, news):
                     return
         finally:
             self._use(None)
+            self._board.report(_PARENTS, None)
             hand.close()
 
-    async def _engine_name(self) -> str:
+    async def _engine_other_than(self, engine: str) -> str:
+        """Wait for an engine of another name, and return that."""
         async for world in self._board.worlds():
-            if world.engine is not None:
+            if world.engine is not None and world.engine.name != engine:
                 return world.engine.name
         raise AssertionError("worlds never end")
 
-    async def _told(self, engine: str, news: Sequence[HandNews]) -> bool:
+    async def _ready(self, hand: Hand, parents: tuple[str, ...], taken: tuple[str, ...]) -> None:
+        problem = ": ".join(parents_taken(taken)) if taken else None
+        if self._board.report(_PARENTS, problem) and problem:
+            self._log.warning(problem)
+        await self._outbox.send(HandReady(parents, self._tickets(), taken, hand.home))
+
+    async def _told(self, hand: Hand, engine: str, news: Sequence[HandNews]) -> bool:
         """Take these news; return whether the hand has broken."""
         for each in news:
             match each:
@@ -108,7 +136,7 @@ class Births:
                 case GroupOverwritten():
                     await self._overwritten(ContainerKey(engine, each.id), each)
                 case ParentsChanged():
-                    await self._outbox.send(HandReady(each.parents, self._tickets()))
+                    await self._ready(hand, each.parents, each.taken)
                 case NewsLost():
                     self._look_at_everything()
                 case HandBroken():
@@ -121,10 +149,11 @@ class Births:
         await self._outbox.send(Overwritten(key, news.found, news.times))
         self._count(overwritten=news.times)
         times = self._writes.add(key, news.times, trio.current_time())
-        if times < MANY:
-            return
         known = self._board.latest.containers.get(key)
-        name = known.view.name if known else key.short
+        if times < MANY or known is None:
+            # One of another engine is none of ours.
+            return
+        name = known.view.name
         is_first = _place(key) not in self._board.problems
         self._board.report(_place(key), many_writes(name, news.found, times))
         if is_first:
@@ -138,7 +167,13 @@ class Births:
 
     async def _lost(self, reason: str) -> None:
         self._log.warning(no_hand(reason))
-        await self._outbox.send(HandLost(reason))
+        await self._outbox.send(HandLost(reason, self._tickets()))
+
+
+def recorded_engine(state: State) -> str:
+    """Return the name of the engine to which all recorded grants belong; "" if there is none, or more than one."""
+    names = {key.engine for key in state.assignments}
+    return names.pop() if len(names) == 1 else ""
 
 
 def _place(key: ContainerKey) -> str:

@@ -263,4 +263,5 @@ class Looker:
         except StateError as error:
             raise EngineFailed(f"where it runs cannot be found out: {error}") from error
         phase = Phase.RUNNING if effective is not None and view.phase is Phase.EXITED else view.phase
-        return msgspec.structs.replace(view, effective=effective, phase=phase)
+        found_below = self._kernel.parent_of(view)
+        return msgspec.structs.replace(view, effective=effective, phase=phase, found_below=found_below)

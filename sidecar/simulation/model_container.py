@@ -97,4 +97,5 @@ class ModelContainer:
             memory=limits.memory,
             memory_reservation=limits.memory_reservation,
             effective=self.effective,
+            found_below=f"/{self.home}" if self.home and self.effective is not None else "",
         )

@@ -139,12 +139,14 @@ class ContainerStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HandStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """The hand on the cgroups. It answers births below these `parents`, paths below the hierarchy's root; newborn
-    groups that it cannot write may be on the CPUs `stuck`. `text` says all of that as a clause, or why there is none.
+    """The hand on the cgroups. It answers births below these `parents`, paths below the hierarchy's root; another one
+    answers those below `taken`. Newborn groups that it cannot write may be on the CPUs `stuck`. `text` says all of that
+    as a clause, or why there is none.
     """
 
     is_answering: bool
     parents: tuple[str, ...] = ()
+    taken: tuple[str, ...] = ()
     stuck: CPUSet = EMPTY
     text: str
 
@@ -229,7 +231,7 @@ def hand_status(world: World) -> HandStatus | None:
     if hand is None:
         return HandStatus(is_answering=False, text=text)
     is_answering = hand.is_answering and bool(hand.parents)
-    return HandStatus(is_answering=is_answering, parents=hand.parents, stuck=hand.stuck, text=text)
+    return HandStatus(is_answering=is_answering, parents=hand.parents, taken=hand.taken, stuck=hand.stuck, text=text)
 
 
 def container_status(world: World, container: Container, deadlines: Deadlines) -> ContainerStatus:

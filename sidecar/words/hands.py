@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from sidecar.decide.container.container import Container
@@ -27,6 +28,21 @@ def unwritable(root: str) -> str:
     return f"{root} cannot be written, because it is mounted read-only or belongs to another user: {MOUNT}"
 
 
+def parents_taken(parents: Sequence[str]) -> tuple[str, str]:
+    """Return that another sidecar watches these parents, and the cure."""
+    below = " and ".join(parents)
+    cure = "give this engine a cgroup parent of its own (`--cgroup-parent`), and the sidecar the same as `hand`"
+    return f"another sidecar answers births below {below}", cure
+
+
+def reflex_told(*, fits: bool, is_there: bool) -> str:
+    """Return what answers births: the compiled reflex if it fits, or else the watcher in Python, and why."""
+    if fits:
+        return "the compiled reflex answers births"
+    why = "is of another version, or cannot be read" if is_there else "is not installed"
+    return f"the watcher in Python answers births, later on a busy host: the compiled reflex {why}"
+
+
 def births_told(world: World) -> str:
     """Return whether the hand answers births, or why it does not; "" while that is not known."""
     hand = world.hand
@@ -38,12 +54,15 @@ def births_told(world: World) -> str:
         return "births are not answered: every container is being released"
     if world.settings.shared_slice:
         return "births are not answered: the shared group confines them"
+    if not hand.parents and hand.taken:
+        return no_hand(": ".join(parents_taken(hand.taken)))
     if not hand.parents:
         return "the kernel first: births are answered once a cgroup parent of containers exists"
     if not hand.is_answering:
         return "births are not answered yet"
     stuck = f"; newborn groups on {named(hand.stuck)} cannot be written yet" if hand.stuck else ""
-    return f"the kernel first: the sidecar answers births below {' and '.join(hand.parents)}{stuck}"
+    others = f"; another sidecar answers those below {' and '.join(hand.taken)}" if hand.taken else ""
+    return f"the kernel first: the sidecar answers births below {' and '.join(hand.parents)}{others}{stuck}"
 
 
 def leg_told(world: World, container: Container) -> str:

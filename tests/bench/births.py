@@ -153,7 +153,7 @@ def main() -> int:
     parser.add_argument("--busy", action="store_true")
     parser.add_argument("--overwrites", action="store_true")
     args = parser.parse_args()
-    for name, library in (("the watcher alone", None), ("with the reflex", find_library())):
+    for name, library in (("the watcher alone", None), ("with the reflex", find_library().path)):
         if library is None and name == "with the reflex":
             print("there is no compiled reflex")
         elif args.overwrites:

@@ -179,6 +179,22 @@ def test_a_group_that_was_there_before_leaves_only_owners_cpus(stage: Stage) -> 
     assert found == {ONE: "0", "c" * 64: "0", "d" * 64: "0", TWO: "0-1"}
 
 
+def test_a_group_that_is_not_known_keeps_what_its_runtime_writes_but_for_owners_cpus(stage: Stage) -> None:
+    """It is of another engine: it gets again what it was denied once the owner has left."""
+    free = Answers(others=POOL)
+    begun(stage, answers=free)
+    stage.make(at(ONE))
+    has(stage, at(ONE), "0")
+    stage.overwrite(at(ONE), "1")
+    has(stage, at(ONE), "1")
+    stage.hand.hold(ANSWERS)
+    assert stage.cpus(at(ONE)) == "0"
+    stage.hand.hold(free)
+    assert stage.cpus(at(ONE)) == "1"
+    stage.hand.hold(Answers(others=POOL, own={docker(ONE): POOL}))
+    assert stage.cpus(at(ONE)) == "0", "it is known now"
+
+
 def test_a_newborn_that_is_let_go_gets_what_its_runtime_wrote(stage: Stage) -> None:
     """It is pinned by hand, as its first look shows."""
     begun(stage)
@@ -192,6 +208,16 @@ def test_a_newborn_that_is_let_go_gets_what_its_runtime_wrote(stage: Stage) -> N
     stage.make(at(TWO))
     has(stage, at(TWO), "0")
     assert stage.cpus(at(ONE)) == "0-1"
+
+
+def test_a_newborn_that_is_let_go_keeps_a_pin_that_is_the_pool(stage: Stage) -> None:
+    """Nobody noticed that its runtime wrote that too: the engine knows."""
+    begun(stage)
+    stage.make(at(ONE))
+    has(stage, at(ONE), "0")
+    stage.overwrite(at(ONE), "0")
+    stage.hand.hold(Answers(others=POOL, own={docker(ONE): None}, left={docker(ONE): POOL}))
+    assert stage.cpus(at(ONE)) == "0"
 
 
 def test_a_group_that_was_moved_when_the_hand_began_gets_its_cpus_again_when_it_is_let_go(stage: Stage) -> None:

@@ -7,38 +7,53 @@ from pathlib import Path
 import pytest
 
 from sidecar.hand.group_names import ParentKind
-from sidecar.hand.parents import DEFAULTS, is_path, users_manager, wanted_parents
+from sidecar.hand.parents import DEFAULTS, default_parents, is_path, users_manager, wanted_parents
 
 MANAGER = "/user.slice/user-1000.slice/user@1000.service"
 
 
 def test_the_engines_defaults_are_always_watched() -> None:
-    assert wanted_parents(()) == DEFAULTS
+    assert wanted_parents(DEFAULTS, ()) == default_parents() == DEFAULTS
+    assert default_parents("docker").keys() == {"/docker", "/system.slice"}
 
 
 def test_what_a_container_names_is_a_path_or_a_slice() -> None:
-    named = wanted_parents(["/tenants/one", "tenants/two/", "batch-night.slice"]).keys() - DEFAULTS
+    named = wanted_parents(DEFAULTS, ["/tenants/one", "tenants/two/", "batch-night.slice"]).keys() - DEFAULTS
     assert named == {"/tenants/one", "/tenants/two", "/batch.slice/batch-night.slice"}
 
 
 def test_below_what_a_container_names_anything_else_may_be() -> None:
     """A tenant may name any group of the host, and none of its other members is touched."""
-    assert wanted_parents(["/user.slice"])["/user.slice"] is ParentKind.GUESTS
+    assert wanted_parents(DEFAULTS, ["/user.slice"])["/user.slice"] is ParentKind.GUESTS
 
 
 def test_a_name_does_not_change_what_a_default_is() -> None:
-    assert wanted_parents(["/docker", "system.slice"]) == DEFAULTS
+    assert wanted_parents(DEFAULTS, ["/docker", "system.slice"]) == DEFAULTS
 
 
 @pytest.mark.parametrize("name", ["", "/", "..", "/a/../b", "/a b", "/a\nb", "a" * 300, "/."])
 def test_what_is_no_path_is_left_out(name: str) -> None:
-    assert wanted_parents([name]) == DEFAULTS
+    assert wanted_parents(DEFAULTS, [name]) == DEFAULTS
     assert not is_path(f"/{name.strip('/')}")
 
 
 def test_a_users_engine_has_its_containers_below_the_users_manager() -> None:
-    found = wanted_parents(["batch.slice"], MANAGER)
+    found = wanted_parents(default_parents(manager=MANAGER), ["batch.slice"], MANAGER)
     assert {f"{MANAGER}/user.slice", f"{MANAGER}/batch.slice", "/batch.slice"} < found.keys()
+
+
+def test_a_parent_that_is_configured_stands_for_the_defaults() -> None:
+    """A path is the engine's own, with all that is below it; a slice may have other guests."""
+    assert default_parents("docker", "", "/lane-3") == {"/lane-3": ParentKind.OWN}
+    assert default_parents("podman", "", "/lane-3") == {"/lane-3": ParentKind.PODS}
+    assert default_parents("docker", "", "x.slice") == {"/x.slice": ParentKind.GUESTS}
+    assert default_parents("podman", MANAGER, "x.slice").keys() == {"/x.slice", f"{MANAGER}/x.slice"}
+
+
+def test_once_it_is_known_where_containers_are_the_other_defaults_are_left_to_others() -> None:
+    """Another engine may have them."""
+    assert wanted_parents(DEFAULTS, ["/t"], home=["/docker"]).keys() == {"/docker", "/t"}
+    assert wanted_parents(DEFAULTS, [], home=["/lane-3"]) == {"/lane-3": ParentKind.GUESTS}
 
 
 @pytest.mark.parametrize(

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
+import re
+import subprocess
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from sidecar.hand import libc_calls
+from sidecar.hand import libc_calls, reflex_queue
 from sidecar.hand.libc_calls import IN_CREATE, Queue
-from sidecar.hand.reflex_queue import ReflexQueue, open_queue
+from sidecar.hand.reflex_queue import INTERFACE, Library, ReflexQueue, find_library, open_queue
 from sidecar.hand.urgency import Urgency
 
 
@@ -22,6 +25,30 @@ def test_without_a_library_the_watcher_answers(tmp_path: Path) -> None:
     for library in (None, str(other)):
         with closing(open_queue(library)) as queue:
             assert queue.is_passive
+
+
+def test_a_library_of_another_version_is_not_used(reflex: str | None, tmp_path: Path) -> None:
+    """Nor one that cannot be read: the watcher answers."""
+    assert find_library(tmp_path) == Library(None, is_there=False)
+    assert find_library(tmp_path / "none") == Library(None, is_there=True)
+    (tmp_path / "reflex.broken.so").write_bytes(b"no library")
+    assert find_library(tmp_path) == Library(None, is_there=True)
+    if reflex is None:
+        pytest.skip("needs a C compiler")
+    source = tmp_path / "older.c"
+    source.write_text("int reflex_new(void) { return 0; }\n")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(tmp_path / "reflex.older.so"), str(source)], check=True)
+    assert find_library(tmp_path) == Library(None, is_there=True)
+    (tmp_path / "reflex.present.so").symlink_to(reflex)
+    assert find_library(tmp_path) == Library(f"{tmp_path}/reflex.present.so", is_there=True)
+
+
+def test_the_interface_has_a_new_number_whenever_it_changes() -> None:
+    """Change the number here and in both sources together with a call."""
+    source = Path(reflex_queue.__file__).with_name("reflex.c").read_text()
+    calls = re.findall(r"^(?:int|long|void|struct reflex \*) ?(reflex_\w+\(.*\)) ", source, re.MULTILINE)
+    assert (INTERFACE, hashlib.sha256("\n".join(calls).encode()).hexdigest()[:8]) == (1, "ae807054")
+    assert f"reflex_interface(void) {{ return {INTERFACE}; }}" in source
 
 
 def test_with_a_library_it_answers_by_itself(reflex: str | None) -> None:

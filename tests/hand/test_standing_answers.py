@@ -26,10 +26,21 @@ def test_without_a_pool_nothing_is_written() -> None:
 
 
 @pytest.mark.parametrize(
-    ("has", "gets"), [("0-7", b"0-3,6-7"), ("4", b"0-3"), ("0-1", None), ("", None), ("not a list", None)]
+    ("has", "gets"), [("0-7", b"0-3,6-7"), ("4", b"0-3"), ("0-1", b"0-1"), ("", b""), ("not a list", None)]
 )
 def test_a_group_that_was_found_is_moved_off_owners_cpus_alone(has: str, gets: bytes | None) -> None:
     assert HELD.for_found("other", has.encode()) == gets
+
+
+@pytest.mark.parametrize(
+    ("wrote", "gets"),
+    [("0-7", b"0-3"), ("0-3", b"0-3"), ("4", b"0-3"), ("0-1", b"0-1"), ("1,4,7", b"1,7"), ("", b"0-3"), ("?", b"0-3")],
+)
+def test_a_newborn_that_is_not_known_keeps_what_its_runtime_wrote_but_for_owners_cpus(wrote: str, gets: bytes) -> None:
+    """One of another engine, or a step of a build. What has the whole pool is a copy of the parent's."""
+    assert HELD.for_newborn("other", wrote.encode()) == HELD.for_newborn("", wrote.encode()) == gets
+    assert HELD.for_newborn("own", wrote.encode()) == b"4-5"
+    assert HELD.for_newborn("left", wrote.encode()) is None
 
 
 @pytest.mark.parametrize("id", ["own", "left"])

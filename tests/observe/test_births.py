@@ -10,18 +10,20 @@ import trio
 import trio.testing
 
 from sidecar.board import BirthCounts, Board
-from sidecar.decide.facts import EngineInfo, Fact
+from sidecar.decide.facts import ContainerView, EngineInfo, Fact, Phase
 from sidecar.decide.hand_facts import HandLost, HandReady, Overwritten
 from sidecar.decide.reconcile import begin
+from sidecar.decide.sightings import sighted
 from sidecar.decide.world import replace
 from sidecar.failures import CgroupClosed
 from sidecar.log import Log
 from sidecar.observe.births import Births
 from sidecar.observe.foreign_writes import CALM_SECONDS
-from sidecar.ports import GroupBorn, GroupOverwritten, Hand, HandBroken, NewsLost
+from sidecar.ports import GroupBorn, GroupOverwritten, Hand, HandBroken, NewsLost, ParentsChanged
 from state.cpuset import CPUSet
+from state.demand import Demand
 from state.key import ContainerKey
-from state.model import State
+from state.model import Assignment, State
 from state.topology import uniform
 from tests.support.decide.stories import static
 from tests.support.hand.simulated_hand import SimulatedHand
@@ -29,7 +31,7 @@ from tests.support.keys import docker
 
 pytestmark = pytest.mark.trio
 
-ONE = f"{1:064x}"
+ONE, TWO = f"{1:064x}", f"{2:064x}"
 
 
 class Bench:
@@ -37,7 +39,9 @@ class Bench:
 
     def __init__(self) -> None:
         world = begin(State(), uniform(cores=4), static())
-        self.board = Board(replace(world, engine=EngineInfo(name="docker", version="1", api_version="1", ncpu=4)))
+        view = ContainerView(engine=docker(ONE).engine, id=ONE, name="one", phase=Phase.RUNNING)
+        known = EngineInfo(name="docker", version="1", api_version="1", ncpu=4)
+        self.board = Board(sighted(replace(world, engine=known), view, 1))
         self.hand = SimulatedHand(CPUSet(range(4)))
         self.hand.make("/docker")
         self.used: list[Hand | None] = []
@@ -86,15 +90,82 @@ async def test_a_hand_is_opened_for_the_engine_and_reported(bench: Bench, nurser
     assert (opened, ready.parents, bench.used) == (["docker"], ("/docker",), [bench.hand])
 
 
-async def test_a_hand_that_cannot_be_opened_is_said_once(bench: Bench) -> None:
+async def test_a_hand_that_cannot_be_opened_is_said_once(bench: Bench, nursery: trio.Nursery) -> None:
     """The daemon goes on without one."""
 
     def refuse(engine: str) -> Hand:
         raise CgroupClosed(f"the cgroups of {engine} are mounted read-only")
 
-    await bench.births.run(refuse)
-    assert await bench.next() == HandLost("the cgroups of docker are mounted read-only")
-    assert "the engine alone changes CPUs" in bench.lines.getvalue()
+    nursery.start_soon(bench.births.run, refuse)
+    lost = await bench.next()
+    assert isinstance(lost, HandLost)
+    assert lost.reason == "the cgroups of docker are mounted read-only"
+    await trio.testing.wait_all_tasks_blocked()
+    assert bench.lines.getvalue().count("the engine alone changes CPUs") == 1
+
+
+async def test_recorded_grants_name_the_engine(bench: Bench, nursery: trio.Nursery) -> None:
+    """So owners are protected before the engine answers. If it is another one, its own parents are watched."""
+    demand = Demand(container=docker(ONE), name="one", cpus=1)
+    state = State(
+        assignments={docker(ONE): Assignment(demand=demand, cpus=CPUSet.of(1), original=CPUSet.of(1), since=1)}
+    )
+    bench.board.post(replace(bench.board.latest, engine=None, state=state))
+    opened: list[str] = []
+
+    def open_hand(engine: str) -> Hand:
+        opened.append(engine)
+        return bench.hand
+
+    nursery.start_soon(bench.births.run, open_hand)
+    assert isinstance(await bench.next(), HandReady)
+    assert opened == ["docker"]
+    podman = EngineInfo(name="podman", version="5", api_version="1", ncpu=4)
+    bench.board.post(replace(bench.board.latest, engine=podman))
+    lost = await bench.news()
+    assert isinstance(lost, HandLost)
+    assert lost.reason == "another engine answers than before"
+    await trio.testing.wait_all_tasks_blocked()
+    assert opened == ["docker", "podman"]
+
+
+async def test_without_recorded_grants_the_engine_is_waited_for(bench: Bench, nursery: trio.Nursery) -> None:
+    """There is nothing to protect, and its parents are not known."""
+    known = bench.board.latest
+    bench.board.post(replace(known, engine=None))
+    nursery.start_soon(bench.births.run, lambda engine: bench.hand)
+    await trio.testing.wait_all_tasks_blocked()
+    assert bench.used == []
+    bench.board.post(known)
+    assert isinstance(await bench.next(), HandReady)
+
+
+async def test_a_parent_that_another_hand_watches_is_a_problem_until_it_is_free(
+    bench: Bench, nursery: trio.Nursery
+) -> None:
+    """With the cure."""
+    nursery.start_soon(bench.births.run, lambda engine: bench.hand)
+    await bench.next()
+    bench.hand._send.send_nowait(ParentsChanged((), ("/docker",)))
+    while not (isinstance(ready := await bench.next(), HandReady) and ready.taken):
+        pass
+    assert ready.taken == ("/docker",)
+    [problem] = bench.board.problems.values()
+    assert "another sidecar answers births below /docker" in problem
+    assert "--cgroup-parent" in problem
+    bench.hand._send.send_nowait(ParentsChanged(("/docker",)))
+    await bench.next()
+    assert not bench.board.problems
+
+
+async def test_writes_of_containers_of_other_engines_are_no_problem(bench: Bench, nursery: trio.Nursery) -> None:
+    """They are counted, and keep what they may have."""
+    nursery.start_soon(bench.births.run, lambda engine: bench.hand)
+    await bench.next()
+    bench.hand._send.send_nowait(GroupOverwritten(TWO, CPUSet.of(3), 70))
+    await bench.news()
+    await trio.testing.wait_all_tasks_blocked()
+    assert not bench.board.problems
 
 
 async def test_births_and_ends_are_hints(bench: Bench, nursery: trio.Nursery) -> None:
@@ -132,7 +203,9 @@ async def test_a_hand_that_breaks_is_a_fact(bench: Bench, nursery: trio.Nursery)
     nursery.start_soon(bench.births.run, lambda engine: bench.hand)
     await bench.next()
     bench.hand._send.send_nowait(HandBroken("its thread ended"))
-    assert await bench.news() == HandLost("its thread ended")
+    lost = await bench.news()
+    assert isinstance(lost, HandLost)
+    assert lost.reason == "its thread ended"
     assert bench.used[1] is None
 
 

@@ -22,7 +22,15 @@ from sidecar.cli.doctor.engine_checks import (
     other_places,
 )
 from sidecar.cli.doctor.group_checks import check_parents, check_shared_group
-from sidecar.cli.doctor.hand_checks import check_hand, check_speed, check_watches, closed_reason, tried_urgency
+from sidecar.cli.doctor.hand_checks import (
+    check_hand,
+    check_speed,
+    check_taken,
+    check_watches,
+    closed_reason,
+    taken_parents,
+    tried_urgency,
+)
 from sidecar.cli.doctor.host_checks import (
     EngineReport,
     Finding,
@@ -52,7 +60,7 @@ from sidecar.host.cgroup.engine_lock import EngineLock
 from sidecar.host.cgroup.host_kernel import HostKernel, find_hierarchy
 from sidecar.host.install.daemon_json import DAEMON_JSON, read_daemon_json
 from sidecar.ports import Engine, Kernel
-from sidecar.status.status_file import is_daemon_running
+from sidecar.status.status_file import is_daemon_running, read_status
 from sidecar.words.counts import counted
 from sidecar.words.settings_text import settings_of
 from state.claim import claimed
@@ -151,21 +159,33 @@ def examine(config: Config, kernel: Kernel, ask: Callable[[str], EngineReport]) 
                 *check_rules(config, report),
             ]
         ),
-        *_check_hand(config, len(report.views)),
+        *_check_hand(config, report, is_running=is_running is True),
         *_check_groups(config, report, topology.online if topology else EMPTY),
         *check_swarm(config, report.engine, node_capacity(config, topology, books, seen) if topology else None),
     ]
 
 
-def _check_hand(config: Config, containers: int) -> Iterator[Finding]:
+def _check_hand(config: Config, report: EngineReport, *, is_running: bool) -> Iterator[Finding]:
     """Yield what answers births. Nothing is said of its speed where nothing answers, or the policy is none."""
     if config.policy is PolicyName.NONE or find_hierarchy(config.cgroup) is None:
         return
     closed = None if config.hand == "off" else closed_reason(config)
     yield from check_hand(config, closed)
     if config.hand != "off" and not config.shared_slice and closed is None:
-        yield from check_speed(has_reflex=find_library() is not None, urgency=tried_urgency())
-        yield from check_watches(inotify_use(), containers)
+        yield from check_taken(_taken(config, report, is_running=is_running))
+        yield from check_speed(find_library(), tried_urgency())
+        yield from check_watches(inotify_use(), len(report.views))
+
+
+def _taken(config: Config, report: EngineReport, *, is_running: bool) -> tuple[str, ...]:
+    """Return the cgroup parents of the engine that another sidecar watches: as the daemon has found, or as they are."""
+    if not is_running:
+        return taken_parents(config, report.engine.name if report.engine else "")
+    try:
+        hand = read_status(config.state_dir).hand
+    except StateError:
+        return ()
+    return hand.taken if hand else ()
 
 
 def _check_groups(config: Config, report: EngineReport, online: CPUSet) -> Iterator[Finding]:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from sidecar.cli.doctor.host_checks import Finding, Verdict
 from sidecar.config.config import Config
 from sidecar.failures import CgroupClosed
 from sidecar.hand.group_access import open_groups
+from sidecar.hand.group_files import GroupFiles
 from sidecar.hand.inotify_limits import InotifyUse
+from sidecar.hand.parent_lock import lock_directory
+from sidecar.hand.parents import default_parents
+from sidecar.hand.reflex_queue import Library
 from sidecar.hand.urgency import Urgency, hurry
-from sidecar.words.hands import SWITCHED_OFF, no_hand
+from sidecar.words.hands import SWITCHED_OFF, no_hand, parents_taken, reflex_told
 
 
 def closed_reason(config: Config) -> str | None:
@@ -22,6 +27,35 @@ def closed_reason(config: Config) -> str | None:
         return str(error)
     files.close()
     return None
+
+
+def taken_parents(config: Config, engine: str) -> tuple[str, ...]:
+    """Return the parents of this engine that another process watches now; none if that cannot be found out."""
+    try:
+        files, manager = open_groups(config.cgroup)
+    except CgroupClosed:
+        return ()
+    wanted = default_parents(engine, manager, "" if config.hand == "auto" else config.hand)
+    try:
+        return tuple(path for path in sorted(wanted) if _is_taken(files, path))
+    finally:
+        files.close()
+
+
+def _is_taken(files: GroupFiles, path: str) -> bool:
+    try:
+        fd = files.open_path(path)
+    except OSError:
+        return False
+    try:
+        os.close(lock_directory(fd))
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+    return False
 
 
 def tried_urgency() -> Urgency:
@@ -46,13 +80,19 @@ def check_hand(config: Config, closed: str | None) -> Iterator[Finding]:
         yield Finding("births", Verdict.OK, "cgroups can be written: each birth is answered by the kernel first")
 
 
-def check_speed(*, has_reflex: bool, urgency: Urgency) -> Iterator[Finding]:
+def check_taken(taken: Sequence[str]) -> Iterator[Finding]:
+    """Check that no other sidecar watches the engine's cgroup parents."""
+    if taken:
+        problem, cure = parents_taken(taken)
+        yield Finding("parents", Verdict.WARN, problem, cure)
+
+
+def check_speed(library: Library, urgency: Urgency) -> Iterator[Finding]:
     """Check how fast a birth is answered. Only where births are answered."""
-    if has_reflex:
-        yield Finding("reflex", Verdict.OK, "the compiled reflex answers births")
-    else:
-        says = "the watcher in Python answers births, later on a busy host: the compiled reflex is not installed"
-        yield Finding("reflex", Verdict.OK, says)
+    is_unfit = library.path is None and library.is_there
+    says = reflex_told(fits=library.path is not None, is_there=library.is_there)
+    cure = "install the package again" if is_unfit else ""
+    yield Finding("reflex", Verdict.WARN if is_unfit else Verdict.OK, says, cure)
     if urgency is Urgency.ORDINARY:
         says = "CAP_SYS_NICE is missing: on a busy host births are answered later"
         yield Finding("urgency", Verdict.WARN, says, "add the capability: cap_add: [SYS_NICE]")

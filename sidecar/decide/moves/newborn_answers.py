@@ -5,7 +5,8 @@
    daemon protects it at once.
 2. A container that is left alone gets nothing.
 3. All others get the vacated part of the shared pool, under the rules of a live container: they stay where the last
-   answer put them, and enter what no exclusive footprint touches.
+   answer put them, and enter what no exclusive footprint touches. Each container that is known has an entry for that.
+   What is not known keeps the CPUs that its own runtime writes, but for owned ones: another engine's, a build's.
 4. Under the policy none, in a release, and with a shared group, no newborn gets anything.
 
 One order is outstanding at a time. A container enters CPUs only once the hand holds answers without them: until then
@@ -13,6 +14,8 @@ the newborns are in its way (`HandState.newborns`).
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from sidecar.decide.container.container import Standing
 from sidecar.decide.covering import is_answered, told_of_answers
@@ -35,10 +38,11 @@ def standing_answers(world: World) -> tuple[World, tuple[HoldAnswers, ...]]:
     if hand is None or hand.sent is not None:
         return world, ()
     answers = answers_of(world)
-    parents = tuple(sorted({each.view.cgroup_parent for each in world.containers.values() if is_answered(each)} - {""}))
-    if hand.held is not None and (hand.held.answers, hand.held.parents) == (answers, parents):
+    answered = [each.view for each in world.containers.values() if is_answered(each)]
+    parents = tuple(sorted({parent for view in answered for parent in (view.cgroup_parent, view.found_below)} - {""}))
+    order = HoldAnswers(world.numbers, answers, parents, hand.home)
+    if hand.held is not None and hand.held == replace(order, number=hand.held.number):
         return world, ()
-    order = HoldAnswers(world.numbers, answers, parents)
     world = replace(world, hand=replace(hand, sent=order), numbers=world.numbers + 1)
     return told_of_answers(world), (order,)
 
@@ -48,7 +52,7 @@ def answers_of(world: World) -> Answers:
     settings, state = world.settings, world.state
     if settings.policy is PolicyName.NONE or world.is_releasing or settings.shared_slice:
         # 4.
-        return Answers()
+        return Answers(left=_configured(world, world.containers))
     reached, where = world.reach, desires(world)
     own: dict[ContainerKey, CPUSet | None] = {
         # 1. Known from the State alone.
@@ -70,4 +74,12 @@ def answers_of(world: World) -> Answers:
     stays = held.answers.others.mask if held and held.answers.others is not None else 0
     entered = wanted_by_others & ~(reached.exclusive & ~state.reserved.mask)
     others = CPUSet.from_mask((wanted_by_others & stays) | entered) or state.reserved
-    return Answers(others=others, own=own, owned=state.exclusive | state.leaving)
+    own.update((key, others) for key, each in world.containers.items() if key not in own and is_answered(each))
+    left = _configured(world, (key for key, cpus in own.items() if cpus is None))
+    return Answers(others=others, own=own, owned=state.exclusive | state.leaving, left=left)
+
+
+def _configured(world: World, keys: Iterable[ContainerKey]) -> dict[ContainerKey, CPUSet]:
+    """Return what the engine has configured for these containers, without those for which it has nothing."""
+    found = {key: world.containers[key] for key in keys}
+    return {key: each.place.configured for key, each in found.items() if each.view.cpuset and not each.view.is_glance}

@@ -108,6 +108,17 @@ class HostKernel:
             return self._read_upwards(hierarchy, os.path.dirname(directory), "")
         return self._read_upwards(hierarchy, directory, view.id)
 
+    def parent_of(self, view: ContainerView) -> str:
+        """Return the parent of a live container's cgroup, as the port describes."""
+        hierarchy = find_hierarchy(self._cgroup) if has_place(view) else None
+        if hierarchy is None:
+            return ""
+        known = self._files.get(view.id)
+        directory = os.path.dirname(known) if known else find_directory(hierarchy, view, self._proc)
+        below, found, _ = (directory or "").removeprefix(hierarchy.root).partition(view.id)
+        # What follows the id is at most a group within the container's.
+        return os.path.dirname(below) if found else ""
+
     def confinement(self, view: ContainerView, cpus: CPUSet) -> str:
         """Return which cgroup above a live container keeps it off some of these CPUs, as a sentence's end; "" if none
         does.

@@ -264,6 +264,9 @@ class OddKernel:
     def effective_cpus(self, view: ContainerView) -> CPUSet | None:
         return None
 
+    def parent_of(self, view: ContainerView) -> str:
+        return ""
+
     def confinement(self, view: ContainerView, cpus: CPUSet) -> str:
         return ""
 

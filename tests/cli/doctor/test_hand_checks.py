@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from sidecar.cli.doctor.hand_checks import check_hand, check_speed, check_watches, tried_urgency
+from sidecar.cli.doctor.hand_checks import (
+    check_hand,
+    check_speed,
+    check_taken,
+    check_watches,
+    taken_parents,
+    tried_urgency,
+)
 from sidecar.cli.doctor.host_checks import Verdict
 from sidecar.config.config import Config
 from sidecar.hand.inotify_limits import InotifyUse
+from sidecar.hand.reflex_queue import Library
 from sidecar.hand.urgency import Urgency
 from sidecar.words.hands import MOUNT, unwritable
+from tests.support.hand.stages import v2_stage
 
 
 def test_writable_cgroups_answer_births() -> None:
@@ -37,11 +48,34 @@ def test_what_was_chosen_is_no_warning(config: Config) -> None:
 
 def test_a_missing_capability_is_a_warning() -> None:
     """A missing reflex is told, and is none."""
-    slow = list(check_speed(has_reflex=False, urgency=Urgency.ORDINARY))
+    slow = list(check_speed(Library(None, is_there=False), Urgency.ORDINARY))
     assert [each.verdict for each in slow] == [Verdict.OK, Verdict.WARN]
     assert "CAP_SYS_NICE" in slow[1].says
-    fast = list(check_speed(has_reflex=True, urgency=Urgency.REAL_TIME))
+    fast = list(check_speed(Library("reflex.so", is_there=True), Urgency.REAL_TIME))
     assert [each.verdict for each in fast] == [Verdict.OK, Verdict.OK]
+
+
+def test_a_reflex_of_another_version_is_a_warning() -> None:
+    """The watcher answers instead, and a new installation mends it."""
+    unfit = next(check_speed(Library(None, is_there=True), Urgency.REAL_TIME))
+    assert unfit.verdict is Verdict.WARN
+    assert "another version" in unfit.says
+    assert "install" in unfit.cure
+
+
+def test_a_parent_that_another_sidecar_watches_is_a_warning(tmp_path: Path) -> None:
+    """It is found by its lock, where no daemon of ours has found it."""
+    with v2_stage(tmp_path, None) as stage:
+        stage.make("/docker")
+        config = Config(cgroup=str(stage.root), hand="auto")
+        assert taken_parents(config, "docker") == ()
+        stage.begin()
+        assert taken_parents(config, "docker") == ("/docker",)
+    [finding] = check_taken(("/docker",))
+    assert finding.verdict is Verdict.WARN
+    assert "/docker" in finding.says
+    assert "--cgroup-parent" in finding.cure
+    assert list(check_taken(())) == []
 
 
 def test_the_urgency_is_tried_in_a_thread_of_its_own() -> None:

@@ -63,7 +63,9 @@ class Real(ModelContainer):
         hand = self.kernel.watcher
         if not isinstance(hand, ModelHand) or f"/{self.home}" not in hand.parents:
             return None
-        cpus = hand.answer_to(self.id)
+        verdict = self.verdict.update.cpus if self.verdict and self.verdict.update else None
+        written = verdict or (CPUSet.parse(self.cpuset) if self.cpuset else EMPTY)
+        cpus = hand.answer_beside(self.id, written)
         return None if cpus is None else cpus & online
 
     def reaches(self, online: CPUSet) -> CPUSet:

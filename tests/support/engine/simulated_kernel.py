@@ -28,6 +28,10 @@ class SimulatedKernel(ModelKernel):
         """Return the CPUs that a live container may run on now; None if it has no group."""
         return self.effective(view.id)
 
+    def parent_of(self, view: ContainerView) -> str:
+        """Return the group above a live container's."""
+        return f"/{self.above(view.id)}" if self.effective(view.id) is not None else ""
+
     def confinement(self, view: ContainerView, cpus: CPUSet) -> str:
         """Return the engine's group, if it lacks some of these CPUs."""
         above = self.reached(ENGINE_GROUP)

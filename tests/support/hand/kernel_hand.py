@@ -38,9 +38,19 @@ class KernelHand:
         """The parents that are watched."""
         return self._hand.parents
 
-    def hold(self, answers: Answers, parents: Sequence[str] = ()) -> HeldAnswers:
+    @property
+    def taken(self) -> tuple[str, ...]:
+        """None."""
+        return ()
+
+    @property
+    def home(self) -> tuple[str, ...]:
+        """It was not told."""
+        return ()
+
+    def hold(self, answers: Answers, parents: Sequence[str] = (), home: Sequence[str] = ()) -> HeldAnswers:
         """Hold these answers."""
-        return HeldAnswers(self._hand.parents, self._hand.hold(answers, parents))
+        return HeldAnswers(self._hand.parents, self._hand.hold(answers, parents, home))
 
     def write(self, view: ContainerView, update: Update) -> CPUSet:
         """Write a group, and guard it."""

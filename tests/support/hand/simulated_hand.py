@@ -12,7 +12,7 @@ from sidecar.decide.orders import Answers, Update
 from sidecar.failures import CgroupClosed, CgroupGone
 from sidecar.hand.group_names import GroupKind, ParentKind, recognized
 from sidecar.hand.groups import Footing
-from sidecar.hand.parents import wanted_parents
+from sidecar.hand.parents import DEFAULTS, wanted_parents
 from sidecar.hand.standing_answers import StandingAnswers, parsed
 from sidecar.ports import GroupBorn, GroupGone, GroupOverwritten, HandNews, HeldAnswers, ParentsChanged
 from state.cpuset import EMPTY, CPUSet
@@ -26,6 +26,7 @@ class SimulatedGroup:
         self.cpus = self.theirs = cpus
         self.footing = Footing.NEWBORN
         self.ordered: bytes | None = None
+        self.wrote = b""
         self.is_closed = False
         """Whether the hand cannot write it."""
 
@@ -37,8 +38,9 @@ class SimulatedHand:
         self._online = online
         self._clock = clock
         self._answers: StandingAnswers | None = None
-        self._wanted = wanted_parents(())
+        self._wanted = dict(DEFAULTS)
         self._there: dict[str, ParentKind] = {}
+        self._elsewhere: set[str] = set()
         self._groups: dict[str, SimulatedGroup] = {}
         self._send, self._receive = trio.open_memory_channel[HandNews](math.inf)
 
@@ -82,6 +84,7 @@ class SimulatedHand:
         """Write a group's CPUs, as an engine or a tenant does."""
         group = self._groups[path]
         group.cpus = group.theirs = cpus
+        group.wrote = str(cpus).encode()
         if self._enforce(group):
             self._send.send_nowait(GroupOverwritten(group.id, cpus, 1))
 
@@ -96,10 +99,20 @@ class SimulatedHand:
         """The parents that are there."""
         return tuple(sorted(self._there))
 
-    def hold(self, answers: Answers, parents: Sequence[str] = ()) -> HeldAnswers:
+    @property
+    def taken(self) -> tuple[str, ...]:
+        """The wanted parents that another hand watches."""
+        return tuple(sorted(self._elsewhere))
+
+    @property
+    def home(self) -> tuple[str, ...]:
+        """It was not told."""
+        return ()
+
+    def hold(self, answers: Answers, parents: Sequence[str] = (), home: Sequence[str] = ()) -> HeldAnswers:
         """Hold these answers, and rewrite the newborns."""
         self._answers = StandingAnswers(answers)
-        self._wanted = wanted_parents(parents)
+        self._wanted = wanted_parents(DEFAULTS, parents, home=home)
         stuck = EMPTY
         for group in self._groups.values():
             if self._answers.for_newborn(group.id) is None:
@@ -146,9 +159,9 @@ class SimulatedHand:
             case Footing.KNOWN:
                 return group.ordered
             case Footing.NEWBORN if self._answers:
-                return self._answers.for_newborn(group.id)
+                return self._answers.for_newborn(group.id, group.wrote)
             case Footing.FOUND if self._answers:
-                return self._answers.for_found(group.id, str(group.cpus).encode())
+                return self._answers.for_found(group.id, str(group.theirs).encode())
             case _:
                 return None
 

@@ -55,14 +55,14 @@ class FileStage:
 
     def __init__(self, root: Path, cgroup: Path, library: str | None, *, is_v1: bool) -> None:
         self.root = root
-        self._cgroup = cgroup
+        self.cgroup = cgroup
         self._library = library
         self._is_v1 = is_v1
         self._begun: CgroupHand | None = None
 
     def begin(self) -> None:
         """Start the hand."""
-        self._begun = CgroupHand.open(self._library, cgroup=self._cgroup)
+        self._begun = CgroupHand.open(self._library, cgroup=self.cgroup)
 
     @property
     def hand(self) -> CgroupHand:
