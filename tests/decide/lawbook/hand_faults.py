@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 import pytest
 
 from sidecar.decide import covering, step
+from sidecar.decide.container import machine
 from sidecar.decide.container.container import Container
 from sidecar.decide.container.footprint import Reach
-from sidecar.decide.hand_facts import HandFact, HandLost
+from sidecar.decide.container.grip import Loose
+from sidecar.decide.container.line import Sent
+from sidecar.decide.container.news import OrderApplied
+from sidecar.decide.hand_facts import AnswersHeld, HandFact, HandLost
 from sidecar.decide.hand_state import HandState
 from sidecar.decide.moves import newborn_answers, settled
 from sidecar.decide.moves import plan as plan_module
-from sidecar.decide.orders import Answers, Order
+from sidecar.decide.orders import Answers, HoldAnswers, Order, WriteCpuset
 from sidecar.decide.world import World, replace
+from sidecar.failures import CgroupClosed
 from sidecar.simulation.model_hand import ModelHand
-from state.cpuset import CPUSet
+from state.cpuset import EMPTY, CPUSet
 from state.key import ContainerKey
-from tests.decide.lawbook import handlaws, laws
+from tests.decide.lawbook import handlaws, laws, placelaws
 from tests.decide.lawbook.faults import Fault
+from tests.support.decide.handreality import HandReality
 
 
 def enters_before_the_answers_are_held(patch: pytest.MonkeyPatch) -> None:
@@ -116,6 +123,85 @@ def protects_no_owner_that_only_the_books_know(patch: pytest.MonkeyPatch) -> Non
     patch.setattr(newborn_answers, "answers_of", answers_of)
 
 
+def takes_the_record_for_the_kernel(patch: pytest.MonkeyPatch) -> None:
+    """Believe that a container is where its record says, although it was written elsewhere meanwhile."""
+    honest = machine.LINES[Sent, OrderApplied]
+
+    def applied(container: Container, news: OrderApplied) -> Container:
+        return replace(honest(replace(container, is_covered=False), news), is_covered=container.is_covered)
+
+    patch.setitem(machine.LINES, (Sent, OrderApplied), applied)
+
+
+def forgets_the_older_answer(patch: pytest.MonkeyPatch) -> None:
+    """Leave out of a container's footprint what the hand answers until it holds the newest answers."""
+    honest = HandState.answers_for
+    patch.setattr(HandState, "answers_for", lambda self, key: honest(self, key)[-1:])
+
+
+def confirms_answers_too_early(patch: pytest.MonkeyPatch) -> None:
+    """Confirm answers when they are sent: newborns still have the older ones."""
+    honest = HandReality.pull
+
+    def pull(self: HandReality, order: HoldAnswers | WriteCpuset) -> None:
+        honest(self, order)
+        if self.hand and isinstance(order, HoldAnswers):
+            self.hand_news.append(AnswersHeld(order.number, self.hand.parents, EMPTY, self.ticket()))
+
+    patch.setattr(HandReality, "pull", pull)
+
+
+def leaves_newborns_with_the_older_answer(patch: pytest.MonkeyPatch) -> None:
+    """Take new answers for births to come, and leave those that were born before where they are."""
+    honest = ModelHand.hold
+
+    def hold(self: ModelHand, answers: Answers, *args: Any) -> CPUSet:
+        before, self._newborn = self._newborn, {}
+        self._released |= before.keys()
+        stuck = honest(self, answers, *args)
+        self._released -= before.keys()
+        self._newborn = before
+        return stuck
+
+    patch.setattr(ModelHand, "hold", hold)
+
+
+def keeps_the_guard_of_what_cannot_be_written(patch: pytest.MonkeyPatch) -> None:
+    """Go on writing the earlier CPUs into a group that a later order could not write."""
+    honest = ModelHand.write
+
+    def write(self: ModelHand, id: str, cpus: CPUSet) -> CPUSet:
+        before = self._guarded.get(id)
+        try:
+            return honest(self, id, cpus)
+        except CgroupClosed:
+            if before is not None:
+                self._released.discard(id)
+                self._guarded[id] = before
+            raise
+
+    patch.setattr(ModelHand, "write", write)
+
+
+def believes_looks_from_before_the_hand_was_lost(patch: pytest.MonkeyPatch) -> None:
+    honest = covering.after_hand
+
+    def after_hand(world: World, fact: HandFact) -> tuple[World, tuple[Order, ...]]:
+        return honest(world, replace(fact, ended=0) if isinstance(fact, HandLost) else fact)
+
+    patch.setattr(step, "after_hand", after_hand)
+
+
+def knows_where_what_is_let_go_comes_to_be(patch: pytest.MonkeyPatch) -> None:
+    """Say *alone* although another was let go, and may be given back these CPUs."""
+    honest = World.may_run
+
+    def may_run(self: World, container: Container) -> int:
+        return honest(replace(self, hand=None), replace(container, grip=Loose()))
+
+    patch.setattr(World, "may_run", may_run)
+
+
 FAULTS = (
     Fault(enters_before_the_answers_are_held, handlaws.APART_FROM_NEWBORNS, first=480),
     Fault(takes_sent_answers_for_held, handlaws.NEWBORNS),
@@ -130,4 +216,11 @@ FAULTS = (
     Fault(records_before_it_writes, handlaws.KERNEL_FIRST),
     Fault(waits_for_the_record, laws.COMES_TO_REST),
     Fault(protects_no_owner_that_only_the_books_know, handlaws.PROTECTED),
+    Fault(takes_the_record_for_the_kernel, placelaws.GUARDED, first=110),
+    Fault(forgets_the_older_answer, laws.FOOTPRINTS),
+    Fault(confirms_answers_too_early, handlaws.NEWBORNS),
+    Fault(leaves_newborns_with_the_older_answer, handlaws.NEWBORNS),
+    Fault(keeps_the_guard_of_what_cannot_be_written, laws.COMES_TO_REST),
+    Fault(believes_looks_from_before_the_hand_was_lost, laws.TOLD),
+    Fault(knows_where_what_is_let_go_comes_to_be, laws.ALONE),
 )
