@@ -19,7 +19,7 @@ from sidecar.decide.container.footprint import Reach, reach_of
 from sidecar.decide.container.place import cpus_of
 from sidecar.decide.facts import EngineInfo, Load, Phase, Purpose, ViewKind
 from sidecar.decide.hand_state import HandState, owned_by_strays
-from sidecar.decide.settings import Settings
+from sidecar.decide.settings import PolicyName, Settings
 from state.claim import claimed
 from state.cpuset import EMPTY, CPUSet
 from state.key import ContainerKey
@@ -159,7 +159,9 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         CPUs, and that goes back there; empty for all others, and once it is back (`moves/release`).
         """
         originals = self.state.originals.get(container.view.key)
-        if originals is None or container.wish.standing is not Standing.STRANGER or container.wish.is_kept_out:
+        if originals is None or self.settings.policy is PolicyName.NONE:
+            return EMPTY
+        if container.wish.standing is not Standing.STRANGER or container.wish.is_kept_out:
             return EMPTY
         return cpus_of(originals.cpuset, EMPTY) & self.state.online
 
