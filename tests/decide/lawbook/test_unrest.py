@@ -58,6 +58,9 @@ def test_a_restart_in_the_middle_changes_nothing_in_rare_histories(seed: int) ->
     "seed",
     [
         pytest.param(703670, id="a grant that only one of the two made, and that ended"),
+        pytest.param(710942, id="a grant that was made after a refusal, in the same decision"),
+        pytest.param(902531, id="a grant that shrank after a refusal, in the same decision"),
+        pytest.param(902504, id="a rest that is over before or after a notice"),
         pytest.param(705042, id="a stop under way, for a container that is granted CPUs"),
     ],
 )
