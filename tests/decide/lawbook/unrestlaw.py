@@ -2,7 +2,8 @@
 
 A history is played twice up to some moment, often with orders and looks under way, timers running and events missed.
 Then one of the two sidecars is restarted, and the other goes on. Both get the same news: the machine is read, the
-outstanding orders take effect or fail, held starts are given up, and everything is looked at. The promise is:
+outstanding orders take effect or fail, stops fail, held starts are given up, and everything is looked at. At rest,
+timers end in the same order for both. The promise is:
 
 1. **At once**, as soon as everything was looked at: what each container is, the CPUs that it is granted, its refusal,
    its place in the queue, and what the machine can give. The rest depends on what is still under way: after a restart
