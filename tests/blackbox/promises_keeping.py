@@ -221,7 +221,8 @@ def lines_tell_the_places(chronicle: Chronicle) -> Iterator[Finding]:
 
 def a_take_is_needed(chronicle: Chronicle) -> Iterator[Finding]:
     """ "If R is no longer needed before step 4, it stays: a growth cancels the take" (dynamic): what left with notice
-    does not come back at once.
+    does not come back at once. But for what a container that may be replaced had: "after the removal its CPUs are kept
+    for `linger`" (labels).
     """
     left: dict[tuple[str, int], float] = {}
     for each in chronicle.said:
@@ -232,10 +233,18 @@ def a_take_is_needed(chronicle: Chronicle) -> Iterator[Finding]:
             others = [
                 e for e in chronicle.said if e.at >= each.at - 0.2 and e.at <= each.at and e.container != each.container
             ]
-            if back and not others:
+            if back and not others and not _was_kept(chronicle, back, each.at):
                 yield Finding(
                     "a_take_is_needed", each.at, each.container, f"{listed(back)} left, and came back at once"
                 )
+
+
+def _was_kept(chronicle: Chronicle, cpus: CPUs, at: float) -> bool:
+    """Return whether these CPUs were kept until then for what replaces a container that was removed."""
+    linger = seconds(chronicle.stage_at(at).settings.get("linger", "10s"))
+    released = [e for e in chronicle.said if e.what == "released" and cpus <= e.cpus]
+    lately = [e.container for e in released if abs(at - e.at - linger) < ORDERS]
+    return any(chronicle.asks_now(name, chronicle.stage_at(at)).role for name in lately)
 
 
 def nothing_breaks(chronicle: Chronicle) -> Iterator[Finding]:

@@ -63,6 +63,7 @@ def nothing_is_spare(chronicle: Chronicle) -> Iterator[Finding]:
     # What is isolated is not in the shared pool, which keeps its minimum of the others.
     free = _free(chronicle, last)
     free -= frozenset() if over > 0 else free - apart
+    free -= _last_core(chronicle, last)
     for name in sorted(last.running):
         asked, place = chronicle.asked(name, last), last.place(name)
         if asked != chronicle.asks_now(name, last):
@@ -90,6 +91,16 @@ def _least(chronicle: Chronicle, stage: Stage) -> int:
         core = len(chronicle.plan.cores[0]) * (2 if has_cores else 1)
         return len(stage.reserved & stage.online) + max(least, core if has_cores else 1)
     return max(least, len(stage.reserved & stage.online))
+
+
+def _last_core(chronicle: Chronicle, stage: Stage) -> CPUs:
+    """Return the core that must stay in the shared pool: the only whole one there, "under `full-pcpus-only` with
+    `strict-cpu-reservation`" (upgrade-and-change-policy).
+    """
+    if not stage.is_strict or "full-pcpus-only" not in stage.settings.get("options", []):
+        return frozenset()
+    whole = [core for core in chronicle.plan.cores if core <= chronicle.pool(stage)]
+    return whole[0] if len(whole) == 1 else frozenset()
 
 
 def _free(chronicle: Chronicle, stage: Stage) -> CPUs:

@@ -143,8 +143,8 @@ def _gives_way(chronicle: Chronicle, before: Stage, after: Stage, name: str) -> 
 
 
 def _cuts_the_pool(chronicle: Chronicle, before: Stage, after: Stage) -> bool:
-    """Return whether a hotplug left too little in the shared pool: the newest grants end for that, too, and may be
-    granted again at once.
+    """Return whether a hotplug or a reload left too little in the shared pool: the newest grants end for that, too,
+    and may be granted again at once.
     """
     left = after.online - before.granted - chronicle.kept_isolated(after)
     left -= after.reserved if after.is_strict else frozenset()
@@ -214,6 +214,8 @@ def static_sizes_stay(chronicle: Chronicle) -> Iterator[Finding]:
             # What it has to give up is replaced "by the rules of a new request" (upgrade-and-change-policy).
             by_rule |= _has_a_rule(chronicle.asks_now(name, after))
             is_new = by_rule and (is_evicted or not chronicle.is_quiet(after.at - 1.1, after.at))
+            # "They do not fit, too, if they would leave too little in the shared pool" (upgrade-and-change-policy).
+            is_new |= _cuts_the_pool(chronicle, before, after)
             if gone and had <= after.online & before.online and not is_new:
                 yield Finding("static_sizes_stay", after.at, name, f"lost {listed(gone)}")
 
