@@ -152,6 +152,15 @@ def _cuts_the_pool(chronicle: Chronicle, before: Stage, after: Stage) -> bool:
     return is_new and len(left) < max(1, int(after.settings.get("shared_min", 0)))
 
 
+def _is_made_whole(chronicle: Chronicle, before: Stage, after: Stage, name: str) -> bool:
+    """Return whether CPUs came back while a container had half cores, which its request now excludes: they "are made
+    whole" (cpu-hotplug), but for a number that comes to no whole cores.
+    """
+    now, had = chronicle.asks_now(name, after), before.place(name).granted or frozenset()
+    came = any(e.what == "came online" and 0 <= after.at - e.at < 1.1 for e in chronicle.said)
+    return came and now.whole_cores and now.number > 0 and any(c & had and not c <= had for c in chronicle.plan.cores)
+
+
 def originals_stay(chronicle: Chronicle) -> Iterator[Finding]:
     """ "The original CPUs, as many as the floor, are chosen once, best packed, and never leave" (dynamic). But for
     those that went offline, or that a container is pinned to by hand, and for a container that may be moved. "CPUs that
@@ -179,6 +188,7 @@ def originals_stay(chronicle: Chronicle) -> Iterator[Finding]:
                 _gives_way(chronicle, before, after, name)
                 or _cuts_the_pool(chronicle, before, after)
                 or (asked.whole_cores and chronicle.hotplugs)
+                or _is_made_whole(chronicle, before, after, name)
                 or after.at in chronicle.reloads
             ):
                 always[name] = place.granted

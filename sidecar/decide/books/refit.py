@@ -14,8 +14,8 @@ Every change to a grant is reported, and no file has to be deleted by hand.
    No other grant gives up CPUs of its least size. A container whose grant ended so asks again as soon as there is room
    (`askers`).
 5. If CPUs came back, a grant that breaks its rules (half cores, too many nodes) lies by them again if free CPUs
-   allow it. It may leave its original CPUs for that only if offline CPUs can be the cause: a grant made under other
-   options keeps them.
+   allow it. It may leave its original CPUs for that only if offline CPUs can be the cause: a grant that must have been
+   made under other options keeps them.
 6. If the shared pool is short, grants keep no more above their least sizes than is fair.
 7. Under `dynamic`, CPUs that a grant loses leave it with notice, as in any take, unless they are offline or reserved
    now. The policy's next decision does all the rest: growing, and CPUs that become spare.
