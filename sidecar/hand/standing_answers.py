@@ -28,6 +28,10 @@ class StandingAnswers:
         """What newborns get: others, and containers by their ids; b"" where nothing is written."""
         return self._others_text or b"", {id: line or b"" for id, line in self._own.items()}
 
+    def is_own(self, id: str) -> bool:
+        """Return whether this container has an answer of its own, or is left alone."""
+        return id in self._own
+
     def for_newborn(self, id: str, theirs: bytes = b"") -> bytes | None:
         """Return what a newborn gets; `id` is "" if it is no container. None: nothing is written.
 

@@ -24,9 +24,9 @@ def it_comes_to_rest(chronicle: Chronicle) -> Iterator[Finding]:
 def at_rest_all_are_in_place(chronicle: Chronicle) -> Iterator[Finding]:
     """An exclusive container runs on its grant; others in the shared pool, "what is online and not granted" (files);
     one that is pinned by hand where its owner put it, or "where it is" as long as another "has any of them exclusively"
-    (run-beside-hand-pinned-containers), if it had CPUs by a rule that was taken away.
+    (run-beside-hand-pinned-containers), if it asked by a rule that was taken away.
     """
-    had = {each.container for each in chronicle.said if each.what == "granted"}
+    answered = {each.container for each in chronicle.said if each.what in ("granted", "refused")}
     last = chronicle.last
     if not chronicle.has_rested or last.until - last.at < ORDERS:
         return
@@ -39,7 +39,7 @@ def at_rest_all_are_in_place(chronicle: Chronicle) -> Iterator[Finding]:
             continue
         if place.granted is not None:
             right = place.granted
-        elif asked.pin and name in had and asked.pin & last.granted:
+        elif asked.pin and name in answered and asked.pin & last.granted:
             continue
         elif asked.pin:
             right = asked.pin & last.online or last.online

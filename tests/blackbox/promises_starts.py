@@ -200,8 +200,10 @@ def _taken_over(chronicle: Chronicle, gone: Said, name: str, had: CPUs, floor: i
     )
     for stage in soon[:1] if calm and not others and is_known else ():
         granted = stage.place(name).granted or frozenset()
+        ended = [e for e in chronicle.said if e.what == "stopped" and gone.at <= e.at <= stage.at]
         if (
             name in stage.there
+            and name not in {each.container for each in ended}
             and not chronicle.is_given_up(name, stage.at)
             and len(granted & had) < min(floor, len(had))
         ):
