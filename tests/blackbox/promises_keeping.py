@@ -19,8 +19,8 @@ def notice_is_given(chronicle: Chronicle) -> Iterator[Finding]:
     """`cpuset.grace` is "the time between `leaving` in its projection and the moment at which they are gone. An
     acknowledgement shortens it" (labels); "No CPU changes hands before the take was acknowledged or its grace was over"
     (dynamic). But for CPUs that go offline, and for a grant that ends since there is no replacement. "An order that the
-    engine had accepted before it held the start, such as one after CPUs went offline, is carried out right after the
-    start" (start-strictly).
+    engine had accepted before it held the start, such as one after CPUs went offline or were exchanged, is carried out
+    right after the start" (start-strictly).
     """
     had_since: dict[Held, float] = {}
     leaving_since: dict[Held, float] = {}
@@ -81,9 +81,17 @@ def _in_force(chronicle: Chronicle, stage: Stage, had_since: dict[Held, float], 
             known = None if name in ended else had_since.get((name, cpu))
             # An order that waits for the start.
             is_calm = chronicle.is_quiet(stage.at - AFTERMATH, stage.at)
+            is_calm &= not _is_exchanged_before_its_start(chronicle, name, stage.at)
             is_strict = name in ended and is_calm and chronicle.asked(name, stage).is_strict
             found[name, cpu] = (stage.at - 2 * ORDERS if is_strict else stage.at) if known is None else known
     return found
+
+
+def _is_exchanged_before_its_start(chronicle: Chronicle, name: str, at: float) -> bool:
+    """Return whether its CPUs were exchanged between people's order to start it and the start, at this time."""
+    starts = [each for each in chronicle.scenario["event"] if each["do"] in ("run", "start")]
+    ordered = max((each["at"] for each in starts if each["container"] == name and each["at"] <= at), default=at)
+    return any(e.what == "exchanged" and e.container == name and ordered <= e.at <= at for e in chronicle.said)
 
 
 def notice_is_as_long_as_promised(chronicle: Chronicle) -> Iterator[Finding]:
