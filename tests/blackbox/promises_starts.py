@@ -147,16 +147,16 @@ def a_refused_start_has_a_reason(chronicle: Chronicle) -> Iterator[Finding]:
 
 
 def a_release_lasts_until_the_next_start(chronicle: Chronicle) -> Iterator[Finding]:
-    """ "People released its CPUs with `cpuset-sidecar release NAME`; it asks again at its next start" (labels). An
-    order to a sidecar that is killed at that moment is lost.
+    """ "People released its CPUs with `cpuset-sidecar release NAME`; it asks again at its next start" (labels). A
+    start that was not over, or not seen, when they ordered that may count as the next one. An order to a sidecar that
+    is killed at that moment is lost.
     """
     kills = [each.at for each in chronicle.said if each.what == "the sidecar is killed"]
-    starts = [each for each in chronicle.scenario["event"] if each["do"] in ("start", "run")]
     for line in chronicle.said:
         if line.what != "release" or line.why or any(line.at <= at < line.at + ORDERS for at in kills):
             continue
         name = line.container
-        again = [each["at"] for each in starts if each["container"] == name and each["at"] >= line.at - ORDERS]
+        again = [at for at, turn in _starts_in_turn(chronicle, name) if turn >= line.at - ORDERS]
         ends = [each.at for each in chronicle.said if each.container == name and each.what in ("started", "removed")]
         until = min([*again, *(at for at in ends if at >= line.at)], default=chronicle.last.until)
         for stage in chronicle.stages:
@@ -164,6 +164,19 @@ def a_release_lasts_until_the_next_start(chronicle: Chronicle) -> Iterator[Findi
             if line.at < stage.at < until and granted is not None:
                 text = f"has {listed(granted)}, and was not started since its release"
                 yield Finding("a_release_lasts_until_the_next_start", stage.at, name, text)
+
+
+def _starts_in_turn(chronicle: Chronicle, name: str) -> Iterator[tuple[float, float]]:
+    """Yield when people ordered each start of a container, and when its turn comes at the latest: a start holds the
+    container's lock for 0.2 s, and looks, updates and other orders wait for that lock (decision 0013).
+    """
+    verbs, free_at = ("run", "start", "stop"), 0.0
+    events = [each for each in chronicle.scenario["event"] if each.get("container") == name and each["do"] in verbs]
+    for each in sorted(events, key=lambda event: event["at"]):
+        turn = max(each["at"], free_at)
+        free_at = turn + STARTS
+        if each["do"] != "stop":
+            yield each["at"], turn
 
 
 def successors_take_over(chronicle: Chronicle) -> Iterator[Finding]:
