@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import permutations
 
-from tests.blackbox.asked import Asked, CPUs, joined
+from tests.blackbox.asked import Asked, CPUs, joined, seconds
 from tests.blackbox.chronicle import Chronicle, Stage
 from tests.blackbox.finding import AFTERMATH, ORDERS, Finding, listed
 
@@ -105,7 +105,17 @@ def _last_core(chronicle: Chronicle, stage: Stage) -> CPUs:
 
 def _free(chronicle: Chronicle, stage: Stage) -> CPUs:
     free = stage.online - stage.reserved - stage.granted - chronicle.pinned(stage)
+    free -= _kept_for_successors(chronicle, stage)
     return free & chronicle.isolated if stage.settings.get("isolated") == "only" else free
+
+
+def _kept_for_successors(chronicle: Chronicle, stage: Stage) -> CPUs:
+    """Return the CPUs of removed containers that another may replace: "after the removal its CPUs are kept for
+    `linger`" (labels).
+    """
+    linger = seconds(stage.settings.get("linger", "10s"))
+    released = [e for e in chronicle.said if e.what == "released" and 0 <= stage.at - e.at <= linger + ORDERS]
+    return joined(each.cpus for each in released if chronicle.asks_now(each.container, stage).role)
 
 
 def _nodes(chronicle: Chronicle, cpus: CPUs) -> CPUs:
@@ -203,7 +213,8 @@ def fits(chronicle: Chronicle, stage: Stage, asked: Asked) -> bool:
             for name, each in stage.places.items()
             if each.granted is not None
         )
-    room = len(stage.online - stage.granted - chronicle.kept_isolated(stage)) + spare - _least(chronicle, stage)
+    taken = stage.granted | chronicle.kept_isolated(stage) | _kept_for_successors(chronicle, stage)
+    room = len(stage.online - taken) + spare - _least(chronicle, stage)
     return asked.floor <= min(room, len(_free(chronicle, stage)) + spare)
 
 

@@ -39,6 +39,7 @@ from sidecar.decide.container.line import Barred, Doubt, Ends, Fault, FaultKind,
 from sidecar.decide.container.news import (
     AnswerOverdue,
     AnswersTold,
+    CpusCame,
     Disputed,
     HoldAnswered,
     HoldBegan,
@@ -84,6 +85,8 @@ def after(container: Container, news: News) -> Container:
     match news:
         case NotStopped():
             return _made(container, fault=Fault(FaultKind.NOT_STOPPED, news.text))
+        case CpusCame():
+            return _made(container, place=news.place)
         case Recognized():
             return _made(container, wish=news.wish)
         case Lapsed():
