@@ -16,6 +16,10 @@ STARTS = 0.2
 """Seconds that a start takes here."""
 
 
+RACE = 0.02
+"""Seconds: "it runs on other CPUs for about 20 ms" (README), if it is created and started in one go."""
+
+
 def strict_ones_start_on_their_own(chronicle: Chronicle) -> Iterator[Finding]:
     """Under the runtime `cpuset`: "on its CPUs from the first instruction: always"; "not enough CPUs: does not start"
     (start-strictly). A stage begins with the start: what runs there then, ran there at the first instruction.
@@ -33,7 +37,9 @@ def strict_ones_start_on_their_own(chronicle: Chronicle) -> Iterator[Finding]:
             others = {
                 name: both
                 for name in stage.running - {line.container}
-                if _is_moved(chronicle, name, stage) and (both := stage.place(name).cpus & line.cpus - stage.reserved)
+                if _is_moved(chronicle, name, stage)
+                and not _wins_the_race(chronicle, name, line.at)
+                and (both := stage.place(name).cpus & line.cpus - stage.reserved)
             }
             # Of one whose last CPU went offline the kernel decides, until the sidecar's next look.
             if others and chronicle.is_quiet(line.at - 1.1, line.at):
@@ -45,6 +51,19 @@ def strict_ones_start_on_their_own(chronicle: Chronicle) -> Iterator[Finding]:
             ):
                 text = f"starts on {listed(line.cpus)}, its grant is {listed(place.granted or frozenset()) or 'none'}"
                 yield Finding("strict_ones_start_on_their_own", line.at, line.container, text)
+
+
+def _wins_the_race(chronicle: Chronicle, name: str, at: float) -> bool:
+    """Return whether a container by events has just been created and started in one go: "a client that starts the
+    container immediately wins that race, and the container runs on other CPUs for about 20 ms" (README).
+    """
+    if chronicle.asked(name, chronicle.stage_at(at)).is_strict:
+        return False
+    heard = [e for e in chronicle.said if e.container == name and e.at <= at and e.what in ("created", "started")]
+    if [e.what for e in heard[-2:]] != ["created", "started"]:
+        return False
+    created, started = heard[-2:]
+    return started.at - created.at <= STARTS + RACE and at - started.at <= RACE
 
 
 def _is_off_its_grant(chronicle: Chronicle, line: Said, place: Place) -> bool:
