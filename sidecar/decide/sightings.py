@@ -95,7 +95,7 @@ def moved_unseen(before: World, world: World) -> tuple[ContainerKey, ...]:
 
     1. The group has moved if an order to it ended, or if it was seen elsewhere.
     2. A look that is reported only now may be older than that.
-    3. A container without its own cpuset runs wherever the group does: it needs no look.
+    3. A container without its own cpuset runs wherever the group does, unless it is held back: it needs no look.
     """
     was, group = before.group, world.group
     if group is None:
@@ -110,7 +110,7 @@ def moved_unseen(before: World, world: World) -> tuple[ContainerKey, ...]:
         told = before.containers.get(key)
         is_news = told is None or told.known != each.known
         # 3. Its own cpuset.
-        is_pinned = each.wish.standing is not Standing.MEMBER or each.view.forgets_updates
+        is_pinned = each.wish.standing is not Standing.MEMBER or each.view.forgets_updates or each.is_held_back
         if is_pinned and (has_moved or is_news):
             found.append(key)
     return tuple(found)

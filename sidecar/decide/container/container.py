@@ -23,7 +23,7 @@ from functools import cached_property
 import msgspec
 
 from sidecar.decide.container.grip import Grip, Guarded, Loose, Writing
-from sidecar.decide.container.line import Barred, Doubt, Ends, Fault, Free, Line, Sent
+from sidecar.decide.container.line import Barred, Doubt, Ends, Fault, FaultKind, Free, Line, Sent
 from sidecar.decide.container.place import Place
 from sidecar.decide.container.start import Answered, Held, Plain, Start
 from sidecar.decide.facts import ContainerView, Phase
@@ -125,6 +125,11 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def may_change_unseen(self) -> bool:
         """Whether a lost order may still take effect, which no look can rule out, or an answered start."""
         return isinstance(self.start, Answered) or any(doubt.ends is Ends.ORDER for doubt in self.doubts)
+
+    @property
+    def is_held_back(self) -> bool:
+        """Whether its last order had no effect: the kernel gives it other CPUs than the engine has configured."""
+        return self.fault is not None and self.fault.kind is FaultKind.INEFFECTIVE
 
     @property
     def is_disputed(self) -> bool:
