@@ -52,6 +52,8 @@ _ODD_LABELS: Final = 8
 """Labels kept that are none of ours, but like one, in alphabetical order: people are warned of them."""
 NAME_LENGTH: Final = 256
 STAMP_LENGTH: Final = 64
+_NO_START: Final = "0001-01-01T00:00:00Z"
+"""Go's zero time, which Docker and Podman report as the start of a container that was never started."""
 PATH_LENGTH: Final = 4096
 """PATH_MAX; a longer text is no path, and cutting it would make another path."""
 MOUNT_COUNT: Final = 8
@@ -246,7 +248,7 @@ def view_of(body: bytes | bytearray, keep: frozenset[str] = frozenset()) -> Cont
         cgroup=(state.cgroup_path or "")[:PATH_LENGTH],
         runtime=(read.oci_runtime or limits.runtime or "")[:PATH_LENGTH],
         created_at=(read.created or "")[:STAMP_LENGTH],
-        started_at=(state.started_at or "")[:STAMP_LENGTH],
+        started_at="" if state.started_at == _NO_START else (state.started_at or "")[:STAMP_LENGTH],
         image=cut(read.config.image or "", NAME_LENGTH),
         mounts=kept_mounts(_mounts(read)),
         set_aside=_set_aside(read.config),

@@ -11,6 +11,7 @@ from sidecar.decide.container.swarm_task import is_over
 from sidecar.decide.placement.choose import choose
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World, replace
+from state.cause import ForOthers, Together
 from state.cpuset import CPUSet
 from state.demand import Demand
 from state.model import Assignment, State
@@ -64,7 +65,18 @@ def _has_taken_over(world: World, heir: Container, left: Assignment) -> bool:
         return False
     if world.settings.policy is PolicyName.STATIC:
         return grant.cpus == left.cpus
-    return len(grant.cpus & left.cpus) >= min(grant.demand.floor, len(left.cpus))
+    return len(_before_exchanges(grant) & left.cpus) >= min(grant.demand.floor, len(left.cpus))
+
+
+def _before_exchanges(grant: Assignment) -> CPUSet:
+    """Return the CPUs of a new grant without its exchanges for better ones, which its label allows when CPUs were
+    released: docs/dynamic.md, "Defragmentation". A predecessor that is gone has released its CPUs.
+    """
+    cpus = grant.cpus
+    for move in reversed(grant.moves):
+        if grant.demand.move and isinstance(move.cause, Together | ForOthers):
+            cpus = (cpus - move.gained) | move.lost
+    return cpus
 
 
 def put_behind(reality: Reality) -> Iterator[str]:

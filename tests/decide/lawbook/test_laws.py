@@ -29,6 +29,7 @@ def test_no_history_breaks_a_law(machine, node, ops) -> None:  # type: ignore[no
 @pytest.mark.parametrize(
     ("seed", "begun_with"),
     [
+        pytest.param(1104003, BEGUN_WITH, id="a successor whose CPUs are exchanged at once"),
         pytest.param(1241, BEGUN_WITH, id="an order back onto CPUs that were taken before they were written"),
         pytest.param(3824, BEGUN_WITH, id="the same, after another tool pinned it"),
         pytest.param(23243, BEGUN_WITH, id="a start of an unmanaged container that nothing reports"),

@@ -30,7 +30,7 @@ from __future__ import annotations
 import random
 from typing import Final
 
-from sidecar.decide.facts import Phase, Purpose, StopFailed
+from sidecar.decide.facts import Purpose, StopFailed
 from sidecar.decide.world import World, replace
 from state.demand import Scale
 from tests.decide.lawbook.restartlaw import differences, tries_memory_again
@@ -62,7 +62,7 @@ def changed_in_unrest(seed: int, length: int = 60) -> list[str]:
         return []
     granted = going.world.containers.keys() & going.world.state.assignments
     ended = (going.world.containers[key] for key in granted)
-    is_overdue = any(each.is_lapsed and each.view.phase is not Phase.CREATED for each in ended)
+    is_overdue = any(each.is_lapsed and each.view.started_at for each in ended)
     asked = {key: each.wish.demand for key, each in going.world.containers.items() if key in going.world.loads}
     is_measured = any(demand and demand.scale is Scale.LOAD for demand in asked.values())
     takes_effect = seed % 4 > 0

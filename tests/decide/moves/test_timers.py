@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sidecar.decide.facts import Purpose
+from sidecar.decide.facts import Phase, Purpose
 from sidecar.decide.orders import StartTimer
 from tests.decide.moves.test_starts import strict
 from tests.support.decide import strictstarts
@@ -90,6 +90,35 @@ def test_a_rest_that_ends_while_the_engine_is_away_is_remembered() -> None:
     story.crash([True])
     assert story.known(real).is_lapsed
     assert story.granted(real) is None
+
+
+def test_what_went_dead_before_its_first_start_rests_on() -> None:
+    """Its removal failed while the engine was away. A sidecar that is restarted meanwhile remembers its rest, too."""
+    story = Story()
+    real = story.arrive("rt", 2, starts=False)
+    story.settle()
+    story.disconnect()
+    story.time_out(0)
+    real.phase = Phase.DEAD
+    story.begin_look(real.key)
+    story.deliver_look(-1)
+    assert story.granted(real) == "1-2"
+    story.crash([True])
+    assert story.granted(real) is None
+
+
+def test_what_ran_meanwhile_has_another_rest() -> None:
+    """It was started and ended while the engine was away: a sidecar that is restarted times that rest in full."""
+    story = Story()
+    real = story.arrive("rt", 2, starts=False)
+    story.settle()
+    story.disconnect()
+    story.time_out(0)
+    story.start(real)
+    story.end(real)
+    story.crash([True])
+    assert not story.known(real).is_lapsed
+    assert story.granted(real) == "1-2"
 
 
 def test_what_was_only_glanced_at_does_not_rest() -> None:

@@ -135,6 +135,12 @@ def test_a_phase_is_always_found(state: dict[str, object], phase: Phase) -> None
     assert inspected(State=state).phase is phase
 
 
+def test_what_was_never_started_has_no_stamp_of_a_start() -> None:
+    """Engines report the zero of their clock."""
+    assert inspected(State={"Status": "created", "StartedAt": "0001-01-01T00:00:00Z"}).started_at == ""
+    assert inspected(State={"Status": "created"}).started_at == ""
+
+
 def test_everything_kept_is_bounded() -> None:
     """Anyone who can create containers can write arbitrary text, which the journal and the checkpoint must hold."""
     view = inspected(
