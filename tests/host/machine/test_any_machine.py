@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -70,7 +71,9 @@ def test_a_broken_machine_is_read_as_something_lawful(machine: Topology, data: s
             crossing = [each for each in lawful(Case(read, tree, {})) if " is in " in each.text and not each.reason]
         assert found == []
         assert not crossing or read.notes or read.online != machine.online
-        assert read_record(record(directory)) == read
+        # A record leaves out what is no text, so nothing is said of that.
+        notes = tuple(each for each in read.notes if not each.endswith("it is not one line of printable text"))
+        assert read_record(record(directory)) == msgspec.structs.replace(read, notes=notes)
 
 
 @settings(max_examples=60, deadline=None)
