@@ -48,9 +48,12 @@ class StandingAnswers:
     def for_released(self, id: str, theirs: bytes) -> bytes:
         """Return what a group gets that is left alone, and into which another program wrote this; b"" without any.
 
-        A runtime that wrote the very CPUs of an answer was not noticed: then the engine knows them.
+        A runtime that wrote the very CPUs of an answer was not noticed, or its copy of the parent's alone was: then the
+        engine knows them.
         """
-        return theirs or self._left.get(id, b"")
+        left, had = self._left.get(id, b""), parsed(theirs) if theirs else None
+        is_copy = not had or had >= self._others
+        return left if left and is_copy else theirs
 
     def for_found(self, id: str, theirs: bytes) -> bytes | None:
         """Return what a group gets that existed when the hand began, and had these CPUs: the same text if none of them
