@@ -22,6 +22,9 @@ OURS: Final = frozenset((CPUSET, STATUS, ack.NAME, lease.NAME))
 MOST_ENTRIES: Final = 1000
 """Entries that one call removes: some milliseconds. The next call goes on."""
 
+_SMALL: Final = 64 * 1024
+"""Bytes of a file that is not emptied when it is removed: a reader of ours must not find half of one."""
+
 _EMPTYING: Final = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -79,8 +82,9 @@ def _empty(name: str, at: int) -> None:
     with suppress(OSError):
         opened = os.open(name, _EMPTYING, dir_fd=at)
         try:
-            # A file with a second name may be needed by that name.
-            if os.fstat(opened).st_nlink == 1:
+            found = os.fstat(opened)
+            # A file with a second name may be needed by that name, and a small one is being read by a workload.
+            if found.st_nlink == 1 and found.st_size > _SMALL:
                 os.ftruncate(opened, 0)
         finally:
             os.close(opened)
