@@ -92,7 +92,8 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     container. `layers` is what an elastic container holds in addition, in the order in which it came. `since` numbers
     grants in their order (higher is later). `ordered` is the size that `resize` ordered. `cooling` numbers its last
     growth while it may not be shrunk again for its own sake; None after that. `forced` counts takes without its
-    acknowledgement. `asked` numbers the containers in the order in which they first asked.
+    acknowledgement. `asked` numbers the containers in the order in which they first asked. `is_measured` if its size
+    follows its load, and a load was known.
     """
 
     demand: Demand
@@ -106,6 +107,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     forced: int = 0
     moves: tuple[Move, ...] = ()
     asked: int = 0
+    is_measured: bool = False
 
     @property
     def container(self) -> ContainerKey:

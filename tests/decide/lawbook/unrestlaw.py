@@ -15,8 +15,7 @@ A restart changes times, and what depends on them. It may do no more than this:
 - A rest or a notice is timed again. If the rest of a container that ran was over, but nothing could be decided while
   the engine was away, it keeps its CPUs for another one. The changes on the way (`moves`) and whether a workload was
   in time (`forced`) are not compared.
-- Loads are measured again. Until then a container that follows its load, and never changed its size, has as many CPUs
-  as a new one: it may have more than it was measured to need.
+- Loads are measured again. Until then a container that follows its load keeps its size.
 - A sidecar that starts reads the machine before it looks at any container. If CPUs changed meanwhile, it completes
   grants before it knows what is gone or pinned by hand, and undoes what it may not keep (`World.unlooked`).
 - A grant that only one of the two made, and which ended soon, is counted there (`since`). The order of the grants is
