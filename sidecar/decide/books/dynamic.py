@@ -28,7 +28,6 @@ from sidecar.decide.books.grants import (
     no_multiple,
     options_of,
     unless_only_told_anew,
-    with_neighbours,
 )
 from sidecar.decide.books.load_wish import with_measured
 from sidecar.decide.books.pinned import off_the_pinned
@@ -72,7 +71,6 @@ class DynamicPolicy:
         if was_released or world.is_defragmenting:
             state = defragmented(world, state)
         state = with_measured(world, _without_takes_of_what_was_not_its_own(world, state))
-        state = with_neighbours(world, state)
         return unless_only_told_anew(world.state, state)
 
     def desired(self, world: World, container: Container) -> CPUSet | None:

@@ -15,9 +15,8 @@ from sidecar.decide.world import World, replace
 from sidecar.natural_order import natural
 from state.cpuset import CPUSet
 from state.demand import Demand
-from state.key import ContainerKey
 from state.model import Refused, State
-from state.refusal import NAMES, Asked, Neighbours, NoMultiple, Refusal, RefusalCode
+from state.refusal import NAMES, Neighbours, NoMultiple, Refusal, RefusalCode
 
 
 def may_hold(world: World, state: State, demand: Demand, cpus: CPUSet) -> bool:
@@ -214,23 +213,6 @@ def _neighbours(world: World, state: State, strangers: CPUSet) -> Neighbours:
         taken=len(strangers),
         stranger_names=tuple(names[:NAMES]),
     )
-
-
-def with_neighbours(world: World, state: State) -> State:
-    """Return the State whose refusals name the neighbours that they have in it, if they are new or in the queue: grants
-    that were made after a refusal, in the same decision, are among them.
-    """
-    if state.assignments is world.state.assignments and state.refusals is world.state.refusals:
-        return state
-    told, waiting = dict[ContainerKey, Refused](), set(world.queue)
-    neighbours: Neighbours | None = None
-    for key, refused in state.refusals.items():
-        detail = refused.refusal.detail
-        is_asked = key in waiting or refused is not world.state.refusals.get(key)
-        if is_asked and isinstance(detail, Asked) and detail.neighbours and not detail.is_final:
-            neighbours = neighbours or _neighbours(world, state, world.strangers & state.assignable)
-            told[key] = replace(refused, refusal=with_facts(refused.refusal, neighbours=neighbours))
-    return replace(state, refusals={**state.refusals, **told}) if told else state
 
 
 def keeps(world: World, state: State, container: Container) -> bool:
