@@ -166,7 +166,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     `isolated` may be granted, and is never in the shared pool. `lifts` holds the values, in 1e-9 CPUs, to which the
     limit of a container was lifted: the sidecar set a limit of such a value, and restores the original. `vacancies` are
     the last grants of containers that are gone, for their successors. `lapsed` have never run, and kept no CPUs for
-    it. `grants` counts all grants ever made, and numbers the next; `asks` does so for containers that first ask.
+    it. `unlooked` are CPUs that grants gained before all containers were looked at: another may be pinned there.
+    `grants` counts all grants ever made, and numbers the next; `asks` does so for containers that first ask.
     """
 
     policy: str = "none"
@@ -181,6 +182,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     vacancies: Mapping[ContainerKey, Assignment] = {}
     lapsed: tuple[ContainerKey, ...] = ()
     counted: CPUSet = EMPTY
+    unlooked: CPUSet = EMPTY
     asks: int = 0
     grants: int = 0
     takes: int = 0

@@ -72,7 +72,6 @@ from sidecar.decide.sightings import (
 )
 from sidecar.decide.world import Away, Connected, World, replace
 from state.codec import convert
-from state.cpuset import EMPTY
 from state.key import ContainerKey
 
 
@@ -92,8 +91,8 @@ def step(world: World, facts: Sequence[Fact]) -> tuple[World, tuple[Order, ...]]
         last = before if before.is_answered else None
         state = without_unaware_grants(world, policy_named(world.settings.policy).settle(world, last))
         state, is_answered = remembered(world, state), has_the_same_grants(world.state, state)
-        if state is not world.state or world.is_defragmenting or world.unlooked:
-            world = replace(world, state=state, is_defragmenting=False, unlooked=EMPTY)
+        if state is not world.state or world.is_defragmenting:
+            world = replace(world, state=state, is_defragmenting=False)
     if is_answered is not world.is_answered:
         world = replace(world, is_answered=is_answered)
     # 3. The orders.

@@ -17,7 +17,7 @@ A restart changes times, and what depends on them. It may do no more than this:
   in time (`forced`) are not compared.
 - Loads are measured again. Until then a container that follows its load keeps its size.
 - A sidecar that starts reads the machine before it looks at any container. If CPUs changed meanwhile, it completes
-  grants before it knows what is gone or pinned by hand, and undoes what it may not keep (`World.unlooked`).
+  grants before it knows what is gone or pinned by hand, and undoes what it may not keep (`State.unlooked`).
 - A grant that only one of the two made, and which ended soon, is counted there (`since`). The order of the grants is
   compared, and not their numbers.
 - Of a container whose start is under way only a glance is possible, which shows no cpuset. A pin by hand, and what
