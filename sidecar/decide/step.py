@@ -15,7 +15,7 @@ from typing import assert_never
 
 from sidecar.decide.books.clashes import without_unaware_grants
 from sidecar.decide.books.give_up import after_giving_up
-from sidecar.decide.books.load_wish import with_loads
+from sidecar.decide.books.load_wish import with_loads, with_loads_of_grants
 from sidecar.decide.books.policy import policy_named
 from sidecar.decide.books.resize import after_resize
 from sidecar.decide.books.resting import has_the_same_grants
@@ -83,7 +83,7 @@ def step(world: World, facts: Sequence[Fact]) -> tuple[World, tuple[Order, ...]]
         world, asked = _fold(world, fact)
         doubts += asked
     doubts += [LookAgain(key) for key in moved_unseen(before, world)]
-    world = with_lapses(world)
+    world = with_loads_of_grants(with_lapses(world))
     world = told_of_answers(world)
     # 2. The State.
     is_answered = world.is_ready and not world.is_releasing

@@ -83,9 +83,23 @@ def is_news(world: World, load: Load) -> bool:
 
 
 def with_loads(world: World, loads: Iterable[Load]) -> World:
-    """Return the world with these loads, except those of unknown containers."""
-    known = {load.container: load for load in loads if load.container in world.containers}
+    """Return the world with these loads, except those of containers that are unknown, or whose size does not depend on
+    them.
+    """
+    known = {
+        load.container: load
+        for load in loads
+        if load.container in world.containers and follows_load(world, load.container)
+    }
     return replace(world, loads={**world.loads, **known})
+
+
+def with_loads_of_grants(world: World) -> World:
+    """Return the world without the loads of grants that have ended: a new grant begins with the number asked for,
+    whatever its container used before.
+    """
+    known = {key: load for key, load in world.loads.items() if key in world.state.assignments}
+    return world if len(known) == len(world.loads) else replace(world, loads=known)
 
 
 def with_measured(world: World, state: State) -> State:

@@ -137,7 +137,7 @@ def _after(
     """Return the State after a demand was granted or refused. `lacking` collects the refusals beside the same grants:
     a demand for the same is refused for the same reason.
     """
-    wanted = _wanted(world, demand)
+    wanted = _wanted(demand)
     known = None if keeps(world, state, container) else lacking.get(wanted)
     found = known or answer(world, state, container, demand)
     if isinstance(found, State):
@@ -146,9 +146,9 @@ def _after(
     return fallen_short(state, container, demand, found)
 
 
-def _wanted(world: World, demand: Demand) -> object:
+def _wanted(demand: Demand) -> object:
     """Return what a demand asks for, without what only names its container."""
-    return replace(demand, container=_NOBODY, name="", role=""), world.loads.get(demand.container)
+    return replace(demand, container=_NOBODY, name="", role="")
 
 
 def _in_its_place(state: State, key: ContainerKey, left: Assignment) -> State:
