@@ -93,7 +93,8 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     grants in their order (higher is later). `ordered` is the size that `resize` ordered. `cooling` numbers its last
     growth while it may not be shrunk again for its own sake; None after that. `forced` counts takes without its
     acknowledgement. `asked` numbers the containers in the order in which they first asked. `is_measured` if its size
-    follows its load, and a load was known.
+    follows its load, and a load was known. `ended` is the start, by `started_at`, since whose end the container rests
+    longer than it may keep its CPUs, if the grant could not end yet; None otherwise.
     """
 
     demand: Demand
@@ -108,6 +109,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     moves: tuple[Move, ...] = ()
     asked: int = 0
     is_measured: bool = False
+    ended: str | None = None
 
     @property
     def container(self) -> ContainerKey:

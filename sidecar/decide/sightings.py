@@ -38,7 +38,7 @@ def sighted(world: World, view: ContainerView, began: int) -> World:
     world = world if view.is_glance else renamed(world, view)
     if before is None:
         made = first_seen(view, place, _wish(world, view), world.numbers, began)
-        if view.key in world.state.lapsed and _has_never_run(view):
+        if _has_lapsed(world.state, view):
             made = after(made, Lapsed())
         return replace(world.with_container(made), numbers=world.numbers + 1)
     wish = before.wish if _shows_the_same_wish(before.view, view) else _wish(world, view)
@@ -153,15 +153,32 @@ def remembered(world: World, state: State) -> State:
 
 
 def with_lapses(world: World) -> World:
-    """Return the world whose State remembers which containers have never run, and rested too long to keep CPUs. Time
-    goes on while the engine is away. A container that was not looked at since the start of the sidecar stays recorded.
+    """Return the world whose State remembers which containers have never run, and rested too long to keep CPUs; and of
+    each grant, whether its container rested too long after a run. Time goes on while the engine is away. What was not
+    looked at since the start of the sidecar stays recorded.
     """
     if world.settings.policy is PolicyName.NONE:
         return world
-    unknown = tuple(key for key in world.state.lapsed if key not in world.containers)
+    state = world.state
+    unknown = tuple(key for key in state.lapsed if key not in world.containers)
     known = tuple(key for key, each in world.containers.items() if each.is_lapsed and _has_never_run(each.view))
-    is_same = world.state.lapsed == (*unknown, *known)
-    return world if is_same else replace(world, state=replace(world.state, lapsed=(*unknown, *known)))
+    if state.lapsed != (*unknown, *known):
+        state = replace(state, lapsed=(*unknown, *known))
+    for key, grant in world.state.assignments.items():
+        if (container := world.containers.get(key)) is None:
+            continue
+        ended = container.view.started_at or None if container.is_lapsed else None
+        if grant.ended != ended:
+            state = state.holding(replace(grant, ended=ended))
+    return world if state is world.state else replace(world, state=state)
+
+
+def _has_lapsed(state: State, view: ContainerView) -> bool:
+    """Return whether the State remembers that a container rested too long, in the rest in which it is seen first."""
+    if view.key in state.lapsed and _has_never_run(view):
+        return True
+    grant = state.assignments.get(view.key)
+    return grant is not None and rests(view) and not view.is_glance and grant.ended == view.started_at
 
 
 def _has_never_run(view: ContainerView) -> bool:

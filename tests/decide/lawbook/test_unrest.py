@@ -63,6 +63,8 @@ def test_a_restart_in_the_middle_changes_nothing_in_rare_histories(seed: int) ->
         pytest.param(710942, id="a grant that was made after a refusal, in the same decision"),
         pytest.param(902531, id="a grant that shrank after a refusal, in the same decision"),
         pytest.param(902504, id="a rest that is over before or after a notice"),
+        pytest.param(902206, id="a load that was measured under a grant that ended"),
+        pytest.param(903101, id="a rest after a run that was over while the engine was away"),
         pytest.param(930248, id="two starts after a grant was completed beside a pin"),
         pytest.param(705042, id="a stop under way, for a container that is granted CPUs"),
     ],
