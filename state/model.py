@@ -168,7 +168,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     `isolated` may be granted, and is never in the shared pool. `lifts` holds the values, in 1e-9 CPUs, to which the
     limit of a container was lifted: the sidecar set a limit of such a value, and restores the original. `vacancies` are
     the last grants of containers that are gone, for their successors. `lapsed` have never run, and kept no CPUs for
-    it. `unlooked` are CPUs that grants gained before all containers were looked at: another may be pinned there.
+    it. `held_back` are members of the shared group whose last order had no effect, with the reason, for people.
+    `unlooked` are CPUs that grants gained before all containers were looked at: another may be pinned there.
     `grants` counts all grants ever made, and numbers the next; `asks` does so for containers that first ask.
     """
 
@@ -183,6 +184,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     lifts: Mapping[ContainerKey, tuple[int, ...]] = {}
     vacancies: Mapping[ContainerKey, Assignment] = {}
     lapsed: tuple[ContainerKey, ...] = ()
+    held_back: Mapping[ContainerKey, str] = {}
     counted: CPUSet = EMPTY
     unlooked: CPUSet = EMPTY
     asks: int = 0
@@ -342,6 +344,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         state = self._with_its_place_taken(container).vacated_by(container).put_back(container)
         if container in state.lapsed:
             state = msgspec.structs.replace(state, lapsed=tuple(key for key in state.lapsed if key != container))
+        if container in state.held_back:
+            state = msgspec.structs.replace(state, held_back=_without(state.held_back, container))
         if container not in state.originals:
             return state
         return msgspec.structs.replace(state, originals=_without(state.originals, container))

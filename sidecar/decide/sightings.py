@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sidecar.decide.container.container import Container, Standing, Wish
 from sidecar.decide.container.machine import after, first_seen, rests
-from sidecar.decide.container.news import Disputed, Lapsed, Looked, Recognized
+from sidecar.decide.container.news import Disputed, HeldBack, Lapsed, Looked, Recognized
 from sidecar.decide.container.originals import cpu_limit, originals_of
 from sidecar.decide.container.place import place_of
 from sidecar.decide.container.wish import wish_of
@@ -40,6 +40,8 @@ def sighted(world: World, view: ContainerView, began: int) -> World:
         made = first_seen(view, place, _wish(world, view), world.numbers, began)
         if _has_lapsed(world.state, view):
             made = after(made, Lapsed())
+        if (text := _held_back(world.state, made)) is not None:
+            made = after(made, HeldBack(text))
         return replace(world.with_container(made), numbers=world.numbers + 1)
     wish = before.wish if _shows_the_same_wish(before.view, view) else _wish(world, view)
     return world.with_container(after(before, Looked(view=view, place=place, wish=wish, began=began)))
@@ -171,6 +173,25 @@ def with_lapses(world: World) -> World:
         if grant.ended != ended:
             state = state.holding(replace(grant, ended=ended))
     return world if state is world.state else replace(world, state=state)
+
+
+def with_held_back(world: World) -> World:
+    """Return the world whose State remembers which members of the shared group are held back. No order follows that
+    would show it again.
+    """
+    recorded = world.state.held_back
+    known = {key: text for key, text in recorded.items() if key not in world.containers}
+    for key, each in world.containers.items():
+        if each.is_held_back and each.fault and each.wish.standing is Standing.MEMBER:
+            known[key] = each.fault.text
+    return world if known == recorded else replace(world, state=replace(world.state, held_back=known))
+
+
+def _held_back(state: State, container: Container) -> str | None:
+    """Return what held back a container that is seen first, as the State remembers; None if nothing does, or did."""
+    is_seen = not container.view.is_glance and container.place.seen != container.place.configured
+    is_member = container.wish.standing is Standing.MEMBER
+    return state.held_back.get(container.view.key) if is_seen and is_member else None
 
 
 def _has_lapsed(state: State, view: ContainerView) -> bool:

@@ -41,6 +41,7 @@ from sidecar.decide.container.news import (
     AnswersTold,
     CpusCame,
     Disputed,
+    HeldBack,
     HoldAnswered,
     HoldBegan,
     HoldGivenUp,
@@ -83,6 +84,8 @@ def first_seen(view: ContainerView, place: Place, wish: Wish, arrival: int, bega
 def after(container: Container, news: News) -> Container:
     """Return the container after this news."""
     match news:
+        case HeldBack():
+            return _made(container, fault=Fault(FaultKind.INEFFECTIVE, news.text))
         case NotStopped():
             return _made(container, fault=Fault(FaultKind.NOT_STOPPED, news.text))
         case CpusCame():
