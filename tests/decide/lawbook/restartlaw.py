@@ -34,8 +34,11 @@ def changed_by_a_restart(reality: Reality) -> list[str]:
 
 
 def tries_memory_again(world: World) -> set[str]:
-    """Return the fields that tell of memory nodes which failed with an order: a restart tries them again."""
-    return {f"{each.view.name} projected mems" for each in world.containers.values() if each.keeps_mems}
+    """Return the fields that tell of memory nodes which failed with an order, or that a lost order may still change: a
+    restart tries them again, and ends that doubt.
+    """
+    unsure = (each for each in world.containers.values() if each.keeps_mems or each.may_change_memory)
+    return {f"{each.view.name} projected mems" for each in unsure}
 
 
 def differences(before: World, world: World) -> dict[str, str]:
