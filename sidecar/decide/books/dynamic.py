@@ -28,6 +28,7 @@ from sidecar.decide.books.grants import (
     no_multiple,
     options_of,
     unless_only_told_anew,
+    with_neighbours,
 )
 from sidecar.decide.books.load_wish import with_measured
 from sidecar.decide.books.pinned import off_the_pinned
@@ -63,6 +64,7 @@ class DynamicPolicy:
         # 2. Arrivals.
         before, arrivals = state.grants, Arrivals(world)
         state = answered(world, state, partial(_answer, arrivals), last)
+        state = with_neighbours(world, state, arrivals.at_floors)
         arrived = sorted((each.since, each.name) for each in state.assignments.values() if each.since >= before)
         # 3. Fair sizes.
         events = Events(arrived=tuple(name for _, name in arrived), pinned=pinned)

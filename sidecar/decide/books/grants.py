@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from sidecar.decide.books.room import room as room_of
 from sidecar.decide.books.room import room_in
+from sidecar.decide.container.askers import is_waiting
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.swarm_task import is_over
 from sidecar.decide.container.terms import Terms
@@ -15,8 +18,9 @@ from sidecar.decide.world import World, replace
 from sidecar.natural_order import natural
 from state.cpuset import CPUSet
 from state.demand import Demand
+from state.key import ContainerKey
 from state.model import Refused, State
-from state.refusal import NAMES, Neighbours, NoMultiple, Refusal, RefusalCode
+from state.refusal import NAMES, Asked, Neighbours, NoMultiple, Refusal, RefusalCode
 
 
 def may_hold(world: World, state: State, demand: Demand, cpus: CPUSet) -> bool:
@@ -213,6 +217,23 @@ def _neighbours(world: World, state: State, strangers: CPUSet) -> Neighbours:
         taken=len(strangers),
         stranger_names=tuple(names[:NAMES]),
     )
+
+
+def with_neighbours(world: World, state: State, counted: Callable[[State], State]) -> State:
+    """Return the State whose queue is told the neighbours that it has now, if the State is another anyway: a container
+    that rests was told earlier. `counted` returns the State in which free CPUs are counted.
+    """
+    is_same = state.assignments is world.state.assignments and state.refusals is world.state.refusals
+    if is_same or not state.refusals:
+        return state
+    told, beside = dict[ContainerKey, Refused](), counted(state)
+    neighbours = _neighbours(world, beside, world.strangers & beside.assignable)
+    for key, refused in state.refusals.items():
+        detail, container = refused.refusal.detail, world.containers.get(key)
+        is_asked = isinstance(detail, Asked) and detail.neighbours is not None
+        if is_asked and container and is_waiting(container, refused):
+            told[key] = replace(refused, refusal=with_facts(refused.refusal, neighbours=neighbours))
+    return replace(state, refusals={**state.refusals, **told}) if told else state
 
 
 def keeps(world: World, state: State, container: Container) -> bool:
