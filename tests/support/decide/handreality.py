@@ -44,6 +44,8 @@ class HandReality(Reality):
         """Whether the hand has ended, or holds its answers again for a group that is stuck, and that is not reported
         yet.
         """
+        self.astray: set[int] = set()
+        """The writes after which the kernel showed other CPUs, and that are not reported yet."""
         self.carried: HoldAnswers | None = None
         """The last answers that the hand held."""
         self.is_home_told = settings.policy is PolicyName.DYNAMIC
@@ -58,7 +60,7 @@ class HandReality(Reality):
     @property
     def is_blind(self) -> bool:
         """Whether something happened to the hand that is not reported yet."""
-        return self.is_lost or self.has_missed or bool(self.hand and self.hand.missed)
+        return self.is_lost or self.has_missed or bool(self.astray or (self.hand and self.hand.missed))
 
     def create(self, *args: Any, **kwargs: Any) -> Real:
         """Add a container; some name a cgroup parent of their own."""
@@ -109,6 +111,7 @@ class HandReality(Reality):
         """Let the daemon take a burst."""
         self.new_answers_told = []
         self.is_lost = self.is_lost and not any(isinstance(fact, HandLost) for fact in facts)
+        self.astray -= {fact.order for fact in facts if isinstance(fact, CpusetWritten)}
         super().feed(*facts)
         hand = self.world.hand
         is_to_come = any(isinstance(fact, AnswersHeld) for fact in self.hand_news)
@@ -145,6 +148,8 @@ class HandReality(Reality):
             return WriteFailed(order.container, order.number, str(error), is_gone=True, ended=self.ticket())
         except CgroupClosed as error:
             return WriteFailed(order.container, order.number, str(error), is_gone=False, ended=self.ticket())
+        if effective != order.update.cpus:
+            self.astray.add(order.number)
         return CpusetWritten(order.container, order.number, effective, self.ticket())
 
     def hear(self) -> bool:
@@ -183,7 +188,7 @@ class HandReality(Reality):
                 self.act()
             else:
                 self.pulls.pop(0)
-        self.pulls, self.hand_news, self.is_lost, self.has_missed = [], [], False, False
+        self.pulls, self.hand_news, self.is_lost, self.has_missed, self.astray = [], [], False, False, set()
         self._end_hand()
         if fates[0]:
             # It is open before the engine is reached.
