@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sidecar.decide.books.give_up import obstacle
 from sidecar.decide.facts import GiveUpRequested
 from sidecar.decide.settings import PolicyName
@@ -48,6 +50,28 @@ def test_one_that_has_not_started_yet_asks_at_its_start() -> None:
     story.feed(GiveUpRequested(one.key))
     story.settle()
     assert story.refusal(one).code is RefusalCode.GIVEN_UP
+    story.again(one)
+    story.settle()
+    assert story.granted(one) is not None
+
+
+@pytest.mark.parametrize("is_before", [True, False])
+def test_the_time_of_a_start_tells_whether_it_is_the_next_one(is_before: bool) -> None:
+    """A look shows it only after the order, whenever it was. So does a restart of the sidecar in between."""
+    story = Story()
+    one = story.arrive("one", 2)
+    story.settle()
+    story.stop(one)
+    if is_before:
+        story.start(one)
+    story.feed(GiveUpRequested(one.key, story.stamp()))
+    if not is_before:
+        story.start(one)
+    story.crash([True])
+    story.look(one)
+    story.settle()
+    assert (story.granted(one) is None) == is_before
+    story.end(one)
     story.again(one)
     story.settle()
     assert story.granted(one) is not None
