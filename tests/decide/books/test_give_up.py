@@ -10,6 +10,7 @@ from sidecar.decide.settings import PolicyName
 from sidecar.words.refusals import sentence
 from state.key import ContainerKey
 from state.refusal import RefusalCode
+from tests.support.decide import strictstarts
 from tests.support.decide.stories import Story, where
 
 
@@ -75,6 +76,28 @@ def test_the_time_of_a_start_tells_whether_it_is_the_next_one(is_before: bool) -
     story.again(one)
     story.settle()
     assert story.granted(one) is not None
+
+
+@pytest.mark.parametrize("asks", [True, False])
+def test_it_keeps_its_place_in_the_queue(*, asks: bool) -> None:
+    """It asked first, whether its runtime asks before its next start or not."""
+    story = Story()
+    one = story.arrive("one", 2)
+    story.settle()
+    story.end(one)
+    one.asks = asks
+    story.look(one)
+    other = story.arrive("other", 6, labels={"cpuset.on-shortage": "wait"})
+    story.feed(GiveUpRequested(one.key))
+    story.settle()
+    assert story.granted(other) is not None
+    if asks:
+        strictstarts.hold(story, one)
+    else:
+        story.again(one)
+    story.settle()
+    refused = story.world.state.refusals[one.key]
+    assert (refused.refusal.code, refused.asked) == (RefusalCode.NOT_ENOUGH, 0)
 
 
 def test_one_without_cpus_of_its_own_has_none_to_release() -> None:
