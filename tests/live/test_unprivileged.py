@@ -74,7 +74,7 @@ def test_through_the_proxy_it_pins_and_can_do_nothing_else(
         assert behind.ask("GET", f"containers/{other}/json")["Id"] == other
         for method, path in (("POST", "containers/create"), ("POST", f"containers/{other}/exec")):
             with pytest.raises(ApiError) as refused:
-                behind.ask(method, path, {"Image": workloads.image, "Cmd": ["true"]})
+                behind.ask(method, path)  # a body would be refused before it is sent
             assert refused.value.status == 403
 
 

@@ -29,7 +29,7 @@ mount --bind "$python" "$open/python"
 mount --bind "$packages" "$open/packages"
 mount --bind "$project" "$open/project"
 cd "$open/project"
-export PYTHONPATH="$open/project:$open/packages"
+export PYTHONPATH="$open/project:$open/packages" LD_LIBRARY_PATH="$open/python/lib"
 exec setpriv --reuid=64500 --regid=64500 --clear-groups --no-new-privs --bounding-set=-all --inh-caps=-all \\
     "$open/python/bin/python3.%d" "$@"
 """
