@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from sidecar.decide.books.room import room as room_of
 from sidecar.decide.books.room import room_in
+from sidecar.decide.container.askers import is_waiting
 from sidecar.decide.container.container import Container, Standing
+from sidecar.decide.container.stamps import is_later
 from sidecar.decide.container.swarm_task import is_over
 from sidecar.decide.container.terms import Terms
 from sidecar.decide.placement.choose import Ask, choose
@@ -88,9 +92,15 @@ def _still_refused(state: State, container: Container) -> State:
     refused, wish = state.refusals[container.view.key], container.wish
     if wish.standing is Standing.UNMANAGED or (wish.demand is None and wish.refusal is None):
         return state.released(container.view.key)
-    if refused.started_at is not None:
+    if refused.started_at is not None and not _ran_when_released(container, refused):
         return state
     return state.refused(replace(refused, started_at=container.view.started_at))
+
+
+def _ran_when_released(container: Container, refused: Refused) -> bool:
+    """Return whether people released its CPUs after its present start, which was perhaps not seen then."""
+    started = container.view.started_at
+    return bool(refused.released_at and started) and not is_later(started, refused.released_at)
 
 
 def misunderstood(state: State, container: Container) -> State:
@@ -216,19 +226,19 @@ def _neighbours(world: World, state: State, strangers: CPUSet) -> Neighbours:
     )
 
 
-def with_neighbours(world: World, state: State) -> State:
-    """Return the State whose refusals name the neighbours that they have in it, if they are new or in the queue: grants
-    that were made after a refusal, in the same decision, are among them.
+def with_neighbours(world: World, state: State, counted: Callable[[State], State]) -> State:
+    """Return the State whose queue is told the neighbours that it has now, if the State is another anyway: a container
+    that rests was told earlier. `counted` returns the State in which free CPUs are counted.
     """
-    if state.assignments is world.state.assignments and state.refusals is world.state.refusals:
+    is_same = state.assignments is world.state.assignments and state.refusals is world.state.refusals
+    if is_same or not state.refusals:
         return state
-    told, waiting = dict[ContainerKey, Refused](), set(world.queue)
-    neighbours: Neighbours | None = None
+    told, beside = dict[ContainerKey, Refused](), counted(state)
+    neighbours = _neighbours(world, beside, world.strangers & beside.assignable)
     for key, refused in state.refusals.items():
-        detail = refused.refusal.detail
-        is_asked = key in waiting or refused is not world.state.refusals.get(key)
-        if is_asked and isinstance(detail, Asked) and detail.neighbours and not detail.is_final:
-            neighbours = neighbours or _neighbours(world, state, world.strangers & state.assignable)
+        detail, container = refused.refusal.detail, world.containers.get(key)
+        is_asked = isinstance(detail, Asked) and detail.neighbours is not None
+        if is_asked and container and is_waiting(container, refused):
             told[key] = replace(refused, refusal=with_facts(refused.refusal, neighbours=neighbours))
     return replace(state, refusals={**state.refusals, **told}) if told else state
 
