@@ -178,7 +178,7 @@ class Chronicle:
     def is_stranger(self, name: str, stage: Stage) -> bool:
         """Return whether it is certainly pinned by hand, and left there: not if its request agrees with the pin."""
         asked = self.asked(name, stage)
-        return bool(asked.pin) and asked.number == 0 and not asked.is_in_doubt
+        return bool(asked.pin) and asked.may_pin and asked.number == 0 and not asked.is_in_doubt
 
     def is_given_up(self, name: str, at: float) -> bool:
         """Return whether people have released its CPUs: "it asks again at its next start"."""
