@@ -199,12 +199,18 @@ def _one_order_each(reality: Reality) -> list[str]:
 
 
 def _few_orders_at_once(reality: Reality) -> list[str]:
-    known = sum(
-        1
-        for each in reality.world.containers.values()
-        if isinstance(each.line, Sent) and not each.line.is_late and not (each.is_strict and each.is_idle)
-    )
-    return [f"{known} orders are outstanding at once"] if known > SLOTS else []
+    broken = []
+    for is_patient in (False, True):
+        known = sum(
+            1
+            for each in reality.world.containers.values()
+            if isinstance(each.line, Sent)
+            and not each.line.is_late
+            and (each.is_slow or (each.is_strict and each.is_idle)) is is_patient
+        )
+        if known > SLOTS:
+            broken.append(f"{known} orders are outstanding at once")
+    return broken
 
 
 def _originals_are_remembered(reality: Reality) -> list[str]:
