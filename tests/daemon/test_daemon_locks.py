@@ -1,4 +1,4 @@
-"""The whole daemon among containers whose locks others hold, by slow copies for instance: they cost no other its time."""
+"""The whole daemon among containers whose locks others hold, by slow copies for instance."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def arrival(host: Host, name: str, seconds: float) -> tuple[str, float]:
 async def test_an_arrival_is_placed_however_many_locks_are_held(
     autojump_clock: MockClock, make_host: Any, count: int
 ) -> None:
-    """The containers that can be moved leave its CPU in time. With the others there it is not told that it is settled."""
+    """What can be moved leaves its CPU in time. With the others there it is not told that it is settled."""
     host: Host = make_host(machine=uniform(cores=16))
     async with host.running():
         plain = [await host.docker.run(f"plain{number}") for number in range(10)]

@@ -199,18 +199,12 @@ def _one_order_each(reality: Reality) -> list[str]:
 
 
 def _few_orders_at_once(reality: Reality) -> list[str]:
-    broken = []
-    for is_patient in (False, True):
-        known = sum(
-            1
-            for each in reality.world.containers.values()
-            if isinstance(each.line, Sent)
-            and not each.line.is_late
-            and (each.is_slow or (each.is_strict and each.is_idle)) is is_patient
-        )
-        if known > SLOTS:
-            broken.append(f"{known} orders are outstanding at once")
-    return broken
+    prompt = [
+        each for each in reality.world.containers.values() if isinstance(each.line, Sent) and not each.line.is_late
+    ]
+    patient = sum(1 for each in prompt if each.is_slow or (each.is_strict and each.is_idle))
+    counts = (len(prompt) - patient, patient)
+    return [f"{max(counts)} orders are outstanding at once"] if max(counts) > SLOTS else []
 
 
 def _originals_are_remembered(reality: Reality) -> list[str]:
