@@ -18,6 +18,7 @@ pytestmark = pytest.mark.trio
 
 
 def is_held(counter: Counter, count: int) -> bool:
+    """Return whether so many starts are held."""
     return len(counter.desk._waiting) == count
 
 
@@ -36,7 +37,7 @@ async def test_a_start_that_can_be_answered_is_answered_however_many_wait(
             counter.glance(f"{held:064x}", cpuset_exclusive="1")
             streams.append(stream := await trio.open_unix_socket(counter.path))
             body = json.dumps({"id": f"{held:064x}"}).encode()
-            await stream.send_all(b"POST /v1/starts HTTP/1.1\r\nhost: x\r\ncontent-length: 73\r\n\r\n" + body)
+            await stream.send_all(b"POST /v1/starts HTTP/1.1\r\nhost: x\r\ncontent-length: 74\r\n\r\n" + body)
             await until(partial(is_held, counter, held))
         counter.glance("d" * 64)
         assert (await counter.ask(id="d" * 64))[0] == 200
