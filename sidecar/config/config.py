@@ -54,6 +54,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     shortage: Shortage = Shortage.SHARE
     linger_seconds: float = 10.0
     grace_seconds: float = 2.0
+    tenants_longest_notice_seconds: float = 20.0
     cooldown_seconds: float = 10.0
     min_change: int = 1
     max_moves: int = 2
@@ -97,6 +98,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
             shortage=self.shortage,
             linger_seconds=self.linger_seconds,
             grace_seconds=self.grace_seconds,
+            longest_notice_seconds=self.tenants_longest_notice_seconds,
             cooldown_seconds=self.cooldown_seconds,
             min_change=self.min_change,
             max_moves=self.max_moves,

@@ -216,6 +216,12 @@ KEYS: Final[Mapping[str, Key]] = {
     "opt_in": _key(choice(OptIn), "opt_in", "label", "how containers ask: label, or guaranteed (limits as well)"),
     "shortage": _key(choice(Shortage), "shortage", "share", "without cpuset.on-shortage: share, wait or stop"),
     "grace": _key(duration(0, MAX_GRACE), "grace_seconds", "2s", "notice before CPUs are taken, without cpuset.grace"),
+    "tenants_longest_notice": _key(
+        duration(0, MAX_GRACE),
+        "tenants_longest_notice_seconds",
+        "20s",
+        "the longest notice that cpuset.grace gives: so long may a container keep CPUs from another one",
+    ),
     "cooldown": _key(
         duration(0, 3600), "cooldown_seconds", "10s", "how long one that grew is not shrunk, but for floors"
     ),
