@@ -135,7 +135,8 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True):
     """A request that was not granted, and why. `demand` is None if the labels themselves were the reason.
 
     `started_at` is the engine's time stamp of the start that was refused; None if it was not recorded. `asked` numbers
-    the containers in the order in which they first asked; None before the refusal is recorded.
+    the containers in the order in which they first asked; None before the refusal is recorded. `released_at` is when
+    people released its CPUs; "" if they did not.
     """
 
     container: ContainerKey
@@ -144,6 +145,7 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True):
     demand: Demand | None = None
     started_at: str | None = None
     asked: int | None = None
+    released_at: str = ""
 
 
 class Originals(msgspec.Struct, frozen=True, kw_only=True):
