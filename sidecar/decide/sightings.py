@@ -230,5 +230,12 @@ def _wish(world: World, view: ContainerView) -> Wish:
     The sidecar remembers the originals of each container that it places, and changes nothing before. So without any,
     whatever a container has is its own, and a cpuset is a pin.
     """
-    originals = world.state.originals.get(view.key) or originals_of(view)
-    return wish_of(view, world.settings, originals, world.state.online, world.topology.devices)
+    before = world.state.originals.get(view.key)
+    return wish_of(
+        view,
+        world.settings,
+        before or originals_of(view),
+        world.state.online,
+        world.topology.devices,
+        is_placed=before is not None and world.settings.policy is not PolicyName.NONE,
+    )

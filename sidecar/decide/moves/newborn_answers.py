@@ -74,7 +74,11 @@ def answers_of(world: World) -> Answers:
     stays = held.answers.others.mask if held and held.answers.others is not None else 0
     entered = wanted_by_others & ~(reached.exclusive & ~state.reserved.mask)
     others = CPUSet.from_mask((wanted_by_others & stays) | entered) or state.reserved
-    own.update((key, others) for key, each in world.containers.items() if key not in own and is_answered(each))
+    own.update(
+        (key, world.pool_for(each, others) & (others | state.reserved) or others)
+        for key, each in world.containers.items()
+        if key not in own and is_answered(each)
+    )
     left = _configured(world, (key for key, cpus in own.items() if cpus is None))
     return Answers(others=others, own=own, owned=state.exclusive | state.leaving, left=left)
 
