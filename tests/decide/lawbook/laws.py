@@ -31,6 +31,7 @@ from tests.decide.lawbook import (
     reservelaws,
     restlaws,
     takelaws,
+    toldlaws,
     waitlaws,
 )
 from tests.decide.lawbook.alonelaws import accounted, is_unseen
@@ -265,6 +266,7 @@ IN_FORCE = Law("settled means in force", alonelaws.not_in_force)
 ALONE = Law("alone means alone", alonelaws.not_alone)
 NEVER_ALONE = Law("what is never alone is granted nothing", alonelaws.granted_though_never)
 TOLD = Law("no CPU is told that is not there", _projections_are_true)
+TOLD_FIRST = Law("CPUs are withdrawn before others are let in", toldlaws.let_in_early)
 ONE_ORDER = Law("a container has one order at a time", _one_order_each)
 FEW_ORDERS = Law("few orders are outstanding at once", _few_orders_at_once)
 ORIGINALS = Law("originals are remembered", _originals_are_remembered)
@@ -338,6 +340,7 @@ LAWS: tuple[Law[Reality], ...] = (
         ALONE,
         NEVER_ALONE,
         TOLD,
+        TOLD_FIRST,
         ONE_ORDER,
         FEW_ORDERS,
     ),
