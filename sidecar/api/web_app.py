@@ -157,7 +157,7 @@ class Api:
     async def _release(self, question: Question) -> Answer:
         parsed(question.body, _NoBody)
         key = found(self._board.latest, question.container).key
-        world = await self._requests.give_up(key)
+        world = await self._requests.give_up(key, self._clock())
         if key not in world.containers:
             raise Declined(404, "it was removed in between")
         return as_json(one(world, key.id, self._deadlines.of(world), self._vouching()))

@@ -23,6 +23,7 @@ from sidecar.status.status_file import read_status
 from state.cpuset import CPUSet
 from state.projection import Sharing, read
 from tests.support.daemon.host import Host
+from tests.support.decide.rights import EVERY_RIGHT
 from tests.support.engine.simulated import Fault
 from tests.support.keys import docker
 
@@ -206,7 +207,7 @@ async def test_a_release_names_the_containers_that_it_restored(
     autojump_clock: MockClock, make_host: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An engine cannot clear a cpuset, so it names the containers that have one written out now."""
-    host = make_host()
+    host = make_host(tenants_may=EVERY_RIGHT)
     await host.docker.run("plain")
     await host.docker.run("theirs", Limits(cpuset="5"))
     async with host.running():

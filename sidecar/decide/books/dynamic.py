@@ -85,7 +85,7 @@ class DynamicPolicy:
         assignment = world.state.assignments.get(container.view.key)
         if assignment:
             return held(assignment, container)
-        return world.state.vacated
+        return world.pool_for(container, world.state.vacated)
 
 
 def _without_takes_of_what_was_not_its_own(world: World, state: State) -> State:

@@ -44,7 +44,7 @@ from sidecar.decide.container.place import cpus_of
 from sidecar.decide.facts import Phase
 from sidecar.decide.moves.limits import update_to
 from sidecar.decide.moves.newborn_answers import standing_answers
-from sidecar.decide.moves.release import released_to
+from sidecar.decide.moves.release import released_to, way_out
 from sidecar.decide.moves.settled import awaits_answer, desires, is_by_hand, is_there, is_written
 from sidecar.decide.moves.signals import signals, stops
 from sidecar.decide.moves.starts import answers
@@ -207,13 +207,18 @@ def _without_the_restored(world: World) -> World:
 
 
 def _without_those_at_home(world: World) -> World:
-    """Return the world without the originals of containers that are pinned by hand, and that have all of their own
-    back. One whose CPUs are partly offline, or whose limit is above what the engine accepts now, goes on waiting.
+    """Return the world without the originals of containers that have left management, or are pinned by hand, and that
+    have all of their own back. One whose CPUs are partly offline, or whose limit is above what the engine accepts now,
+    goes on waiting.
     """
     state = world.state
     for key, originals in state.originals.items():
         container = world.containers.get(key)
-        if container is None or container.order is not None or not (home := world.home_of(container)):
+        if container is None or container.order is not None:
+            continue
+        if (out := way_out(world, container)) and has_all_back(world, container, out):
+            state = state.restored(key)
+        if not (home := world.home_of(container)):
             continue
         limits = (container.view.nano_cpus, container.view.cpu_quota) == (originals.nano_cpus, originals.cpu_quota)
         if limits and home == cpus_of(originals.cpuset, home) and has_all_back(world, container, home):
