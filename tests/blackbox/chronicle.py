@@ -187,6 +187,14 @@ class Chronicle:
         last = [each for each in heard if not each.why.startswith("not done")][-1:]
         return any(each.what == "release" for each in last)
 
+    def is_released_meanwhile(self, started: Said) -> bool:
+        """Return whether people released it while it was being started: "it starts where it was told to, and others may
+        run there already" (commands, `release`).
+        """
+        began = started.at - 1.0
+        mine = (each for each in self.said if each.container == started.container)
+        return any(each.what == "release" and began <= each.at <= started.at for each in mine)
+
     def pinned(self, stage: Stage, *, but: str = "") -> CPUs:
         """Return the CPUs of the containers that are pinned by hand."""
         return joined(self.asked(name, stage).pin for name in stage.there if name != but)
