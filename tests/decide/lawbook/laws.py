@@ -30,6 +30,7 @@ from tests.decide.lawbook import (
     refitlaws,
     reservelaws,
     restlaws,
+    rulelaws,
     takelaws,
     waitlaws,
 )
@@ -294,7 +295,6 @@ PAUSES = Law("a failed order is not repeated before its pause is over", waitlaws
 MEMORY_AGAIN = Law("CPUs do not fail again for memory", waitlaws.memory_again)
 TIMED = Law("a rest is timed", waitlaws.untimed)
 
-
 COMES_TO_REST = Law("everything comes to rest", restlaws.still_moving, When.REST)
 SAME_CONTAINERS = Law("the world knows who exists", restlaws.unknown, When.REST)
 ANSWERED = Law("every start is answered", restlaws.unanswered, When.REST)
@@ -374,6 +374,7 @@ LAWS: tuple[Law[Reality], ...] = (
     ),
     *handlaws.LAWS,
     *placelaws.LAWS,
+    *rulelaws.LAWS,
     *(
         COMES_TO_REST,
         SAME_CONTAINERS,
