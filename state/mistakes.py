@@ -138,6 +138,16 @@ class NoEffect(Flaw, frozen=True):
     policy: str
 
 
+class OfPod(Flaw, frozen=True):
+    """A pod has this label, and it reaches only the container that holds the pod together."""
+
+
+class NotAllowed(Flaw, frozen=True):
+    """The owner of the host does not give tenants the `right` that this label needs."""
+
+    right: str
+
+
 class NoSuchDevice(Flaw, frozen=True):
     """The machine has no such device; `nearest` is the most similar name that it has, "" for none."""
 
@@ -164,6 +174,8 @@ AnyFlaw = (
     | SetAside
     | UnknownLabel
     | NoEffect
+    | OfPod
+    | NotAllowed
     | NoSuchDevice
 )
 
