@@ -73,7 +73,7 @@ def not_sent_home(reality: Reality) -> Iterator[str]:
             yield f"{real.name} was pinned to {home}, and runs on {real.effective or EMPTY}"
 
 
-def _labels(reality: Reality, real: Real, name: str) -> Mapping[str, str]:
+def _labels(reality: Reality, real: Real, name: str) -> dict[str, str]:
     """Return its labels without their prefix: its own, and others of the first rule that matches it."""
     own = dict(real.labels)
     given: Mapping[str, str] = {}
