@@ -71,6 +71,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     unmanaged: tuple[str, ...] = ()
     tenants_may: tuple[TenantRight, ...] = (TenantRight.PRIORITY,)
     tenants_idle_cpus: int = 0
+    tenants_longest_notice_seconds: float = 20.0
     cgroup: str = "/sys/fs/cgroup"
     hand: str = "off"
     shared_slice: str = ""
@@ -100,6 +101,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
             shortage=self.shortage,
             linger_seconds=self.linger_seconds,
             grace_seconds=self.grace_seconds,
+            longest_notice_seconds=self.tenants_longest_notice_seconds,
             cooldown_seconds=self.cooldown_seconds,
             min_change=self.min_change,
             max_moves=self.max_moves,

@@ -257,6 +257,12 @@ KEYS: Final[Mapping[str, Key]] = {
         "0",
         "CPUs that one project's containers keep without having run, although one that runs needs them",
     ),
+    "tenants_longest_notice": _key(
+        duration(0, MAX_GRACE),
+        "tenants_longest_notice_seconds",
+        "20s",
+        "the longest notice that cpuset.grace gives: so long may a container keep CPUs from another one",
+    ),
     "cgroup": _key(_directory, "cgroup", "/sys/fs/cgroup", "where the host's cgroup hierarchy is mounted"),
     "hand": _key(
         _hand,

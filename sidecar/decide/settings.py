@@ -94,6 +94,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     opt_in: OptIn = OptIn.LABEL
     shortage: Shortage = Shortage.SHARE
     linger_seconds: float = 10.0
+    longest_notice_seconds: float = 20.0
+    """The longest notice that a container has by a label: so long may it keep CPUs from another."""
     grace_seconds: float = 2.0
     cooldown_seconds: float = 10.0
     min_change: int = 1

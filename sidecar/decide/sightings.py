@@ -84,11 +84,11 @@ def believed_until_a_look(world: World, view: ContainerView, began: int) -> Worl
 
 
 def differs(world: World, view: ContainerView) -> bool:
-    """Return whether a look shows anything that the world does not contain yet."""
+    """Return whether a look shows anything that the world does not contain yet, or another could end a doubt."""
     known = world.containers.get(view.key)
     if known is not None and view.is_glance:
         return False
-    return known is None or known.view != view or known.is_doubtful
+    return known is None or known.view != view or known.is_doubtful or bool(known.pulled)
 
 
 def moved_unseen(before: World, world: World) -> tuple[ContainerKey, ...]:

@@ -6,7 +6,10 @@ import re
 from collections.abc import Collection, Iterable
 from typing import Final
 
+import msgspec
+
 from state.errors import ProjectionError
+from state.projection import Projection
 
 SPARE_NAMES: Final = 64
 """Directories of unused names that are kept for a container to come: a compose project that is down, and its like."""
@@ -19,6 +22,16 @@ def short_of(container: str) -> str:
     if not _FULL_ID.fullmatch(container):
         raise ProjectionError(f"{container[:70]!r} is not a container's id")
     return container[:12]
+
+
+class ToldProjection(msgspec.Struct, frozen=True):
+    """The last projection of a container, the names that it uses, and whether all its directories hold it."""
+
+    projection: Projection | None
+    names: frozenset[str]
+    is_everywhere: bool = False
+    since: int | None = None
+    """The first generation from which on all leaving CPUs have been announced as leaving, without a break."""
 
 
 class Owners:

@@ -40,7 +40,7 @@ from functools import partial
 import msgspec
 
 from sidecar.projection.attempts import SpaceMaker, attempted, attempted_with_room, raise_all
-from sidecar.projection.belongings import NameClaims, Owners, SpareNames, short_of
+from sidecar.projection.belongings import NameClaims, Owners, SpareNames, ToldProjection, short_of
 from sidecar.projection.directories import ProjectionTree, opened_root
 from sidecar.projection.leases import Leases, Place, lease_of
 from sidecar.projection.numbering import Numbers, time_text
@@ -48,16 +48,6 @@ from state.cpuset import CPUSet
 from state.errors import ProjectionMissing, StateError
 from state.lease import LEASE_SECONDS
 from state.projection import Projection, ProjectionDirectory, Sharing, checked_name
-
-
-class _Told(msgspec.Struct, frozen=True):
-    """The last projection of a container, the names that it uses, and whether all its directories hold it."""
-
-    projection: Projection | None
-    names: frozenset[str]
-    is_everywhere: bool = False
-    since: int | None = None
-    """The first generation from which on all leaving CPUs have been announced as leaving, without a break."""
 
 
 class Projections:
@@ -81,7 +71,7 @@ class Projections:
         self._steady = steady
         self._lease_seconds = lease_seconds
         self._leases = Leases(clock, lease_seconds)
-        self._told: dict[str, _Told] = {}
+        self._told: dict[str, ToldProjection] = {}
         self._ends: dict[str, tuple[float, ...]] = {}
         """When the graces of a container's leaving CPUs are over, by the steady clock."""
         self._owners = Owners()
@@ -91,10 +81,10 @@ class Projections:
             self._numbers = Numbers(tree.ceiling())
             tree.drop_leases()
             for short in tree.ids():
-                self._told[short] = _Told(None, frozenset())
+                self._told[short] = ToldProjection(None, frozenset())
             for name in tree.names():
                 for short in tree.users(name):
-                    self._told[short] = _Told(None, self._names(short) | {name})
+                    self._told[short] = ToldProjection(None, self._names(short) | {name})
             for name in tree.names():
                 users = {short for short, told in self._told.items() if name in told.names}
                 self.claims.begin(name, tree.claims(name), users)
@@ -184,6 +174,13 @@ class Projections:
             tree = stack.enter_context(opened_root(self._root))
             narrowed = present if present.cpus <= cpus else present.within(cpus)
             raise_all(self._tell(tree, short, told.names, narrowed, or_withhold=True))
+
+    def correct(self, container: str, projection: Projection) -> None:
+        """Write this into the files that a container has, before others are let onto CPUs that were its own."""
+        short = short_of(container)
+        if short in self._told and self._owners.is_owner(container):
+            with opened_root(self._root) as tree:
+                raise_all(self._tell(tree, short, self._names(short), projection, or_withhold=True))
 
     def vouched(self) -> list[Place]:
         """Begin a round of renewals, and return the leases that are held."""
@@ -275,7 +272,7 @@ class Projections:
             stamped, since = self._stamped(tree, short, projection, list(opened.values()), anew=anew)
             errors += self._record(tree, short, since, stamped.leaving)
             # Remembered before it is written: whatever happens then, the next number is higher.
-            self._told[short] = _Told(stamped, names, since=since)
+            self._told[short] = ToldProjection(stamped, names, since=since)
             for path, directory in opened.items():
                 failed: list[str] = []
                 hold = partial(self._leases.hold, tree, path, directory.at, lease_of(path, short))
@@ -290,7 +287,7 @@ class Projections:
                     failed += attempted(hold)
                 errors += [f"{'/'.join(path)}: {error}" for error in failed]
         if not errors:
-            self._told[short] = _Told(stamped, names, is_everywhere=True, since=since)
+            self._told[short] = ToldProjection(stamped, names, is_everywhere=True, since=since)
         return errors
 
     def _stamped(

@@ -82,7 +82,7 @@ async def test_a_label_takes_over_no_projection_of_another(autojump_clock: MockC
         assert at_the_top(host) == host.told(victim)
         [said] = [each for each in read_status(host.config.state_dir).problems if "by-name/voice" in each]
         assert "belongs to victim" in said
-        assert "evil0" in said
+        assert "35 more must choose another name" in said
     async with host.running():
         await trio.sleep(5)
         assert at_the_top(host) == host.told(victim)

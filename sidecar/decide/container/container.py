@@ -90,6 +90,8 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The last fault, until an order succeeds."""
     keeps_mems: bool = False
     """Whether an order that changed its memory nodes failed: a change of CPUs must not fail because of them again."""
+    is_slow: bool = False
+    """Whether its last order was answered late, or not at all: another program may hold its lock in the engine."""
     is_lapsed: bool = False
     """Whether it has rested for longer than it may keep its CPUs."""
     grip: Grip = Loose()

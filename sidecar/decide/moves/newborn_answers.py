@@ -40,7 +40,7 @@ def standing_answers(world: World) -> tuple[World, tuple[HoldAnswers, ...]]:
     answers = answers_of(world)
     answered = [each.view for each in world.containers.values() if is_answered(each)]
     parents = tuple(sorted({parent for view in answered for parent in (view.cgroup_parent, view.found_below)} - {""}))
-    order = HoldAnswers(world.numbers, answers, parents, hand.home)
+    order = HoldAnswers(world.numbers, answers, parents, hand.home, world.state.online)
     if hand.held is not None and hand.held == replace(order, number=hand.held.number):
         return world, ()
     world = replace(world, hand=replace(hand, sent=order), numbers=world.numbers + 1)
