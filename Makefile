@@ -85,10 +85,10 @@ hashes: venv  ## write requirements/*.txt anew: the digests of all files of the 
 sbom: venv  ## write build/sbom.json: what the daemon consists of, in CycloneDX, with the digest of each file
 	@.venv/bin/cyclonedx-py --version >/dev/null 2>&1 || $(HASHED) -r requirements/sbom.txt
 	@mkdir -p build
-	@.venv/bin/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible --of JSON -o build/sbom.json \
-		requirements/daemon.txt
+	@PYTHONWARNINGS=ignore::UserWarning .venv/bin/cyclonedx-py requirements --pyproject pyproject.toml \
+		--output-reproducible --of JSON -o build/sbom.json requirements/daemon.txt
 
 clean:  ## remove what was made in this folder
 	@rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .benchmarks
-	@rm -f compose/wheels/*.whl compose/wheels/*.tar.gz
+	@rm -f compose/wheels/*.whl compose/wheels/*.tar.gz compose/wheels/.made-for compose/wheels/.wanted
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

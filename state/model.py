@@ -172,8 +172,9 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     limit of such a value, and restores the original. `vacancies` are the last grants of containers that are gone, for
     their successors. `lapsed` have never run, and kept no CPUs for it. `held_back` are members of the shared group
     whose last order had no effect, with the reason, for people. `unlooked` are CPUs that grants gained before all
-    containers were looked at: another may be pinned there. `grants` counts all grants ever made, and numbers the next;
-    `asks` does so for containers that first ask.
+    containers were looked at: another may be pinned there. `has_gaps` if a container with a grant is gone, and nothing
+    was decided since. `grants` counts all grants ever made, and numbers the next; `asks` does so for containers that
+    first ask.
     """
 
     policy: str = "none"
@@ -190,6 +191,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     held_back: Mapping[ContainerKey, str] = {}
     counted: CPUSet | None = None
     unlooked: CPUSet = EMPTY
+    has_gaps: bool = False
     asks: int = 0
     grants: int = 0
     takes: int = 0

@@ -106,7 +106,8 @@ def _settled(world: World, last: World | None) -> State:
     policy = policy_named(world.settings.policy)
     settled = policy.settle(world, last)
     state = without_unaware_grants(world, settled)
-    return state if state is settled else policy.settle(replace(world, state=state))
+    state = state if state is settled else policy.settle(replace(world, state=state))
+    return replace(state, has_gaps=False) if state.has_gaps else state
 
 
 def _fold(world: World, fact: Fact) -> tuple[World, tuple[Order, ...]]:

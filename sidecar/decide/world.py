@@ -91,7 +91,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     readiness: Readiness = Away()
     is_releasing: bool = False
     is_defragmenting: bool = False
-    """Whether the next decision looks for better CPUs: a container with a grant is gone, or an exchange was ordered."""
+    """Whether an exchange was ordered: the next decision looks for better CPUs."""
     is_answered: bool = False
     """Whether the last decision answered all containers that asked, and left the grants as they were."""
     numbers: int = 0
@@ -117,6 +117,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def without_container(self, key: ContainerKey, ticket: int) -> World:
         """Return the world, and its State, without a container that was found not to exist at `ticket`."""
+        state = self.state.forgetting(key)
         return replace(
             self,
             containers=without(self.containers, key),
@@ -124,9 +125,8 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             signalled=without(self.signalled, key),
             stops=without(self.stops, key),
             loads=without(self.loads, key),
-            state=self.state.forgetting(key),
+            state=replace(state, has_gaps=True) if key in self.state.assignments else state,
             horizon=max(self.horizon, ticket),
-            is_defragmenting=self.is_defragmenting or key in self.state.assignments,
         )
 
     def named(self, engine: str) -> World:

@@ -1,7 +1,7 @@
 """Faults of a sidecar that does not keep what it granted, or never leaves off; and small scenarios that show them.
 
 It reads over mistakes in labels, forgets grants at its start, chooses CPUs again without need, takes what is wanted no
-more, gives CPUs to and fro, asks nothing again at a start, or moves what it is told to leave alone.
+more, gives CPUs back and forth, asks nothing again at a start, or moves what it is told to leave alone.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ The installs here are pip's own, offline, of packages that the test makes.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -102,6 +103,26 @@ def test_a_base_image_has_no_default() -> None:
     assert "\nARG BASE\n" in (ROOT / "compose/Dockerfile").read_text()
     for path in (ROOT / "compose").glob("*.yaml"):
         assert set(re.findall(r"BASE: (\S+)", path.read_text())) <= {'"${BASE:-}"'}, path
+
+
+def test_the_bill_of_materials_is_what_is_installed(tmp_path: Path) -> None:
+    """Each package of the daemon, with its version and the digests of its files."""
+    program = Path(sys.executable).with_name("cyclonedx-py")
+    if not program.exists():
+        pytest.skip("needs the program cyclonedx-py, which `make sbom` installs")
+    words = ["requirements", "--output-reproducible", "--of", "JSON", "-o", str(tmp_path / "sbom.json")]
+    environment = {**os.environ, "PYTHONWARNINGS": "ignore::UserWarning"}
+    command = [str(program), *words, str(FOLDER / "daemon.txt")]
+    subprocess.run(command, check=True, capture_output=True, env=environment)
+    bill = json.loads((tmp_path / "sbom.json").read_text())
+    found = {
+        (each["name"], each["version"]): {
+            digest["content"] for place in each["externalReferences"] for digest in place["hashes"]
+        }
+        for each in bill["components"]
+    }
+    assert bill["bomFormat"] == "CycloneDX"
+    assert found == {(each.name, each.version): set(each.digests) for each in packages("daemon").values()}
 
 
 class Checkout:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.packaging.test_compose import PROXIED, STATIC, mount_of, read, source_of, volumes
+from tests.packaging.test_compose import DYNAMIC, PROXIED, STATIC, STRICT, mount_of, read, source_of, volumes
 from tests.packaging.test_podman_units import FOLDER
 from tests.packaging.test_podman_units import read as read_unit
 
@@ -52,14 +52,14 @@ def of_service(service: dict[str, Any], mounts: list[Any], network: str, new_pri
 
 
 @pytest.mark.xdist_group("compose")
-@pytest.mark.parametrize("file", [STATIC, PROXIED], ids=lambda file: file.name)
+@pytest.mark.parametrize("file", [STATIC, DYNAMIC, STRICT, PROXIED], ids=lambda file: file.name)
 def test_a_compose_file_has_what_the_table_says(file: Path) -> None:
-    """As Docker Compose itself reads it."""
+    """As Docker Compose itself reads it; two files extend the first."""
     services = read(file, {})
     sidecar = services["sidecar"]
     forbidden = "forbidden" if sidecar["security_opt"] == ["no-new-privileges:true"] else "allowed"
     found = of_service(sidecar, volumes(services), sidecar["network_mode"], forbidden)
-    assert found == table()[file.name]
+    assert found == table()[PROXIED.name if file == PROXIED else STATIC.name]
 
 
 def test_the_stack_has_what_the_table_says() -> None:
