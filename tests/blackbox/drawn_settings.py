@@ -15,7 +15,8 @@ def settings_of(rng: random.Random, machine: Table, count: int) -> Table:
     policy = rng.choice(("static", "dynamic", "dynamic"))
     reserved = rng.choice(reservations(machine, count))
     settings: Table = {"policy": policy, "reserved": reserved, "linger": rng.choice(("0s", "1s", "1s", "5s"))}
-    settings["tenants_may"] = EVERY_RIGHT
+    if rng.random() < 0.7:
+        settings["tenants_may"] = EVERY_RIGHT
     if "isolated" in machine:
         settings["isolated"] = rng.choice(("ignore", "prefer", "prefer", "only"))
     if rng.random() < 0.3 and count > 5:

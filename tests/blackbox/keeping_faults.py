@@ -12,9 +12,8 @@ import pytest
 
 from sidecar.decide.books import dynamic, gains_and_losses, refit
 from sidecar.decide.books.sizes import Claims, sizes
-from sidecar.decide.books.static import StaticPolicy
 from sidecar.decide.container import wish
-from sidecar.decide.container.container import Container, Standing
+from sidecar.decide.moves import settled
 from sidecar.decide.reconcile import begin
 from sidecar.decide.settings import Settings
 from sidecar.decide.world import World, replace
@@ -69,13 +68,7 @@ def gives_the_most_to_the_smallest(patch: pytest.MonkeyPatch) -> None:
 
 
 def places_what_is_kept_out(patch: pytest.MonkeyPatch) -> None:
-    honest = StaticPolicy.desired
-
-    def desired(self: StaticPolicy, world: World, container: Container) -> CPUSet | None:
-        is_kept_out = container.wish.standing is Standing.UNMANAGED
-        return world.state.shared if is_kept_out else honest(self, world, container)
-
-    patch.setattr(StaticPolicy, "desired", desired)
+    patch.setattr(settled, "way_out", lambda world, _: world.state.shared)
 
 
 MISTAKEN = scenario([container("a", "1", labels={"cpuset.min": "7"})], told((1.0, "run", "a")))

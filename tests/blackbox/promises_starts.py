@@ -34,6 +34,8 @@ def strict_ones_start_on_their_own(chronicle: Chronicle) -> Iterator[Finding]:
                 continue
             if not asked.number and not chronicle.has_request(asked.name, stage):
                 continue
+            if chronicle.is_released_meanwhile(line):
+                continue
             others = {
                 name: both
                 for name in stage.running - {line.container}

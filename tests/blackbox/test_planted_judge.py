@@ -142,13 +142,13 @@ class Planted:
 
 FAULTS = (
     Planted(dynamic_faults.lets_newcomers_onto_what_is_leaving, "owners_are_alone", 227),
-    Planted(dynamic_faults.empties_the_pool, "the_pool_keeps_its_minimum", 8),
+    Planted(dynamic_faults.empties_the_pool, "the_pool_keeps_its_minimum", 18),
     Planted(dynamic_faults.takes_at_once, "notice_is_given", 21),
     Planted(strict_faults.takes_at_once_from_what_starts, "notice_is_given", scenario=WHILE_IT_STARTS),
     Planted(dynamic_faults.grants_less_than_the_floor, "sizes_are_in_range", 9),
     Planted(dynamic_faults.grows_above_the_ceiling, "sizes_are_in_range"),
     Planted(dynamic_faults.never_ends_a_take, "at_rest_all_are_in_place", 21),
-    Planted(dynamic_faults.begins_no_grace_after_a_restart, "at_rest_all_are_in_place", 6),
+    Planted(dynamic_faults.begins_no_grace_after_a_restart, "at_rest_all_are_in_place", 19),
     Planted(core_faults.counts_floors_in_cpus, "cores_are_whole", scenario=WHOLE_CORES),
     Planted(core_faults.shares_out_less_than_there_is, "nothing_is_spare", 21),
     Planted(alone_faults.grants_where_another_is_pinned, "pinned_cpus_are_granted_to_nobody", 60),
