@@ -173,7 +173,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def stuck(self) -> CPUSet:
-        """The CPUs on which containers may be that cannot be moved now: nobody is settled there soon."""
+        """The CPUs on which containers may be that cannot be moved now: no owner is settled there soon."""
         mask = 0
         for container in self.containers.values():
             if container.is_stuck:
