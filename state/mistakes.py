@@ -115,6 +115,10 @@ class BornInGroup(Flaw, frozen=True):
     instead: str
 
 
+class InsideAnother(Flaw, frozen=True):
+    """Its cgroup lies inside that of another container: it runs on that container's CPUs, and can have no others."""
+
+
 class SetAside(Flaw, frozen=True):
     """Swarm's scheduler reserved another number of CPUs for it than it asks for.
 
@@ -136,6 +140,10 @@ class NoEffect(Flaw, frozen=True):
     """The policy of the node ignores this label."""
 
     policy: str
+
+
+class OfPod(Flaw, frozen=True):
+    """A pod has this label, and it reaches only the container that holds the pod together."""
 
 
 class NotAllowed(Flaw, frozen=True):
@@ -167,9 +175,11 @@ AnyFlaw = (
     | OtherLimit
     | OtherPin
     | BornInGroup
+    | InsideAnother
     | SetAside
     | UnknownLabel
     | NoEffect
+    | OfPod
     | NotAllowed
     | NoSuchDevice
 )

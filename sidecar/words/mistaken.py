@@ -19,11 +19,13 @@ from state.mistakes import (
     DirectoryName,
     FractionalLimit,
     FromCount,
+    InsideAnother,
     Mistake,
     NoEffect,
     NoLimit,
     NoSuchDevice,
     NotAllowed,
+    OfPod,
     OneOf,
     OtherLimit,
     OtherPin,
@@ -66,6 +68,8 @@ def said(name: str, given: str, shown: str, flaw: AnyFlaw) -> str:
             return f"unknown label {name!r}{nearest_label(name)}"
         case NoEffect(policy):
             return f"the label {name} has no effect under the policy {policy}"
+        case OfPod():
+            return f"the label {name} has no effect on a pod: give it to the container"
         case NotAllowed(right):
             return f"the label {name} has no effect: tenants_may does not contain {right}"
         case NoSuchDevice(close):
@@ -83,6 +87,9 @@ def said(name: str, given: str, shown: str, flaw: AnyFlaw) -> str:
         case BornInGroup(group, instead):
             inside = f"it lives in {group}, which confines the shared pool, and can have no CPUs outside it"
             return f"{inside}: create it with cgroup_parent: {instead}"
+        case InsideAnother():
+            inside = f"its {name} {shown} lies inside another container, and it runs on that container's CPUs"
+            return f"{inside}: recreate it with another {name}"
         case SetAside():
             return _set_aside(flaw)
     assert_never(flaw)

@@ -16,11 +16,13 @@ from state.mistakes import (
     DirectoryName,
     FractionalLimit,
     FromCount,
+    InsideAnother,
     Mistake,
     NoEffect,
     NoLimit,
     NoSuchDevice,
     NotAllowed,
+    OfPod,
     OneOf,
     OtherLimit,
     OtherPin,
@@ -73,6 +75,14 @@ FLAWS: tuple[tuple[AnyFlaw, str], ...] = (
     (SetAside(1, 0), "Swarm set exclusive-cpu=1 aside for it, and it has no label cpuset.exclusive: make them equal"),
     (NoEffect("static"), "the label cpuset.x has no effect under the policy static"),
     (NoSuchDevice(""), "cpuset.x is 'y', and this machine has no such device"),
+    (OfPod(), "the label cpuset.x has no effect on a pod: give it to the container"),
+    (
+        InsideAnother(),
+        (
+            "its cpuset.x 'y' lies inside another container, and it runs on that container's CPUs: "
+            "recreate it with another cpuset.x"
+        ),
+    ),
     (NotAllowed("opt-out"), "the label cpuset.x has no effect: tenants_may does not contain opt-out"),
     (NoSuchDevice("yy"), "cpuset.x is 'y', and this machine has no such device; did you mean 'yy'?"),
 )

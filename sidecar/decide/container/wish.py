@@ -19,6 +19,7 @@ from sidecar.decide.container.container import Standing, Wish
 from sidecar.decide.container.labels import FROM_LIMIT, SIZED, Labels, Values, mistake, read_labels, unheeded
 from sidecar.decide.container.originals import cpu_limit
 from sidecar.decide.container.place import cpus_of
+from sidecar.decide.container.pods import FOR, addressed
 from sidecar.decide.container.role import role_of
 from sidecar.decide.container.rules import ruled
 from sidecar.decide.container.start import is_strict_runtime
@@ -29,7 +30,7 @@ from sidecar.decide.facts import ContainerView, ViewKind
 from sidecar.decide.placement.options import ALIGN_BY_SOCKET
 from sidecar.decide.settings import OptIn, Settings, TenantRight
 from sidecar.readers import closest, kept
-from sidecar.systemd_names import exclusive_beside
+from sidecar.systemd_names import exclusive_beside, is_inside_a_container
 from state.cpuset import EMPTY, CPUSet
 from state.demand import Demand, NumaRule
 from state.mistakes import (
@@ -38,9 +39,11 @@ from state.mistakes import (
     Clashes,
     CountOrTrue,
     FractionalLimit,
+    InsideAnother,
     Mistake,
     NoLimit,
     NoSuchDevice,
+    OfPod,
     OtherLimit,
     OtherPin,
     UnknownLabel,
@@ -52,6 +55,7 @@ _AS_RECREATED: Final = re.compile(r"^[0-9a-f]{12}_")
 """What compose puts before a container's name until the one that it replaces is removed."""
 
 _COUNT: Final = "cpuset.exclusive"
+_PARENT: Final = "cgroup_parent"
 _OPTIONS: Final = "cpuset.options"
 _NUMA: Final = "cpuset.numa"
 _NEAR: Final = "cpuset.near"
@@ -70,7 +74,8 @@ def wish_of(
     `devices` are the machine's devices, with their local CPUs. `is_placed`: the sidecar has placed it before.
 
     A container has the labels of its rule in the configuration as well as its own (`rules`), but for those of its own
-    that tenants may not use (`tenant_rights`).
+    that tenants may not use (`tenant_rights`), or that are for another container of its pod (`pods`). The container
+    that holds a pod together (`is_infra`) sleeps, and asks for nothing, whatever its labels and limits.
 
     1. The shared group is the sidecar's own, and has no labels.
     2. A cpuset of all CPUs is no pin: engines cannot clear a cpuset, so a pin is removed by writing all CPUs.
@@ -80,8 +85,10 @@ def wish_of(
     5. A container with a mistake that prevents a grant is refused, with all its mistakes at once.
     6. One whose runtime asks before it starts is refused for an unknown label as well: what it was to ask for is not
        known. One that runs was started before, and stays.
+    7. One whose cgroup parent is another container runs where that does, and cannot be placed: no order reaches it, and
+       it starts only where nothing is asked. It counts where it is seen, so the other one is never called alone.
     """
-    own = view
+    own = addressed(view)
     view, rule = ruled(own, settings.rules)
     view, denied = as_allowed(own, view, settings, originals)
     if denied:
@@ -108,6 +115,11 @@ def _wish(
     # 2. No pin.
     if originals.cpuset and online <= cpus_of(originals.cpuset, online):
         originals = msgspec.structs.replace(originals, cpuset="")
+    if is_inside_a_container(view.cgroup_parent):
+        # 7. Inside another.
+        nested = mistake(_PARENT, view.cgroup_parent, InsideAnother())
+        refusal = Refusal(RefusalCode.CONTRADICTION, Mistakes((nested,)))
+        return Wish(standing=Standing.UNMANAGED, refusal=refusal, warnings=(nested,))
     labels = read_labels(view.labels)
     # 3. Unmanaged.
     if not labels.values.manage or _is_unmanaged(view, settings):
@@ -131,7 +143,7 @@ def _wish(
         return Wish(standing=standing, mems=mems, warnings=others, refusal=refusal, pin=pin)
     if count == 0:
         # Mistakes that would refuse a demand are warnings here: they prevent nothing, but the labels were not meant so.
-        warnings = _warned(warnings, *labels.refusing, mismatch(view, 0))
+        warnings = _warned(warnings, *labels.refusing, mismatch(view, 0), _of_pod(view))
         return Wish(standing=standing, mems=mems, warnings=warnings, pin=pin)
     # 5. Refused.
     mistakes = tuple(_mistakes(view, settings, originals, labels, count))
@@ -175,6 +187,8 @@ def _unpinned(view: ContainerView, online: CPUSet) -> Standing:
 
 def _count(view: ContainerView, settings: Settings, originals: Originals, labels: Labels) -> int | Mistake:
     """Return how many CPUs it asks for, 0 for none; or the mistake in that number."""
+    if view.is_infra:
+        return 0
     if unread := [each for each in labels.mistakes if each.label == _COUNT]:
         return unread[0]
     asked, limit = labels.values.exclusive, cpu_limit(originals)
@@ -271,6 +285,12 @@ def _missing(near: str, devices: Mapping[str, CPUSet]) -> Iterator[Mistake]:
     """Yield the mistake of naming a device, in `cpuset.near`, that the machine does not have."""
     if near and near not in devices:
         yield mistake(_NEAR, near, NoSuchDevice(closest(near, devices)))
+
+
+def _of_pod(view: ContainerView) -> Mistake | None:
+    """Return the mistake of giving a pod a label that asks for CPUs, without the container that it is for."""
+    is_lost = view.is_infra and FOR not in view.labels and _COUNT in view.labels
+    return mistake(_COUNT, view.labels[_COUNT], OfPod()) if is_lost else None
 
 
 def _warned(warnings: tuple[Mistake, ...], *more: Mistake | None) -> tuple[Mistake, ...]:
