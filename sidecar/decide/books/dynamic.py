@@ -71,7 +71,11 @@ class DynamicPolicy:
         state = _shared_out(world, state, events, arrivals.claims)
         # 4. Better CPUs.
         if was_released or world.state.has_gaps or world.is_defragmenting:
-            state = defragmented(world, state)
+            better = defragmented(world, state)
+            if better.assignments is not state.assignments:
+                # What moved together may have made room for one that waits.
+                better = answered(world, better, partial(_answer, Arrivals(world)))
+            state = better
         state = with_measured(world, _without_takes_of_what_was_not_its_own(world, state))
         return unless_only_told_anew(world.state, state)
 

@@ -106,7 +106,7 @@ def test_no_history_writes_books_for_another_containers_sake(
 
 @pytest.mark.parametrize(
     ("module", "policy", "settings", "seed"),
-    [(static, PolicyName.STATIC, STATIC, 880), (dynamic, PolicyName.DYNAMIC, DYNAMIC, 753)],
+    [(static, PolicyName.STATIC, STATIC, 880), (dynamic, PolicyName.DYNAMIC, DYNAMIC, 5749)],
 )
 def test_a_daemon_that_writes_every_refusal_again_is_caught(
     module: object, policy: PolicyName, settings: Sequence[Settings], seed: int, monkeypatch: pytest.MonkeyPatch
