@@ -69,7 +69,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     projections: str = "/run/cpuset-sidecar"
     unmanaged: tuple[str, ...] = ()
     cgroup: str = "/sys/fs/cgroup"
-    hand: str = "off"
+    hand: str = "auto"
     shared_slice: str = ""
     listen: str = ""
     api_group: str = ""
