@@ -10,10 +10,11 @@ from state.cpuset import CPUSet
 from state.refusal import Said
 
 
-class Resized(msgspec.Struct, frozen=True, tag=True):
-    """A `resize` ordered this number of CPUs."""
+class Resized(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """A `resize` ordered this number of CPUs; `size` is what it comes to in whole cores, 0 if that is the same."""
 
     cpus: int
+    size: int = 0
 
 
 class Used(msgspec.Struct, frozen=True, tag=True):
@@ -23,12 +24,15 @@ class Used(msgspec.Struct, frozen=True, tag=True):
     of: int
 
 
-class Surplus(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """`count` CPUs above the floor of the container of this name went elsewhere."""
+class Surplus(msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaults=True):
+    """`count` CPUs above the floor of the container of this name went elsewhere. `kept` is what it keeps if that is
+    more than its floor: the CPUs on the cores of its original set; else 0.
+    """
 
     name: str
     count: int
     floor: int
+    kept: int = 0
 
 
 class TakenOver(Surplus, frozen=True, kw_only=True, tag=True):
@@ -47,6 +51,13 @@ class SharedAnew(Surplus, frozen=True, kw_only=True, tag=True):
     is_growth: bool = False
 
 
+class Supplied(Surplus, frozen=True, kw_only=True, tag=True):
+    """The containers of these names, the first of `others`, lacked CPUs of their least size."""
+
+    names: tuple[str, ...]
+    others: int
+
+
 class FewerToShare(Surplus, frozen=True, kw_only=True, tag=True):
     """The machine or a setting leaves fewer CPUs to share out."""
 
@@ -62,13 +73,19 @@ class ByItsRules(msgspec.Struct, frozen=True, tag=True):
 
 
 class Completed(msgspec.Struct, frozen=True, tag=True):
-    """It held fewer CPUs than the policy grants it: now it has this number."""
+    """It held fewer CPUs than this number, which it has at least."""
+
+    cpus: int
+
+
+class NumberOnly(msgspec.Struct, frozen=True, tag=True):
+    """The policy grants it the number of CPUs that it asks for, and it held more."""
 
     cpus: int
 
 
 class Pinned(msgspec.Struct, frozen=True, tag=True):
-    """A container was pinned by hand to these CPUs of it."""
+    """A container was pinned by hand to these CPUs, of it or of another one that moved."""
 
     cpus: CPUSet
 
@@ -106,10 +123,12 @@ Cause = (
     | Used
     | TakenOver
     | SharedAnew
+    | Supplied
     | FewerToShare
     | Gone
     | ByItsRules
     | Completed
+    | NumberOnly
     | Pinned
     | Spare
     | Together

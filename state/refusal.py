@@ -170,7 +170,7 @@ class Scattered(Asked, frozen=True, kw_only=True, tag=True):
 
 
 class PoolEmptied(Asked, frozen=True, kw_only=True, tag=True):
-    """`keep` of the `shared` CPUs must stay shared; a whole core if `by_cores`."""
+    """`keep` of the `shared` CPUs must stay shared, among them a whole core if `by_cores`."""
 
     shared: int
     keep: int

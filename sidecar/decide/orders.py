@@ -48,12 +48,14 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
     `own` has an entry for each container that the sidecar places, and None for one that is left alone (pinned by hand,
     not managed). `others` is for every other newborn; None: nothing is written. `owned` are the exclusive CPUs in
     force: a group without an entry keeps what other programs write into it, but for these, or gets `others` if nothing
-    remains. A newborn that was given all of `others` gets them alone.
+    remains. A newborn that was given all of `others` gets them alone. `left` are the CPUs that the engine has
+    configured for containers that are left alone, if it has: each gets them back.
     """
 
     others: CPUSet | None = None
     own: Mapping[ContainerKey, CPUSet | None] = {}
     owned: CPUSet = EMPTY
+    left: Mapping[ContainerKey, CPUSet] = {}
 
 
 class HoldAnswers(msgspec.Struct, frozen=True, tag=True):

@@ -126,8 +126,7 @@ def counted(world: World, gone: tuple[ContainerKey, ...], began: int) -> World:
             world = world.without_container(key, began)
     booked = {*world.state.assignments, *world.state.refusals, *world.state.originals}
     for key in sorted(booked - set(world.containers)):
-        is_defragmenting = world.is_defragmenting or key in world.state.assignments
-        world = replace(world, state=world.state.forgetting(key), is_defragmenting=is_defragmenting)
+        world = world.without_container(key, began)
     readiness = world.readiness
     if isinstance(readiness, Connected) and began > readiness.since:
         readiness = Ready(readiness.since)

@@ -109,7 +109,8 @@ class Enforcer:
         with suppress(OSError):
             fd = open_directory(group.parent.fd, group.name)
             try:
-                group.line = self._files.give_back(fd, group.parent.fd, group.theirs)
+                had = self.answers.for_released(group.id, group.theirs) if self.answers else group.theirs
+                group.line = self._files.give_back(fd, group.parent.fd, had)
             finally:
                 close(fd)
 

@@ -50,7 +50,9 @@ _ID: Final = b"(" + _DIGITS + b")"
 _SCOPE: Final = re.compile(rb"[a-z]+-" + _ID + rb"\.scope")
 _PLAIN: Final = re.compile(rb"(?:libpod-)?" + _ID)
 _POD_SLICE: Final = re.compile(rb"[a-z_-]+-libpod_pod_[0-9a-f]{64}\.slice")
-_STEP_SCOPE: Final = re.compile(rb"docker-[0-9a-z]+\.scope")
+_STEP_NAME: Final = rb"docker-[0-9a-z]+\.scope|[a-zA-Z0-9_.\\-]+\.slice:docker:[0-9a-z]{25}"
+"""The second is a path of systemd's that BuildKit hands to a runtime without systemd: seen beside the engine's unit."""
+_STEP: Final = re.compile(_STEP_NAME)
 _MONITOR: Final = re.compile(rb"libpod-conmon-.*|conmon|supervisor")
 
 _BUILDS: Final = b"buildkit"
@@ -71,7 +73,7 @@ def recognized(name: bytes, below: ParentKind) -> GroupName | None:
         return GroupName(GroupKind.PARENT)
     if found := _PLAIN.fullmatch(name) or _SCOPE.fullmatch(name):
         return GroupName(GroupKind.CONTAINER, found[1].decode())
-    if _STEP_SCOPE.fullmatch(name):
+    if _STEP.fullmatch(name):
         return GroupName(GroupKind.STEP)
     if below is ParentKind.GUESTS or _MONITOR.fullmatch(name) or name.endswith(b".slice"):
         return None
@@ -84,7 +86,7 @@ def pattern_of(kind: ParentKind) -> bytes:
     It may lack names that `recognized` knows, but has none that it does not.
     """
     plain = b"(libpod-)?" if kind is not ParentKind.PODS else b"libpod-"
-    names = [plain + _DIGITS, b"[a-z]+-" + _DIGITS + rb"\.scope", rb"docker-[0-9a-z]+\.scope"]
+    names = [plain + _DIGITS, b"[a-z]+-" + _DIGITS + rb"\.scope", _STEP_NAME]
     return b"^(" + b"|".join(names + [b"[0-9a-z]{25}"] * (kind is ParentKind.OWN)) + b")$"
 
 

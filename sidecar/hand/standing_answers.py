@@ -14,13 +14,14 @@ from state.errors import CPUSetError
 class StandingAnswers:
     """Answers, ready to be written. Immutable."""
 
-    __slots__ = ("_others", "_others_text", "_own", "_owned")
+    __slots__ = ("_left", "_others", "_others_text", "_own", "_owned")
 
     def __init__(self, answers: Answers) -> None:
         self._own = {key.id: _text(cpus) for key, cpus in answers.own.items()}
         self._others = answers.others or EMPTY
         self._others_text = _text(answers.others)
         self._owned = answers.owned
+        self._left = {key.id: str(cpus).encode() for key, cpus in answers.left.items()}
 
     @property
     def lines(self) -> tuple[bytes, dict[str, bytes]]:
@@ -39,6 +40,13 @@ class StandingAnswers:
         if not wanted or wanted >= self._others:
             return self._others_text
         return _text(wanted - self._owned) or self._others_text
+
+    def for_released(self, id: str, theirs: bytes) -> bytes:
+        """Return what a group gets that is left alone, and into which another program wrote this; b"" without any.
+
+        A runtime that wrote the very CPUs of an answer was not noticed: then the engine knows them.
+        """
+        return theirs or self._left.get(id, b"")
 
     def for_found(self, id: str, theirs: bytes) -> bytes | None:
         """Return what a group gets that existed when the hand began, and had these CPUs: the same text if none of them

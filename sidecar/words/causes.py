@@ -13,10 +13,12 @@ from state.cause import (
     ForOthers,
     Gone,
     Level,
+    NumberOnly,
     Pinned,
     Resized,
     SharedAnew,
     Spare,
+    Supplied,
     Surplus,
     TakenOver,
     Together,
@@ -33,16 +35,18 @@ def why(cause: Cause) -> str:
         case Said():
             return cause.text
         case Resized():
-            return f"it was resized to {cpus(cause.cpus)}"
+            whole = f": {cause.size} on whole cores" if cause.size else ""
+            return f"it was resized to {cpus(cause.cpus)}{whole}"
         case Used():
             return f"it used {cause.use:.1f} of its {cpus(cause.of)}"
         case TakenOver():
-            took = f"{cause.arrived} arrived and took {cpus(cause.count)}"
-            return f"{took} above {cause.name}'s floor of {cause.floor}"
+            return f"{cause.arrived} arrived and took {_surplus(cause)}"
         case SharedAnew():
             names = some(cause.names, of=cause.others)
             happened = f"the share of {names} grew" if cause.is_growth else f"{names} arrived"
             return f"{happened}, which redistributes {_surplus(cause)}"
+        case Supplied():
+            return f"{some(cause.names, of=cause.others)} lacked CPUs of its floor, and took {_surplus(cause)}"
         case FewerToShare():
             return f"the machine or a setting leaves fewer CPUs to share, which takes {_surplus(cause)}"
         case Gone():
@@ -52,7 +56,9 @@ def why(cause: Cause) -> str:
         case ByItsRules():
             return "it lies on whole cores and NUMA nodes again as its rules require"
         case Completed():
-            return f"it holds the {cpus(cause.cpus)} that it asks for again"
+            return f"it needs at least {cpus(cause.cpus)}"
+        case NumberOnly():
+            return f"it asks for {cpus(cause.cpus)}, and the policy allows no more"
         case Spare():
             return f"its share of the spare CPUs grew by {cause.count}, within its ceiling of {cause.ceiling}"
         case Together():
@@ -63,4 +69,6 @@ def why(cause: Cause) -> str:
 
 
 def _surplus(cause: Surplus) -> str:
+    if cause.kept:
+        return f"{cpus(cause.count)} above the {cause.kept} on the original cores of {cause.name}"
     return f"{cpus(cause.count)} above {cause.name}'s floor of {cause.floor}"

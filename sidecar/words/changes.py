@@ -22,7 +22,8 @@ from sidecar.words.causes import why
 from sidecar.words.counts import some
 from sidecar.words.refusals import harmless, sentence, warnings
 from sidecar.words.repairs import noted
-from state.model import Assignment, Leaving, Move, Refused, State
+from state.cpuset import union
+from state.model import Assignment, Batch, Leaving, Move, Refused, State
 from state.refusal import NAMES
 
 
@@ -129,32 +130,37 @@ def new_moves(was: Assignment, now: Assignment) -> tuple[Move, ...]:
 
 
 def _takes(before: World, world: World, was: Assignment, now: Assignment) -> Iterator[Line]:
-    """Yield the progress of a take: started, acknowledged, forced, finished."""
+    """Yield the progress of takes: started, acknowledged, forced, finished."""
     old, new = was.leaving, now.leaving
     yield from _begun_takes(world, was, now)
-    if now.forced > was.forced:
-        message = "take forced: the workload did not acknowledge in time"
-        yield Line(LogLevel.WARNING, message, _take(now, old or new))
-    elif (
-        old
-        and not old.is_due
-        and world.state.acknowledged > before.state.acknowledged
-        and (new is None or (new.is_due and new.number == old.number))
-    ):
-        yield Line(LogLevel.INFO, "take acknowledged", _take(now, old))
+    if old and (ended := _ended(old, now)):
+        if now.forced > was.forced:
+            message = "take forced: the workload did not acknowledge in time"
+            yield Line(LogLevel.WARNING, message, _take(now, ended))
+        elif world.state.acknowledged > before.state.acknowledged:
+            yield Line(LogLevel.INFO, "take acknowledged", _take(now, ended))
     if old and new is None:
-        yield Line(LogLevel.INFO, "take finished", _take(now, old))
+        yield Line(LogLevel.INFO, "take finished", _take(now, Batch(old.number, old.cpus)))
 
 
 def _begun_takes(world: World, was: Assignment, now: Assignment) -> Iterator[Line]:
     old, new = was.leaving, now.leaving
-    if new and not new.is_due and (old is None or old.number != new.number):
-        yield Line(LogLevel.INFO, "take started", {**_take(now, new), "notice_seconds": grace_of(world, now)})
+    for batch in new.batches if new else ():
+        if old is None or batch.number > old.number:
+            yield Line(LogLevel.INFO, "take started", {**_take(now, batch), "notice_seconds": grace_of(world, now)})
 
 
-def _take(assignment: Assignment, leaving: Leaving | None) -> dict[str, object]:
-    what: dict[str, object] = {"cpus": leaving.cpus, "number": leaving.number} if leaving else {}
-    return {"container": assignment.name, **what}
+def _ended(old: Leaving, now: Assignment) -> Batch | None:
+    """Return the takes that ended as one: their CPUs, and the number of the last; None if there is none. A take of CPUs
+    that the grant has again did not end: it was cancelled.
+    """
+    running = {batch.number for batch in now.leaving.batches} if now.leaving else set[int]()
+    over = [batch for batch in old.batches if batch.number not in running and not batch.cpus <= now.cpus]
+    return Batch(over[-1].number, union(batch.cpus for batch in over)) if over else None
+
+
+def _take(assignment: Assignment, take: Batch) -> dict[str, object]:
+    return {"container": assignment.name, "cpus": take.cpus, "number": take.number}
 
 
 def _clashes(before: World, now: World) -> Iterator[Line]:

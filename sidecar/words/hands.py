@@ -31,7 +31,7 @@ def unwritable(root: str) -> str:
 def parents_taken(parents: Sequence[str]) -> tuple[str, str]:
     """Return that another sidecar watches these parents, and the cure."""
     below = " and ".join(parents)
-    cure = "give one of the engines a cgroup parent of its own (`--cgroup-parent`), and its sidecar the same as `hand`"
+    cure = "give this engine a cgroup parent of its own (`--cgroup-parent`), and the sidecar the same as `hand`"
     return f"another sidecar answers births below {below}", cure
 
 

@@ -147,9 +147,8 @@ def _asked(detail: Asked) -> str:
         case Scattered():
             return f"{asked}{_one_node(detail)}, {_free(detail.free)}"
         case PoolEmptied():
-            kept = "a whole core" if detail.by_cores else str(detail.keep)
             are = "is" if detail.shared == 1 else "are"
-            return f"{asked}; {cpus(detail.shared)} {are} shared, and {kept} must stay shared"
+            return f"{asked}; {cpus(detail.shared)} {are} shared, and {_stays(detail)} must stay shared"
         case _:
             return asked
 
@@ -171,9 +170,16 @@ def _most(detail: Asked) -> str:
         case TooFewWholeCores():
             return f"{said} on cores without a reserved CPU (full-pcpus-only)"
         case PoolEmptied():
-            return f"{said}: {'a whole core' if detail.by_cores else detail.keep} must stay shared"
+            return f"{said}: {_stays(detail)} must stay shared"
         case _:
             return said
+
+
+def _stays(detail: PoolEmptied) -> str:
+    """Return what must stay in the shared pool."""
+    if not detail.by_cores:
+        return str(detail.keep)
+    return "a whole core" if detail.keep == 1 else f"{detail.keep} with a whole core among them"
 
 
 def _kept_to(detail: Asked) -> str:

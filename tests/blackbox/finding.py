@@ -14,6 +14,11 @@ ORDERS: Final = 0.5
 LONGEST_NOTICE: Final = 21.0
 """Seconds: the longest notice that a scenario has, and the orders after it."""
 
+AFTERMATH: Final = 31.0
+"""Seconds: what follows from a hotplug or a reload may come as late, after a notice or the end of a start that is held
+("up to 30 s", start-strictly), and the orders after that.
+"""
+
 
 class Finding(NamedTuple):
     """A broken promise, when, of which container, and what was seen."""

@@ -1,11 +1,12 @@
-"""Faults of the settings and of the starts, each with a small scenario in which it breaks a promise.
+"""Faults beside those of the decisions' laws, and small scenarios in which faults break a promise.
 
 Faults of a sidecar that reads its settings wrongly, answers strict starts too early or not at all, forgets who replaces
-whom, or grants again what people released.
+whom, grants again what people released, asks no waiting container again, or tells what is not so.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,15 +17,19 @@ from sidecar.decide.books import queue, vacancies
 from sidecar.decide.container import wish
 from sidecar.decide.container.container import Container
 from sidecar.decide.moves import starts
+from sidecar.decide.moves.timers import grace_of
 from sidecar.decide.orders import AnswerStart
 from sidecar.decide.placement import choose
 from sidecar.decide.placement.tiers import alternatives, tiers
 from sidecar.decide.reconcile import with_settings
 from sidecar.decide.settings import IsolatedRule, Settings
 from sidecar.decide.world import World, replace
-from sidecar.simulation.happenings import What
+from sidecar.simulation import happenings, model_sidecar
+from sidecar.simulation.happenings import Happening, What
 from sidecar.simulation.model_sidecar import ModelSidecar
 from sidecar.simulation.virtual_host import Simulation
+from sidecar.words import changes
+from state.cpuset import EMPTY
 from state.model import State
 from tests.blackbox.plain_values import Scenario, Table
 
@@ -96,6 +101,39 @@ def tells_no_reason(patch: pytest.MonkeyPatch) -> None:
 
 def asks_again_at_once(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(queue, "asks_again", lambda *_: True)
+
+
+def asks_none_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(queue, "asks_again", lambda *_: False)
+
+
+def sees_no_hotplug(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ModelSidecar, "read_topology", lambda _: None)
+
+
+def lets_nothing_linger(patch: pytest.MonkeyPatch) -> None:
+    honest = Config.settings
+    patch.setattr(Config, "settings", lambda config: replace(honest(config), linger_seconds=0.0))
+
+
+def promises_half_the_notice(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(changes, "grace_of", lambda *given: grace_of(*given) / 2)
+
+
+def tells_no_grant(patch: pytest.MonkeyPatch) -> None:
+    def without(before: World, now: World, at: float) -> Iterator[Happening]:
+        return (each for each in happenings.told(before, now, at) if each.what != "granted")
+
+    patch.setattr(model_sidecar, "told", without)
+
+
+def tells_other_places(patch: pytest.MonkeyPatch) -> None:
+    honest = Simulation._say
+
+    def say(self: Simulation, what: What, name: str = "", **more: Any) -> None:
+        honest(self, what, name, **({**more, "cpus": EMPTY} if what is What.STARTED else more))
+
+    patch.setattr(Simulation, "_say", say)
 
 
 def leaves_nothing_to_successors(patch: pytest.MonkeyPatch) -> None:
@@ -195,4 +233,27 @@ REDEPLOYED = scenario(
 REPLACED = scenario(
     [container("a", "1"), container("b", "2")],
     told((1.0, "run", "a"), (2.0, "run", "b"), (20.0, "remove", "a"), (40.0, "remove", "b"), (42.0, "run", "b")),
+)
+
+LINGERING = scenario([container("a", "2")], told((1.0, "run", "a"), (40.0, "stop", "a")))
+
+LOST = scenario(
+    [container("a", "6")],
+    [
+        *told((1.0, "run", "a")),
+        {"at": 40.0, "do": "offline", "cpus": "4-7"},
+        {"at": 80.0, "do": "online", "cpus": "4-7"},
+    ],
+)
+
+EQUALS = scenario(
+    [container("a", "1", labels={"cpuset.max": "8"}), container("b", "1", labels={"cpuset.max": "8"})],
+    told((1.0, "run", "a"), (40.0, "run", "b")),
+    policy="dynamic",
+)
+
+PINNED = scenario(
+    [container("a", "2", labels={"cpuset.max": "6"}), {"name": "b", "cpuset": "5"}],
+    told((1.0, "run", "a"), (40.0, "run", "b")),
+    policy="dynamic",
 )

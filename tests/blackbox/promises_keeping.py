@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tests.blackbox.asked import CPUs, seconds
 from tests.blackbox.chronicle import Chronicle, Said, Stage
-from tests.blackbox.finding import ORDERS, Finding, listed
+from tests.blackbox.finding import AFTERMATH, ORDERS, Finding, listed
 
 Held = tuple[str, int]
 """A container, and a CPU."""
@@ -46,7 +46,7 @@ def notice_is_given(chronicle: Chronicle) -> Iterator[Finding]:
             # "CPUs that become reserved go at once"; people may release them (commands).
             short -= set(after.reserved)
             is_excused = may_end and _is_released(chronicle, name, after.at)
-            is_excused |= may_end and not chronicle.is_quiet(after.at - 31, after.at)
+            is_excused |= may_end and not chronicle.is_quiet(after.at - AFTERMATH, after.at)
             is_excused |= not is_dynamic and bool((before.place(name).own) & chronicle.pinned(after, but=name))
             if short and not is_excused:
                 text = f"{listed(frozenset(short))} gone before its notice was over"
@@ -80,7 +80,7 @@ def _in_force(chronicle: Chronicle, stage: Stage, had_since: dict[Held, float], 
         for cpu in place.own if place.own == place.cpus else ():
             known = None if name in ended else had_since.get((name, cpu))
             # An order that waits for the start.
-            is_calm = chronicle.is_quiet(stage.at - 31, stage.at)
+            is_calm = chronicle.is_quiet(stage.at - AFTERMATH, stage.at)
             is_strict = name in ended and is_calm and chronicle.asked(name, stage).is_strict
             found[name, cpu] = (stage.at - 2 * ORDERS if is_strict else stage.at) if known is None else known
     return found
@@ -105,7 +105,7 @@ def grants_are_held_while_it_runs(chronicle: Chronicle) -> Iterator[Finding]:
             ended = before.place(name).granted is not None and after.place(name).granted is None
             is_restarted = any(each.container == name and each.what in ENDS for each in after.said)
             # A decision after a hotplug may wait for the end of a notice, or for the sidecar's start.
-            since = min(after.at - 31, _last_crash(chronicle, after.at))
+            since = min(after.at - AFTERMATH, _last_crash(chronicle, after.at))
             is_restarted |= _is_released(chronicle, name, after.at)
             # A start at the end of `linger` is not seen at once.
             is_restarted |= any(
@@ -146,7 +146,7 @@ def grants_linger(chronicle: Chronicle) -> Iterator[Finding]:
                 least[each.container] = max(linger, 10.0) if each.what != "stopped" else linger
         for name, place in before.places.items():
             is_over = place.granted is not None and after.place(name).granted is None
-            is_calm = chronicle.is_quiet(after.at - 31, after.at)
+            is_calm = chronicle.is_quiet(after.at - AFTERMATH, after.at)
             is_gone = (
                 _is_released(chronicle, name, after.at)
                 or name not in after.there

@@ -7,7 +7,7 @@ from itertools import permutations
 
 from tests.blackbox.asked import Asked, CPUs, joined
 from tests.blackbox.chronicle import Chronicle, Stage
-from tests.blackbox.finding import ORDERS, Finding, listed
+from tests.blackbox.finding import AFTERMATH, ORDERS, Finding, listed
 
 QUIET = 30.0
 """Seconds without a change, in a history without loads: then it is a rest."""
@@ -169,7 +169,7 @@ def a_start_asks_again(chronicle: Chronicle) -> Iterator[Finding]:
         if not asked.number:
             continue
         during = [each for each in chronicle.stages if each.until > line.at - ORDERS and each.at <= line.at + 1]
-        is_calm = all(each.is_watched for each in during) and chronicle.is_quiet(line.at - 31, line.at + 1)
+        is_calm = all(each.is_watched for each in during) and chronicle.is_quiet(line.at - AFTERMATH, line.at + 1)
         runs_on = all(line.container in each.running for each in during if each.at >= line.at)
         refused = all(each.place(line.container).granted is None for each in during)
         if is_calm and runs_on and refused and during and all(fits(chronicle, each, asked) for each in during):
@@ -205,7 +205,7 @@ def the_queue_is_in_order(chronicle: Chronicle) -> Iterator[Finding]:
         granted = [each.container for each in after.said if each.what == "granted"]
         for name in granted:
             asked = chronicle.asks_now(name, after)
-            if name not in waiting or not chronicle.is_quiet(after.at - 31, after.at) or not after.is_watched:
+            if name not in waiting or not chronicle.is_quiet(after.at - AFTERMATH, after.at) or not after.is_watched:
                 continue
             before_it = {*waiting[: waiting.index(name)]}
             before_it |= {each for each in waiting if chronicle.asks_now(each, after).priority > asked.priority}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tests.blackbox.asked import CPUs
 from tests.blackbox.chronicle import Chronicle, Stage
-from tests.blackbox.finding import LONGEST_NOTICE, ORDERS, Finding, lasting, listed
+from tests.blackbox.finding import AFTERMATH, LONGEST_NOTICE, ORDERS, Finding, lasting, listed
 from tests.blackbox.plain_values import numbers
 
 
@@ -61,7 +61,7 @@ def isolated_cpus_are_granted_first(chronicle: Chronicle) -> Iterator[Finding]:
     that the free ones of them can serve. Where no other rule stands against it.
     """
     for before, after in chronicle.pairs():
-        if after.settings.get("isolated") != "prefer" or not chronicle.is_quiet(after.at - 31, after.at):
+        if after.settings.get("isolated") != "prefer" or not chronicle.is_quiet(after.at - AFTERMATH, after.at):
             continue
         granted = [each for each in after.said if each.what == "granted"]
         # Of several that are granted at once, the others come first.
@@ -86,16 +86,16 @@ def _had(chronicle: Chronicle, at: float, name: str) -> bool:
 
 def a_reload_leaves_what_it_may(chronicle: Chronicle) -> Iterator[Finding]:
     """ "Grants keep the CPUs that they may keep"; "No container is moved because another place would be better"
-    (upgrade-and-change-policy). Judged where the container has no rule of its own: it loses no more than what is
-    reserved now, or what it has above what it asks for.
+    (upgrade-and-change-policy). It loses no more than what is reserved now, or what it has above what it asks for. Not
+    judged where whole cores, whole nodes or a strict reservation may cost it more.
     """
     for before, after in chronicle.pairs():
-        if before.settings is after.settings or not chronicle.is_quiet(after.at - 31, after.at - 1e-6):
+        if before.settings is after.settings or not chronicle.is_quiet(after.at - AFTERMATH, after.at - 1e-6):
             continue
         renewed = {each.container for each in after.said if each.what in ("granted", "released", "refused")}
         for name, place in after.places.items():
             had, asked = before.place(name).granted, chronicle.asked(name, after)
-            if had is None or place.granted is None or name in renewed or not asked.is_plain or asked.pin:
+            if had is None or place.granted is None or name in renewed or asked.whole_cores or asked.pin:
                 continue
             if asked.numa in ("single", "restricted") or after.is_strict or not had <= before.online & after.online:
                 continue

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tests.blackbox.asked import CPUs, joined, seconds
 from tests.blackbox.chronicle import Chronicle, Place, Said, Stage
-from tests.blackbox.finding import ORDERS, Finding, listed
+from tests.blackbox.finding import AFTERMATH, ORDERS, Finding, listed
 from tests.blackbox.promises_rest import fits
 
 HELD = 30.0
@@ -131,7 +131,7 @@ def strict_starts_that_fit_happen(chronicle: Chronicle) -> Iterator[Finding]:
         is_alone = not any(at - 1 <= each["at"] <= at + HELD + 1 for each in others if each is not event)
         if not asked.is_strict or not asked.number or not is_alone or name in during[0].running:
             continue
-        is_calm = chronicle.is_quiet(at - 31, at + HELD + 1) and chronicle.last.until > at + HELD + 1
+        is_calm = chronicle.is_quiet(at - AFTERMATH, at + HELD + 1) and chronicle.last.until > at + HELD + 1
         began = [
             e for e in chronicle.said if e.what == "started" and e.container == name and at <= e.at <= at + HELD + 1
         ]
@@ -190,7 +190,7 @@ def successors_take_over(chronicle: Chronicle) -> Iterator[Finding]:
 
 def _taken_over(chronicle: Chronicle, gone: Said, name: str, had: CPUs, floor: int) -> Iterator[Finding]:
     soon = [each for each in chronicle.stages if each.until > gone.at + ORDERS and each.at <= gone.at + ORDERS]
-    calm = chronicle.is_quiet(gone.at - 31, gone.at + ORDERS) and all(each.is_watched for each in soon)
+    calm = chronicle.is_quiet(gone.at - AFTERMATH, gone.at + ORDERS) and all(each.is_watched for each in soon)
     events = [each for each in chronicle.scenario["event"] if abs(each["at"] - gone.at) <= ORDERS + STARTS]
     others = [each for each in events if each.get("container") not in (gone.container, name)]
     created = [each.at for each in chronicle.said if each.what == "created" and each.container == name]
@@ -229,7 +229,7 @@ def a_replacement_under_the_same_name(chronicle: Chronicle) -> Iterator[Finding]
                     for e in chronicle.scenario["event"]
                     if at <= e["at"] <= line.at and e.get("container") != line.container
                 ]
-                is_calm = chronicle.is_quiet(at - 31, line.at) and all(
+                is_calm = chronicle.is_quiet(at - AFTERMATH, line.at) and all(
                     e.is_watched for e in chronicle.stages if at <= e.at <= line.at
                 )
                 taken = before.granted | joined(after.place(name).own for name in after.there - {line.container})

@@ -61,7 +61,7 @@ def open_world(request: pytest.FixtureRequest) -> OpenWorld:
     if request.param == "podman":
         on_podman = request.getfixturevalue("podman")
         return lambda: podman_world(on_podman)
-    if asked_engine() == "podman":
+    if asked_engine() in ("podman", "rootless"):
         pytest.skip("CPUSET_TESTS_ENGINE asks for Podman")
     made = request.getfixturevalue("containers")
     return lambda: docker_world(made)

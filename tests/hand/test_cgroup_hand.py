@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -209,14 +210,14 @@ def test_a_flood_of_foreign_writes_is_answered_at_a_bounded_rate(v1: FileStage) 
     v1.grow_older()
     group = v1.hand._table.by_id[ONE][0]
     fd = os.open(v1.root / at(ONE)[1:] / "cpuset.cpus", os.O_WRONLY)
-    rested = False
+    rested, began = False, time.monotonic()
     for _ in range(40 * MOST_ANSWERS):
         os.write(fd, b"0-1\n")
         rested = rested or group.watch < 0
     os.close(fd)
     until(lambda: v1.cpus(at(ONE)) == "0" and group.watch >= 0)
     news = news_until(v1.hand, lambda each: isinstance(each, GroupOverwritten))
-    assert [type(each) for each in news].count(GroupOverwritten) <= 2
+    assert [type(each) for each in news].count(GroupOverwritten) <= 2 + time.monotonic() - began
     assert rested or group.answers < MOST_ANSWERS
 
 
@@ -304,10 +305,9 @@ def test_a_pin_whose_cpus_cannot_be_had_falls_back_to_the_pool(v1: FileStage) ->
     """Version 1 refuses CPUs that the parent lacks: they went offline."""
     v1.hand.hold(Answers(others=POOL))
     v1.make(at(ONE))
+    until(lambda: v1.cpus(at(ONE)) == "0")
     v1.overwrite(at(ONE), "1")
-    until(lambda: v1.cpus(at(ONE)) == "1")
-    v1.overwrite(at(ONE), "0")
-    until(lambda: v1.hand._table.by_id[ONE][0].theirs == b"0")
+    until(lambda: v1.hand._table.by_id[ONE][0].theirs == b"1")
     v1.hand._table.by_id[ONE][0].theirs = b"700"
     v1.hand.hold(Answers(others=BOTH))
     assert v1.cpus(at(ONE)) == "0-1"

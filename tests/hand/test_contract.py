@@ -210,6 +210,16 @@ def test_a_newborn_that_is_let_go_gets_what_its_runtime_wrote(stage: Stage) -> N
     assert stage.cpus(at(ONE)) == "0-1"
 
 
+def test_a_newborn_that_is_let_go_keeps_a_pin_that_is_the_pool(stage: Stage) -> None:
+    """Nobody noticed that its runtime wrote that too: the engine knows."""
+    begun(stage)
+    stage.make(at(ONE))
+    has(stage, at(ONE), "0")
+    stage.overwrite(at(ONE), "0")
+    stage.hand.hold(Answers(others=POOL, own={docker(ONE): None}, left={docker(ONE): POOL}))
+    assert stage.cpus(at(ONE)) == "0"
+
+
 def test_a_group_that_was_moved_when_the_hand_began_gets_its_cpus_again_when_it_is_let_go(stage: Stage) -> None:
     stage.make("/docker")
     stage.make(at(ONE))

@@ -22,6 +22,9 @@ NAMES = [
     f"libpod-conmon-{ID}",
     f"machine-libpod_pod_{ID}.slice",
     "docker-x6fkzqp2m5c4j1v8n3b7t9w0y.scope",
+    "system.slice:docker:x6fkzqp2m5c4j1v8n3b7t9w0y",
+    "my-own\\x2dlane.slice:docker:x6fkzqp2m5c4j1v8n3b7t9w0y",
+    "system.slice:docker:x6fkzqp2m5c4",
     "x6fkzqp2m5c4j1v8n3b7t9w0y",
     "ssh.service",
     "user.slice",
@@ -62,6 +65,7 @@ def test_below_a_parent_with_other_guests_only_containers_and_steps_of_builds_co
 
 def test_steps_of_builds_are_found_with_both_drivers() -> None:
     assert recognized(b"docker-x6fkzqp2m5c4j1v8n3b7t9w0y.scope", ParentKind.GUESTS) == STEP
+    assert recognized(b"system.slice:docker:x6fkzqp2m5c4j1v8n3b7t9w0y", ParentKind.GUESTS) == STEP
     assert recognized(b"buildkit", ParentKind.GUESTS) == GroupName(GroupKind.PARENT)
 
 

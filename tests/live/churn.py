@@ -39,7 +39,7 @@ from tests.live.image import ensure_image
 from tests.live.kernelview import KernelView, online
 from tests.live.notices import SampledNotices
 from tests.live.privateengine import PrivateEngine, running
-from tests.live.privatepodman import private_kind
+from tests.live.rootlesspodman import private_kind
 from tests.live.sidecarprocess import SidecarProcess, all_but
 from tests.live.stage import FOUR, ask
 from tests.live.users import ELASTIC_MIX, STATIC_MIX, User, host_config

@@ -105,9 +105,11 @@ class KernelView:
             f"machine.slice/libpod-{id}.scope/container",
             f"machine.slice/libpod-{id}.scope",
             f"libpod_parent/libpod-{id}",
+            # A user's own Podman.
+            f"user.slice/user-*.slice/user@*.service/user.slice/libpod-{id}.scope/container",
         ):
-            folder = self._root / place
-            if folder.is_dir():
+            folder = next(self._root.glob(place), None)
+            if folder is not None:
                 self._known[id] = folder
                 return folder
         # Below the cgroup parent of an engine of the tests' own.

@@ -36,6 +36,7 @@ LANES: Final[Mapping[str, tuple[str, ...]]] = {
     "contract": ("test_cgroups", "test_giant_label", "test_ground"),
     HOST: (
         *("test_faults_clock", "test_hotplug", "test_isolated", "test_late_cpus"),
+        *("test_hand_births", "test_hand_writes"),
         *("test_slice", "test_systemd", "test_topology"),
     ),
 }

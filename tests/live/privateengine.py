@@ -69,7 +69,11 @@ class PrivateEngine:
             *("--bridge=none", "--iptables=false", "--ip-forward=false", "--ip-masq=false"),
             *("--config-file", str(self._configuration(live_restore))),
         ]
-        self._run_until_it_answers(command)
+        try:
+            self._run_until_it_answers(command)
+        except NoPrivateEngine:
+            # It waits for its containerd for 15 s: too short where everything is read for the first time.
+            self._run_until_it_answers(command)
         self._has_live_restore = live_restore
 
     @property
@@ -118,6 +122,20 @@ class PrivateEngine:
         self._remove_groups()
         self._unmount()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    @property
+    def sidecar_wrapper(self) -> tuple[str, ...]:
+        """Return what is put before the command of a sidecar for this engine."""
+        return ()
+
+    def sidecar_folder(self, offered: Path) -> Path:
+        """Return the folder of a sidecar for this engine; `offered` is an empty one of root's."""
+        return offered
+
+    def systemctl(self, *words: str) -> str:
+        """Ask the systemd below which its containers are; return its answer."""
+        done = subprocess.run(["systemctl", *words], capture_output=True, text=True, check=True, timeout=300)
+        return done.stdout.strip()
 
     def _configuration(self, live_restore: bool) -> Path:
         """Write its own configuration, without the system's; a test's settings in it stay."""

@@ -1,8 +1,9 @@
 """A Podman of the tests' own, and the choice of the engine for live tests.
 
-CPUSET_TESTS_ENGINE sets it: `docker`, `podman`, or empty for the host's Docker. Podman has no daemon: its service is a
-process that answers, and containers outlive it. It gets folders of its own, and on hosts that still have cgroup v1 the
-runtime runc, since crun refuses them. Ulimits are those of this process: more may not be allowed here.
+CPUSET_TESTS_ENGINE sets it: `docker`, `podman`, `rootless` (a user's own), or empty for the host's Docker. Podman has
+no daemon: its service is a process that answers, and containers outlive it. It gets folders of its own, and on hosts
+that still have cgroup v1 the runtime runc, since crun refuses them. Ulimits are those of this process: more may not be
+allowed here.
 """
 
 from __future__ import annotations
@@ -34,11 +35,6 @@ runtime = "{runtime}"
 def asked_engine() -> str:
     """Return the engine that the tests must run privately; "" if none is set."""
     return os.environ.get(_VARIABLE, "")
-
-
-def private_kind() -> type[PrivateEngine]:
-    """Return the kind of a private engine, by that setting."""
-    return PrivatePodman if asked_engine() == "podman" else PrivateEngine
 
 
 class PrivatePodman(PrivateEngine):

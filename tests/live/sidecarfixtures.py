@@ -15,7 +15,7 @@ from tests.live.engineapi import ApiError, EngineApi, api_at
 from tests.live.image import ensure_image
 from tests.live.kernelview import KernelView, online
 from tests.live.privateengine import PrivateEngine, opened
-from tests.live.privatepodman import private_kind
+from tests.live.rootlesspodman import private_kind
 from tests.live.sidecarprocess import SidecarProcess, all_but
 
 
@@ -71,10 +71,15 @@ def workloads(ground: Ground) -> Iterator[Containers]:
 
 
 @pytest.fixture
-def sidecar(ground: Ground, workloads: Containers, tmp_path: Path) -> Iterator[SidecarProcess]:
+def sidecar(
+    ground: Ground, private_engine: PrivateEngine | str, workloads: Containers, tmp_path: Path
+) -> Iterator[SidecarProcess]:
     """Yield a daemon that is configured and not started; killed at the end, before the containers are removed."""
     unmanaged = () if ground.is_private else all_but(workloads.prefix)
-    process = SidecarProcess(tmp_path, ground.api.socket_path, unmanaged)
+    folder = tmp_path if isinstance(private_engine, str) else private_engine.sidecar_folder(tmp_path)
+    process = SidecarProcess(folder, ground.api.socket_path, unmanaged)
+    if not isinstance(private_engine, str):
+        process.wrapper = private_engine.sidecar_wrapper
     yield process
     process.kill()
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state import codec
-from state.cpuset import EMPTY, CPUSet
+from state.cpuset import EMPTY, CPUSet, union
 from state.errors import StateError
 from state.topology import CacheLevel, Group, Kind, Topology, topology, uniform, with_online
 from tests.state.strategies import cpu_sets, topologies
@@ -43,6 +43,21 @@ def test_whole_cores_are_what_is_touched(machine: Topology, cpus: CPUSet) -> Non
     for core in machine.cores:
         assert core.cpus <= whole or core.cpus.isdisjoint(whole)
         assert core.cpus.isdisjoint(whole) == core.cpus.isdisjoint(cpus)
+
+
+MANY = uniform(packages=2, cores=32, threads=2)
+"""So many cores that those of a few CPUs are looked up, and those of many are walked through."""
+
+
+@pytest.mark.parametrize(
+    "machine", [MANY, with_online(MANY, MANY.online - CPUSet.of(3, 40, 64, 127))], ids=["all", "some offline"]
+)
+@given(st.frozensets(st.integers(0, 130), max_size=40).map(CPUSet))
+def test_cores_of_few_and_of_many_cpus_are_found_alike(machine: Topology, cpus: CPUSet) -> None:
+    """CPUs that are offline, or that the machine has not, are in no core."""
+    touched = [core.cpus for core in machine.cores if not core.cpus.isdisjoint(cpus)]
+    assert machine.whole_cores(cpus) == union(touched)
+    assert machine.full_cores_in(cpus) == union(core.cpus for core in machine.full_cores if core.cpus <= cpus)
 
 
 @given(topologies())

@@ -40,6 +40,9 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
 
 SYSTEMD: Final = Machine()
+PLAIN: Final = Machine(sockets=1, cores=4, threads=1, nodes=1)
+"""For what does not depend on the shape: it is faster."""
+PLAIN_TINY: Final = msgspec.structs.replace(PLAIN, init="tiny")
 TINY: Final = Machine(init="tiny")
 
 LIFE: Final = (
@@ -51,6 +54,7 @@ LIFE: Final = (
     "tests/live/test_shortage.py",
     "tests/live/test_daemon.py",
 )
+HAND: Final = ("tests/live/test_hand_births.py", "tests/live/test_hand_writes.py")
 OFFLINE: Final = {"CPUSET_TESTS_OFFLINE": "1"}
 """The right to take CPUs of this machine offline: never asked for where anybody else is."""
 
@@ -161,6 +165,47 @@ GROUPS: Final = (
         machine=SYSTEMD,
         tests=("tests/live/test_systemd.py",),
         seconds=500,
+    ),
+    Group(
+        name="docker-hand",
+        about="births, builds, and writes of others, with the hand",
+        engine=DOCKER,
+        machine=PLAIN,
+        tests=HAND,
+        seconds=1500,
+    ),
+    Group(
+        name="docker-hand-cgroupfs",
+        about="the same",
+        engine=DOCKER,
+        machine=PLAIN_TINY,
+        tests=HAND,
+        seconds=1500,
+    ),
+    Group(
+        name="podman-hand",
+        about="the same, pods, and containers without a service",
+        engine=PODMAN,
+        machine=PLAIN,
+        tests=HAND,
+        seconds=1500,
+    ),
+    Group(
+        name="podman-hand-cgroupfs",
+        about="the same",
+        engine=PODMAN,
+        machine=PLAIN_TINY,
+        tests=HAND,
+        seconds=1500,
+    ),
+    Group(
+        name="podman-rootless",
+        about="the same with a user's own Podman and sidecar",
+        engine=PODMAN,
+        machine=PLAIN,
+        tests=HAND,
+        environment={"CPUSET_TESTS_ENGINE": "rootless", "CPUSET_TESTS_USERS": "1"},
+        seconds=1500,
     ),
     Group(
         name="docker-isolated",

@@ -5,6 +5,8 @@
 set -eu
 seconds=$1
 shift
+# The tests' own user reads it, too.
+chmod 755 /share
 cd /share/project
 python3 -m venv --without-pip /venv
 echo /share/lib >"$(echo /venv/lib/python*/site-packages)/packages.pth"

@@ -15,6 +15,10 @@ ROOT: Final = Path(__file__).parents[2]
 _VARIABLE: Final = "VMRUN"
 
 
+_PACKAGES: Final = ("docker-buildx", "uidmap", "dbus-user-session", "libpam-systemd", "passt", "catatonit")
+"""Besides engines: for builds, for pods, and for a user's own Podman."""
+
+
 class NoMachines(Exception):
     """The reason why no virtual machine can run here, as a sentence with its cure."""
 
@@ -47,7 +51,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         return [
             *("--smp", f"sockets={self.sockets},cores={self.cores},threads={self.threads}"),
             *("--numa", str(self.nodes), "--order", self.order, "--init", self.init),
-            *("--memory", str(self.memory), "--warm"),
+            *("--memory", str(self.memory), "--packages", " " + " ".join(_PACKAGES), "--warm"),
             *(("--append", self.append) if self.append else ()),
         ]
 

@@ -31,6 +31,9 @@ _SOURCE_ONLY: Final = "pyinotify"
 _NEWER_ONLY: Final = "pyasyncore"
 """Needed from Python 3.12 on. pip reads such conditions for the Python that it runs on."""
 
+_PROGRAMS: Final = ("tests/bench/exposure/exposure_judge.c",)
+"""Sources whose program lies beside them in the machines."""
+
 _PARTS: Final = ("sidecar", "state", "tests", "compose", "docs", "pyproject.toml", "constraints.txt", "README.md")
 _LEFT_OUT: Final = shutil.ignore_patterns("__pycache__", "*.pyc", "wheels")
 
@@ -52,6 +55,7 @@ def prepared(folder: Path) -> Iterator[Path]:
             elif source.exists():
                 shutil.copy2(source, project / part)
         _compile(project)
+        _compile_programs(project)
         # Not copied: it is large, and never written to.
         shutil.copytree(lib, share / "lib", copy_function=os.link)
         yield share
@@ -108,6 +112,14 @@ def _compile(folder: Path) -> None:
         # A few files of packages are for other versions, and cannot be compiled: that is no failure of the rest.
         if done.returncode in (0, 1) and next(folder.rglob("*.pyc"), None):
             return
+
+
+def _compile_programs(project: Path) -> None:
+    """Compile what tests run besides Python, if there is a compiler: the machines have none."""
+    if compiler := shutil.which("gcc"):
+        for source in _PROGRAMS:
+            made = project / Path(source).with_suffix("")
+            subprocess.run([compiler, "-O2", "-static", "-o", str(made), str(ROOT / source)], check=True)
 
 
 def _pythons() -> list[str]:

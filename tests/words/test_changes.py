@@ -157,6 +157,25 @@ def test_a_forced_take_is_a_warning() -> None:
     ]
 
 
+def test_each_take_is_told_with_its_own_cpus() -> None:
+    """A second one that begins during the notice of the first, and their ends."""
+    story = elastic()
+    story.arrive("web", 2)
+    before = story.world
+    [first] = [each.leaving.cpus for each in before.state.assignments.values() if each.leaving]
+    story.arrive("db", 2)
+    [both] = [each.leaving.cpus for each in story.world.state.assignments.values() if each.leaving]
+    second = both - first
+    lines = told(story, before)
+    assert [fields["cpus"] for _, message, fields in lines if message == "take started"] == [second]
+    for taken in (first, second):
+        before = story.world
+        [grace] = [place for place, timer in enumerate(story.timers) if timer.purpose is Purpose.GRACE][:1]
+        story.time_out(grace)
+        lines = told(story, before)
+        assert [fields["cpus"] for _, message, fields in lines if message.startswith("take forced")] == [taken]
+
+
 def test_growth_and_exchange_are_told_with_their_reasons() -> None:
     """A slow reader gets each remembered change, in order."""
     grant = elastic().world.state.assignments

@@ -19,10 +19,12 @@ from state.cause import (
     ForOthers,
     Gone,
     Level,
+    NumberOnly,
     Pinned,
     Resized,
     SharedAnew,
     Spare,
+    Supplied,
     TakenOver,
     Together,
     Used,
@@ -140,6 +142,10 @@ DETAILS: tuple[tuple[Detail, str], ...] = (
         ),
     ),
     (
+        PoolEmptied(count=6, shared=6, keep=4, by_cores=True),
+        "asked for 6 exclusive CPUs; 6 CPUs are shared, and 4 with a whole core among them must stay shared",
+    ),
+    (
         PoolEmptied(count=2, shared=2, keep=1, by_cores=True, had=CPUSet.of(3), at_floors=True),
         (
             "it held CPU 3, and needs 2 exclusive CPUs; 2 CPUs are shared, and a whole core must stay shared; "
@@ -161,6 +167,7 @@ DETAILS: tuple[tuple[Detail, str], ...] = (
 CAUSES: tuple[tuple[Cause, str], ...] = (
     (Said("as it was said"), "as it was said"),
     (Resized(1), "it was resized to 1 CPU"),
+    (Resized(5, 4), "it was resized to 5 CPUs: 4 on whole cores"),
     (Used(1.0, 4), "it used 1.0 of its 4 CPUs"),
     (
         TakenOver(name="web", count=2, floor=1, arrived="db"),
@@ -175,12 +182,24 @@ CAUSES: tuple[tuple[Cause, str], ...] = (
         "the share of a grew, which redistributes 2 CPUs above web's floor of 1",
     ),
     (
+        FewerToShare(name="web", count=2, floor=2, kept=3),
+        (
+            "the machine or a setting leaves fewer CPUs to share, "
+            "which takes 2 CPUs above the 3 on the original cores of web"
+        ),
+    ),
+    (
+        Supplied(name="web", count=2, floor=1, names=("db",), others=1),
+        "db lacked CPUs of its floor, and took 2 CPUs above web's floor of 1",
+    ),
+    (
         FewerToShare(name="web", count=2, floor=1),
         "the machine or a setting leaves fewer CPUs to share, which takes 2 CPUs above web's floor of 1",
     ),
     (Gone(CPUSet.of(1)), "CPU 1 went offline or became reserved"),
     (ByItsRules(), "it lies on whole cores and NUMA nodes again as its rules require"),
-    (Completed(4), "it holds the 4 CPUs that it asks for again"),
+    (Completed(4), "it needs at least 4 CPUs"),
+    (NumberOnly(2), "it asks for 2 CPUs, and the policy allows no more"),
     (Pinned(CPUSet.of(1, 2)), "a container was pinned by hand to CPUs 1-2"),
     (Spare(1, 4), "its share of the spare CPUs grew by 1, within its ceiling of 4"),
     (Together(level=Level.NODE, now=1, before=2), "moved closer together: on 1 NUMA node instead of 2"),

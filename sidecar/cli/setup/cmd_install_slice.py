@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     root = root_of(args)
     config, whose = next_daemons_config(args, root)
     driver, engine = (args.driver, "docker") if args.driver != "auto" else _asked(config.engine)
-    # A group that is to come stands in the command's own file first.
+    # A new group is in the command's own file before any daemon has it.
     shared = _shared(config.shared_slice or config_of(args).shared_slice, driver)
     file = _daemon_json(args, root) if engine == "docker" else None
     done = (_remove if args.remove else _install)(root, shared, file, is_dry=args.dry_run)

@@ -14,13 +14,13 @@ from collections.abc import Iterator, Mapping
 from sidecar.decide.books.fair import Capacity, Claim, fair
 from sidecar.decide.books.gains_and_losses import cut_off, given_up
 from sidecar.decide.books.grants import options_of, place, placed
-from sidecar.decide.books.sizes import Claims, least_for, least_of, sizes
+from sidecar.decide.books.size_causes import taken_over
+from sidecar.decide.books.sizes import Claims, least_for, sizes
 from sidecar.decide.books.takes import changed
 from sidecar.decide.books.would_fit import with_what_fits
 from sidecar.decide.placement.shortfall import with_facts
 from sidecar.decide.placement.whole_cores import is_by_cores
 from sidecar.decide.world import World, replace
-from state.cause import TakenOver
 from state.cpuset import CPUSet
 from state.demand import Demand
 from state.key import ContainerKey
@@ -119,6 +119,5 @@ def without(world: World, state: State, cpus: CPUSet, demand: Demand) -> State:
     touched = [each for each in state.assignments.values() if not each.cpus.isdisjoint(cpus)]
     for each in sorted(touched, key=lambda each: each.since):
         lost = cut_off(world, each, each.cpus & cpus)
-        cause = TakenOver(name=each.name, count=len(lost), floor=least_of(world, each), arrived=demand.name)
-        state = changed(state, each.container, cause, lost=lost)
+        state = changed(state, each.container, taken_over(world, each, len(lost), demand.name), lost=lost)
     return state

@@ -56,13 +56,16 @@ class DynamicPolicy:
         # 1. Departures.
         state = without_ended_takes(world, departures(world))
         was_released = any(key not in state.assignments for key in world.state.assignments)
+        held_before = state.exclusive
         state = off_the_pinned(world, state)
+        pinned = world.strangers & (held_before - state.exclusive)
         # 2. Arrivals.
         before, arrivals = state.grants, Arrivals(world)
         state = answered(world, state, partial(_answer, arrivals), last)
         arrived = sorted((each.since, each.name) for each in state.assignments.values() if each.since >= before)
         # 3. Fair sizes.
-        state = _shared_out(world, state, Events(arrived=tuple(name for _, name in arrived)), arrivals.claims)
+        events = Events(arrived=tuple(name for _, name in arrived), pinned=pinned)
+        state = _shared_out(world, state, events, arrivals.claims)
         # 4. Better CPUs.
         if was_released or world.is_defragmenting:
             state = defragmented(world, state)
@@ -83,8 +86,8 @@ class DynamicPolicy:
 
 
 def _without_takes_of_what_was_not_its_own(world: World, state: State) -> State:
-    """Return the State without takes of CPUs that were not a grant's own before this decision: it did not hold them, or
-    another container was still leaving them.
+    """Return the State without takes of CPUs that were not a grant's own before this decision: it did not hold them,
+    another container was still leaving them, or it had not entered them yet.
 
     A container that runs somewhere among all others has no right to stay there.
     """
@@ -96,6 +99,8 @@ def _without_takes_of_what_was_not_its_own(world: World, state: State) -> State:
             had = (before.cpus - world.state.leaving) | (before.leaving.cpus if before.leaving else EMPTY)
         else:
             had = container.place.seen if container and keeps(world, world.state, container) else EMPTY
+        if container is not None:
+            had &= CPUSet.from_mask(container.footprint)
         if each.leaving.cpus - had:
             state = state.holding(replace(each, leaving=each.leaving.within(had)))
     return state

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from sidecar.decide.books.gains_and_losses import cut_off, given_up
 from sidecar.decide.books.grants import options_of
 from sidecar.decide.books.once import once
+from sidecar.decide.books.size_causes import fewer_to_share, given_to
 from sidecar.decide.books.sizes import Claims, least_for, sizes
 from sidecar.decide.books.takes import changed
 from sidecar.decide.placement.order.packed import packed
@@ -14,7 +15,7 @@ from sidecar.decide.placement.tiers import around, beside
 from sidecar.decide.placement.whole_cores import is_by_cores
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World, replace
-from state.cause import ByItsRules, Cause, Completed, FewerToShare, Gone
+from state.cause import ByItsRules, Cause, Completed, Gone, NumberOnly
 from state.cpuset import EMPTY, CPUSet, union
 from state.demand import Demand
 from state.key import ContainerKey
@@ -153,16 +154,33 @@ def recorded(world: World, fitted: State, grant: Assignment, cause: Cause | None
     key, now = grant.container, fitted.assignments[grant.container]
     lost, gained = grant.cpus - now.cpus, now.cpus - grant.cpus
     taken = (lost & fitted.online) - fitted.reserved
-    if gone := lost - taken:
+    gone = lost - taken
+    if gone:
         cause = Gone(gone)
-    elif cause is None:
-        fewer = FewerToShare(name=grant.name, count=len(taken), floor=fewest_for(world, grant.demand))
-        is_larger = len(now.cpus) > len(grant.cpus)
-        cause = Completed(len(now.cpus)) if is_larger else ByItsRules() if gained else fewer
+    why_taken = cause or _why_taken(world, fitted, grant, taken)
     with_notice = taken if world.settings.policy is PolicyName.DYNAMIC else EMPTY
     if gained or lost - with_notice:
-        move = Move(gained=gained, lost=lost - with_notice, cause=cause)
+        why = cause or (_why_gained(world, grant, now) if gained else why_taken)
+        move = Move(gained=gained, lost=lost - with_notice, cause=why)
         now = replace(now, moves=(*now.moves, move)[-KEPT_MOVES:])
     if with_notice:
-        return changed(fitted.holding(replace(now, cpus=now.cpus | taken)), key, cause, lost=taken)
+        return changed(fitted.holding(replace(now, cpus=now.cpus | taken)), key, why_taken, lost=taken)
     return fitted.holding(now)
+
+
+def _why_gained(world: World, grant: Assignment, now: Assignment) -> Cause:
+    """Return why a grant gained CPUs without having lost any to the machine: it was too small, or broke its rules."""
+    least = fewest_for(world, grant.demand)
+    return Completed(least) if len(grant.cpus) < least <= len(now.cpus) else ByItsRules()
+
+
+def _why_taken(world: World, fitted: State, grant: Assignment, taken: CPUSet) -> Cause:
+    """Return why a grant lost CPUs that are online and not reserved."""
+    if fitted.assignments[grant.container].cpus - grant.cpus:
+        return ByItsRules()
+    if world.settings.policy is not PolicyName.DYNAMIC:
+        return NumberOnly(grant.demand.cpus)
+    takers = [each.name for each in in_order(fitted) if each.container != grant.container and each.cpus & taken]
+    if takers:
+        return given_to(world, grant, len(taken), takers)
+    return fewer_to_share(world, grant, len(taken))

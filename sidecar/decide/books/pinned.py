@@ -72,6 +72,9 @@ def _exchanged(world: World, state: State, grant: Assignment, cpus: CPUSet, pinn
             state = recorded(world, state.holding(lying_on(world, each, cpus)), each, Pinned(pinned))
         elif each.cpus & cpus:
             state = recorded(
-                world, state.holding(lying_on(world, each, left_without(world, each, each.cpus, cpus))), each
+                world,
+                state.holding(lying_on(world, each, left_without(world, each, each.cpus, cpus))),
+                each,
+                Pinned(pinned),
             )
     return state

@@ -83,10 +83,13 @@ def refit(world: World) -> tuple[State, tuple[Note, ...]]:
     for grant in in_order(state):
         key = grant.container
         if key in holdings:
-            fitted = recorded(world, fitted.holding(lying_on(world, grant, holdings[key])), grant)
+            fitted = fitted.holding(lying_on(world, grant, holdings[key]))
         else:
             # As it held CPUs, it keeps its place in the queue.
             fitted = fitted.holding(grant).refused(refused[key])
+    for grant in in_order(state):
+        if grant.container in holdings:
+            fitted = recorded(world, fitted, grant)
     return fitted, tuple(_notes(state, fitted))
 
 

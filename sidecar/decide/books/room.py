@@ -52,7 +52,15 @@ class Room(msgspec.Struct, frozen=True, kw_only=True):
             return None
         by_cores = self.keeps_core and cpus == self._whole(cpus)
         part = len(replace(self, givable=cpus).spare(by_cores=by_cores))
-        return _too_little(len(cpus), shared=len(self.shared), keep=self.keep, left=len(left), part=part)
+        would_fit = (part,) if part else ()
+        detail = PoolEmptied(
+            count=len(cpus),
+            shared=len(self.shared),
+            keep=self.keep,
+            by_cores=not self._has_core(left),
+            would_fit=would_fit,
+        )
+        return Refusal(RefusalCode.POOL_WOULD_BE_EMPTY, detail)
 
     def most(self, *, by_cores: bool = False) -> int:
         """Return how many CPUs could be exclusive in total if present grants could lie anywhere; `by_cores`: in whole
@@ -76,7 +84,11 @@ class Room(msgspec.Struct, frozen=True, kw_only=True):
 
     def _suffices(self, left: CPUSet) -> bool:
         """Return whether these CPUs are enough for the pool."""
-        return len(left) >= self.keep and (not self.keeps_core or any(core.cpus <= left for core in self.cores))
+        return len(left) >= self.keep and self._has_core(left)
+
+    def _has_core(self, left: CPUSet) -> bool:
+        """Return whether one of the machine's cores is whole in these CPUs, if the pool must keep one."""
+        return not self.keeps_core or any(core.cpus <= left for core in self.cores)
 
     def _whole(self, cpus: CPUSet) -> CPUSet:
         """Return the CPUs of the full cores that lie wholly within these CPUs."""
@@ -161,10 +173,3 @@ def _spare_in(world: World, state: State) -> int:
     if settings.policy is PolicyName.NONE:
         return 0
     return len(room_in(world, state).spare(by_cores=FULL_PCPUS_ONLY in settings.options))
-
-
-def _too_little(asked: int, *, shared: int, keep: int, left: int, part: int) -> Refusal:
-    """Return the refusal because of the pool; `part` is how many of the CPUs could be granted, 0 for none."""
-    would_fit = (part,) if part else ()
-    detail = PoolEmptied(count=asked, shared=shared, keep=keep, by_cores=left >= keep, would_fit=would_fit)
-    return Refusal(RefusalCode.POOL_WOULD_BE_EMPTY, detail)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
-from sidecar.decide.books.sizes import least_of, wish_for
+from sidecar.decide.books.resize import size_of_order
+from sidecar.decide.books.sizes import least_for, least_of, wish_for
 from sidecar.decide.world import World
-from state.cause import Cause, FewerToShare, Resized, SharedAnew, Spare, Used
+from state.cause import Cause, FewerToShare, Pinned, Resized, SharedAnew, Spare, Supplied, TakenOver, Used
+from state.cpuset import EMPTY, CPUSet
 from state.demand import Scale
 from state.model import Assignment
 
@@ -17,37 +20,68 @@ _NAMES: Final = 3
 
 
 class Events(msgspec.Struct, frozen=True, kw_only=True):
-    """What else happened in the same decision: the names of containers that arrived, and of those that grew."""
+    """What else happened in the same decision: the names of containers that arrived, and of those that grew; and the
+    CPUs that grants left because other containers were pinned there by hand.
+    """
 
     arrived: tuple[str, ...] = ()
     grew: tuple[str, ...] = ()
+    pinned: CPUSet = EMPTY
 
 
 def why_lost(world: World, assignment: Assignment, count: int, events: Events) -> Cause:
     """Return why a grant lost so many CPUs: what decided its size."""
     match assignment.demand.scale:
         case Scale.MANUAL if assignment.ordered is not None and assignment.ordered < len(assignment.cpus):
-            return Resized(assignment.ordered)
+            return _resized(world, assignment, assignment.ordered)
         case Scale.LOAD if (used := _used(world, assignment)) is not None and _wants_no_more(world, assignment, count):
             return used
-    name, floor = assignment.name, least_of(world, assignment)
+    if not events.arrived and events.pinned:
+        return Pinned(events.pinned)
     if others := events.arrived or events.grew:
+        floor, kept = _floor_of(world, assignment)
         return SharedAnew(
-            name=name,
+            name=assignment.name,
             count=count,
             floor=floor,
+            kept=kept,
             names=others[:_NAMES],
             others=len(others),
             is_growth=not events.arrived,
         )
-    return FewerToShare(name=name, count=count, floor=floor)
+    return fewer_to_share(world, assignment, count)
+
+
+def fewer_to_share(world: World, assignment: Assignment, count: int) -> Cause:
+    """Return why a grant lost so many CPUs if the machine or a setting alone leaves fewer."""
+    floor, kept = _floor_of(world, assignment)
+    return FewerToShare(name=assignment.name, count=count, floor=floor, kept=kept)
+
+
+def taken_over(world: World, assignment: Assignment, count: int, arrived: str) -> Cause:
+    """Return why a grant lost so many CPUs to a container of this name, which arrived."""
+    floor, kept = _floor_of(world, assignment)
+    return TakenOver(name=assignment.name, count=count, floor=floor, kept=kept, arrived=arrived)
+
+
+def given_to(world: World, assignment: Assignment, count: int, others: Sequence[str]) -> Cause:
+    """Return why a grant lost so many CPUs to the containers of these names, which lacked CPUs of their least size."""
+    floor, kept = _floor_of(world, assignment)
+    return Supplied(
+        name=assignment.name,
+        count=count,
+        floor=floor,
+        kept=kept,
+        names=tuple(others[:_NAMES]),
+        others=len(others),
+    )
 
 
 def why_gained(world: World, assignment: Assignment, count: int) -> Cause:
     """Return why a grant gained so many CPUs: its load only if that was measured at its present size."""
     match assignment.demand.scale:
         case Scale.MANUAL if assignment.ordered is not None:
-            return Resized(assignment.ordered)
+            return _resized(world, assignment, assignment.ordered)
         case Scale.LOAD if (used := _used(world, assignment)) is not None and used.of == len(assignment.cpus):
             return used
     return Spare(count, assignment.demand.ceiling)
@@ -62,3 +96,15 @@ def _used(world: World, assignment: Assignment) -> Used | None:
     """Return the use that was measured, of the CPUs that it had then; None if it was not measured."""
     load = world.loads.get(assignment.container)
     return Used(round(load.use, 1), load.cpus) if load else None
+
+
+def _resized(world: World, assignment: Assignment, ordered: int) -> Resized:
+    size = size_of_order(world, assignment)
+    return Resized(ordered, 0 if size == ordered else size)
+
+
+def _floor_of(world: World, assignment: Assignment) -> tuple[int, int]:
+    """Return the floor of a grant in whole units, and what it keeps if that is more; else 0."""
+    least = least_of(world, assignment)
+    floor = min(least_for(world, assignment.demand), least)
+    return floor, least if least > floor else 0

@@ -15,6 +15,8 @@ the newborns are in its way (`HandState.newborns`).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from sidecar.decide.container.container import Standing
 from sidecar.decide.covering import is_answered, told_of_answers
 from sidecar.decide.moves.settled import desires
@@ -50,7 +52,7 @@ def answers_of(world: World) -> Answers:
     settings, state = world.settings, world.state
     if settings.policy is PolicyName.NONE or world.is_releasing or settings.shared_slice:
         # 4.
-        return Answers()
+        return Answers(left=_configured(world, world.containers))
     reached, where = world.reach, desires(world)
     own: dict[ContainerKey, CPUSet | None] = {
         # 1. Known from the State alone.
@@ -73,4 +75,11 @@ def answers_of(world: World) -> Answers:
     entered = wanted_by_others & ~(reached.exclusive & ~state.reserved.mask)
     others = CPUSet.from_mask((wanted_by_others & stays) | entered) or state.reserved
     own.update((key, others) for key, each in world.containers.items() if key not in own and is_answered(each))
-    return Answers(others=others, own=own, owned=state.exclusive | state.leaving)
+    left = _configured(world, (key for key, cpus in own.items() if cpus is None))
+    return Answers(others=others, own=own, owned=state.exclusive | state.leaving, left=left)
+
+
+def _configured(world: World, keys: Iterable[ContainerKey]) -> dict[ContainerKey, CPUSet]:
+    """Return what the engine has configured for these containers, without those for which it has nothing."""
+    found = {key: world.containers[key] for key in keys}
+    return {key: each.place.configured for key, each in found.items() if each.view.cpuset and not each.view.is_glance}

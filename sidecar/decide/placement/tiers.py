@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
+from sidecar.decide.placement.options import ACROSS_CORES, ACROSS_NUMA
 from sidecar.decide.placement.order.by_options import take
 from sidecar.decide.placement.whole_cores import of_asked_kinds
 from sidecar.decide.settings import IsolatedRule
@@ -86,11 +87,29 @@ def _parts(allowed: CPUSet, isolated: CPUSet, rule: IsolatedRule) -> tuple[CPUSe
 def beside(
     topology: Topology, tiers: Iterable[CPUSet], count: int, options: Collection[str], *, unit: int = 1
 ) -> CPUSet:
-    """Return up to `count` CPUs out of disjoint tiers, the first tiers first, in whole units; fewer if need be."""
+    """Return up to `count` CPUs out of disjoint tiers, the first tiers first, in whole units; fewer if need be. From a
+    tier they are on the fewest nodes, unless the options spread them.
+    """
     chosen = EMPTY
     for tier in tiers:
-        amount = min(count - len(chosen), len(tier))
-        amount -= amount % unit
-        if amount:
-            chosen |= take(topology, tier, amount, options) or EMPTY
+        for part in _by_nodes(topology, tier, count - len(chosen), options):
+            amount = min(count - len(chosen), len(part := part - chosen))
+            amount -= amount % unit
+            if amount:
+                chosen |= take(topology, part, amount, options) or EMPTY
     return chosen
+
+
+def _by_nodes(topology: Topology, tier: CPUSet, count: int, options: Collection[str]) -> Iterator[CPUSet]:
+    """Yield the parts of a tier from which so many CPUs should be taken in turn, the last one all of it: the largest
+    nodes until one has enough for the rest, then the smallest that has.
+    """
+    if count < len(tier) and ACROSS_NUMA not in options and ACROSS_CORES not in options:
+        inside = (tier & node.cpus for node in topology.nodes)
+        left = sorted((cpus for cpus in inside if cpus), key=len)
+        while count > 0 and len(left) > 1:
+            enough = next((cpus for cpus in left if len(cpus) >= count), left[-1])
+            yield enough
+            left.remove(enough)
+            count -= len(enough)
+    yield tier

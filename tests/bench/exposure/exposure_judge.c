@@ -1,10 +1,11 @@
 /* Reads again and again where the threads of all groups below PARENT may run, and prints each change:
 
-       exposure_judge PARENT CPU [PREFIX]        nanoseconds of the monotonic clock, state, group
+       exposure_judge PARENT CPU [PATTERN]       nanoseconds of the monotonic clock, state, group
 
    The state is 0: no thread may run on the CPU; 1: one may, on others as well; 2: all may run there and nowhere else;
-   -1: the group has no threads, or is gone. Not read: groups whose name does not begin with PREFIX, and groups that were
-   there without threads before the first pass, as engines that were killed leave them. The first line is `begin`, the
+   -1: the group has no threads, or is gone. A group is named by its path below PARENT, at any depth. Not read: groups
+   whose name does not match PATTERN (an extended expression), and groups that were there without threads before the
+   first pass, as engines that were killed leave them. The first line is `begin`, the
    last one, after SIGTERM, is `end`, with the number of passes and the longest pass in nanoseconds. Threads that have
    ended are not in the kernel's list (cgroup.threads, tasks), and runtimes' own threads are. libc only.
 
@@ -14,22 +15,28 @@
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>
+#include <regex.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #define MOST 8192
+#define NAME 512
 
 static struct group {
-    char name[256];
+    char name[NAME];
     int state, is_left;
     long pass;
 } groups[MOST];
-static int known, said;
+static int known, said, cpu, root;
+static long pass;
+static const char *list;
+static regex_t wanted;
 static volatile sig_atomic_t is_over;
 
 static void finish(int number) {
@@ -43,12 +50,12 @@ static long long now(void) {
     return t.tv_sec * 1000000000LL + t.tv_nsec;
 }
 
-static int state_of(int parent, const char *name, const char *list, int cpu) {
+static int state_of(const char *name) {
     static char text[1 << 16];
-    char path[300];
+    char path[NAME + 32];
     int on = 0, threads = 0, only = 0;
     snprintf(path, sizeof path, "%s/%s", name, list);
-    int fd = openat(parent, path, O_RDONLY | O_CLOEXEC);
+    int fd = openat(root, path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return -1;
     ssize_t have = 0, got;
@@ -93,35 +100,49 @@ static void say(struct group *group, int state) {
     group->state = state;
 }
 
+/* Read all groups below one, which is closed then; `above` is its name. */
+static void look(int parent, const char *above) {
+    DIR *listed = parent < 0 ? NULL : fdopendir(parent);
+    struct dirent *each;
+    while (listed && (each = readdir(listed))) {
+        char name[NAME];
+        struct stat entry;
+        if (each->d_type != DT_DIR || each->d_name[0] == '.' ||
+            snprintf(name, sizeof name, "%s%s%s", above, *above ? "/" : "", each->d_name) >= NAME)
+            continue;
+        if (!regexec(&wanted, name, 0, NULL, 0)) {
+            struct group *group = entry_of(name);
+            group->pass = pass;
+            if (!group->is_left)
+                say(group, state_of(name));
+            group->is_left |= pass == 1 && group->state < 0;
+        }
+        /* A directory has a link from each one in it. */
+        if (!fstatat(parent, each->d_name, &entry, 0) && entry.st_nlink > 2)
+            look(openat(parent, each->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC), name);
+    }
+    if (listed)
+        closedir(listed);
+}
+
 int main(int count, char **words) {
-    if (count < 3)
+    if (count < 3 || regcomp(&wanted, count > 3 ? words[3] : "", REG_EXTENDED | REG_NOSUB))
         return 2;
-    const char *prefix = count > 3 ? words[3] : "";
-    int cpu = atoi(words[2]), parent = open(words[1], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *listed = parent < 0 ? NULL : opendir(words[1]);
-    const char *list = !faccessat(parent, "cgroup.threads", R_OK, 0) ? "cgroup.threads" : "tasks";
-    if (!listed)
+    cpu = atoi(words[2]);
+    root = open(words[1], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    list = !faccessat(root, "cgroup.threads", R_OK, 0) ? "cgroup.threads" : "tasks";
+    if (root < 0)
         return 2;
     signal(SIGTERM, finish);
     struct sched_param first = {.sched_priority = 1};
     int is_first = !sched_setscheduler(0, SCHED_FIFO, &first);
     setvbuf(stdout, NULL, _IOFBF, 1 << 16);
     long long last = now(), longest = 0;
-    long pass = 0;
     printf("%lld 0 begin\n", last);
     fflush(stdout);
     while (!is_over) {
-        struct dirent *each;
         pass++;
-        rewinddir(listed);
-        while ((each = readdir(listed)))
-            if (each->d_type == DT_DIR && each->d_name[0] != '.' && !strncmp(each->d_name, prefix, strlen(prefix))) {
-                struct group *group = entry_of(each->d_name);
-                group->pass = pass;
-                if (!group->is_left)
-                    say(group, state_of(parent, each->d_name, list, cpu));
-                group->is_left |= pass == 1 && group->state < 0;
-            }
+        look(openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), "");
         for (int i = 0; i < known; i++)
             if (groups[i].pass != pass) {
                 say(&groups[i], -1);

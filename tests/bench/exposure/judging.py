@@ -16,15 +16,18 @@ from typing import Final, NamedTuple
 
 from tests.live.waiting import eventually
 
-_SOURCE: Final = Path(__file__).with_name("exposure_judge.c")
+PROGRAM: Final = Path(__file__).with_name("exposure_judge.c")
+"""The judge's source."""
 _MOUNT: Final = Path("/sys/fs/cgroup")
+ENGINES_WORK: Final = r"(^|/)((docker|libpod)-)?[0-9a-f]{64}([./].*)?$|[:/-][0-9a-z]{25}(\.scope)?$"
+"""Groups of containers and of steps of a build; not those of a container's monitor."""
 _PLACES: Final = (
     (_MOUNT / "cpuset/docker", ""),
     (_MOUNT / "docker", ""),
-    (_MOUNT / "cpuset/system.slice", "docker-"),
-    (_MOUNT / "system.slice", "docker-"),
+    (_MOUNT / "cpuset/system.slice", ENGINES_WORK),
+    (_MOUNT / "system.slice", ENGINES_WORK),
 )
-"""Where Docker's groups lie, with what their names begin with: the cgroupfs driver first."""
+"""Where Docker's groups lie, with a pattern of their names: the cgroupfs driver first."""
 
 OFF: Final = 0
 """No thread of the group may run on the CPU."""
@@ -157,18 +160,26 @@ class Judge:
 @contextmanager
 def judge(folder: Path, cpu: int, places: Sequence[tuple[Path, str]] = _PLACES) -> Iterator[Judge]:
     """Run a judge of that CPU for the block; it watches the first of the places that exists, when this begins."""
-    program, out = folder / "exposure_judge", folder / f"judged-{time.monotonic_ns()}"
-    if not program.exists():
-        subprocess.run(["gcc", "-O2", "-o", str(program), str(_SOURCE)], check=True)
-    parent, prefix = next(place for place in places if place[0].is_dir())
+    program, out = _program(folder), folder / f"judged-{time.monotonic_ns()}"
+    parent, pattern = next(place for place in places if place[0].is_dir())
     with open(out, "wb") as file:
-        process = subprocess.Popen([str(program), str(parent), str(cpu), prefix], stdout=file)
+        process = subprocess.Popen([str(program), str(parent), str(cpu), pattern], stdout=file)
     try:
         eventually(lambda: out.stat().st_size, "the judge looks")
         yield Judge(process, out)
     finally:
         process.kill()
         process.wait()
+
+
+def _program(folder: Path) -> Path:
+    """Return the compiled judge: the one beside its source, as on a machine without a compiler, or one made there."""
+    beside, made = PROGRAM.with_suffix(""), folder / "exposure_judge"
+    if beside.exists():
+        return beside
+    if not made.exists():
+        subprocess.run(["gcc", "-O2", "-o", str(made), str(PROGRAM)], check=True)
+    return made
 
 
 def _union(stays: Iterable[Note]) -> int:

@@ -11,7 +11,7 @@ from state.demand import Shortage
 from state.refusal import RefusalCode
 from state.topology import uniform
 from tests.support.decide.real import Real
-from tests.support.decide.stories import Story, cpus, where
+from tests.support.decide.stories import Story, compose, cpus, where
 
 WAIT = {"cpuset.on-shortage": "wait"}
 
@@ -182,12 +182,11 @@ def test_a_created_container_keeps_its_cpus_for_its_start(linger: float) -> None
 def test_a_successor_takes_the_place_of_the_one_that_it_replaces() -> None:
     """Also after a restart of the sidecar; one that is not replaced stays before it."""
     story = Story()
-    role = {f"com.docker.compose.{name}": "1" for name in ("project", "service", "container-number")}
     story.arrive("holder", 6)
     first = story.arrive("first", 5, labels=WAIT)
-    old = story.arrive("old", 5, labels={**WAIT, **role})
+    old = story.arrive("old", 5, labels={**WAIT, **compose()})
     last = story.arrive("last", 5, labels=WAIT)
-    new = story.arrive("new", 5, labels={**WAIT, **role}, starts=False)
+    new = story.arrive("new", 5, labels={**WAIT, **compose()}, starts=False)
     story.settle()
     assert turns(story, first, old, last, new) == [1, 2, 3, 4]
     story.away(old)

@@ -193,7 +193,7 @@ def test_from_dynamic_to_static_a_container_is_completed_and_is_told_why() -> No
     story.settle()
     assert story.granted(small) == "1-2"
     story.change_settings(policy=PolicyName.STATIC)
-    assert why(story.world.state.assignments[small.key].moves[-1].cause) == "it holds the 4 CPUs that it asks for again"
+    assert why(story.world.state.assignments[small.key].moves[-1].cause) == "it needs at least 4 CPUs"
 
 
 def test_from_dynamic_to_static_a_container_gives_up_what_it_gained_and_keeps_what_it_began_with() -> None:

@@ -196,7 +196,22 @@ def test_cores_of_several_widths_leave_the_pool_the_narrow_ones() -> None:
             "0-3",
             "asked for 4 exclusive CPUs; 8 CPUs are shared, and a whole core must stay shared; 3 would fit",
         ),
-        (1, True, "0-7", "asked for 8 exclusive CPUs; 8 CPUs are shared, and 1 must stay shared; 6 would fit"),
+        (
+            1,
+            True,
+            "0-7",
+            "asked for 8 exclusive CPUs; 8 CPUs are shared, and a whole core must stay shared; 6 would fit",
+        ),
+        (
+            3,
+            True,
+            "0-5",
+            (
+                "asked for 6 exclusive CPUs; 8 CPUs are shared, "
+                "and 3 with a whole core among them must stay shared; 5 would fit"
+            ),
+        ),
+        (3, True, "0-2,4-6", "asked for 6 exclusive CPUs; 8 CPUs are shared, and 3 must stay shared; 4 would fit"),
         (9, False, "0", "asked for 1 exclusive CPU; 8 CPUs are shared, and 9 must stay shared"),
     ],
 )

@@ -97,3 +97,18 @@ def test_a_created_container_keeps_what_was_written_until_its_notice_is_over() -
     assert story.flight == []
     story.over(Purpose.GRACE, batch)
     assert (batch.cpuset, story.leaving(batch)) == ("1", "")
+
+
+def test_nothing_is_leaving_that_was_granted_and_not_entered() -> None:
+    """A created container gives its CPUs up, asks for them again at its start, and another was granted them between."""
+    story = Dynamic()
+    batch = story.elastic("batch", 1, 1, 4)
+    web = story.arrive("web", 5, starts=False)
+    story.settle()
+    story.over(Purpose.GRACE, batch)
+    assert (where(batch), story.leaving(batch)) == ("1-2", "")
+    rest = [each for each in story.waiting(Purpose.LINGER) if each.container == web.key][-1]
+    story.time_out(story.timers.index(rest))
+    assert (str(story.grant(batch).cpus), where(batch)) == ("1-4", "1-2")
+    story.again(web)
+    assert (story.granted(web), str(story.grant(batch).cpus), story.leaving(batch)) == ("3-7", "1-2", "")

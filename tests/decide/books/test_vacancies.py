@@ -12,19 +12,9 @@ from state.refusal import RefusalCode
 from state.topology import uniform
 from tests.support.decide import strictstarts
 from tests.support.decide.real import Real
-from tests.support.decide.stories import Story, where
+from tests.support.decide.stories import Story, compose, where
 
 WAIT = {"cpuset.on-shortage": "wait"}
-
-
-def compose(number: int = 1, service: str = "web") -> dict[str, str]:
-    """Return the labels of a container of compose."""
-    return {
-        "com.docker.compose.project": "shop",
-        "com.docker.compose.service": service,
-        "com.docker.compose.container-number": str(number),
-        "com.docker.compose.oneoff": "False",
-    }
 
 
 def task(slot: str, id: str) -> dict[str, str]:

@@ -13,11 +13,13 @@ from sidecar.decide.books import (
     grants,
     holdings,
     load_wish,
+    pinned,
     size_causes,
     sizes,
     takes,
 )
 from sidecar.decide.books.room import Room
+from sidecar.decide.books.size_causes import fewer_to_share
 from sidecar.decide.container.container import Container
 from sidecar.decide.container.footprint import Reach
 from sidecar.decide.facts import Load, Purpose, TakeAcknowledged, TimerEnded
@@ -234,6 +236,16 @@ def blames_the_load_for_every_loss(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(size_causes, "_wants_no_more", lambda world, assignment, lost: True)
 
 
+def blames_the_machine_for_a_pin(patch: pytest.MonkeyPatch) -> None:
+    """Say of what a container lost since another was pinned by hand that the machine or a setting took it."""
+
+    def blamed(world: World, fitted: State, grant: Assignment, cause: Cause | None = None) -> State:
+        return holdings.recorded(world, fitted, grant)
+
+    patch.setattr(pinned, "recorded", blamed)
+    patch.setattr(holdings, "given_to", lambda world, grant, count, others: fewer_to_share(world, grant, count))
+
+
 FAULTS = (
     Fault(takes_at_once, laws.NOTICE, first=8),
     Fault(takes_without_leaving, laws.NOTICE, first=10),
@@ -254,5 +266,6 @@ FAULTS = (
     Fault(stays_where_another_is_leaving, laws.OWN, first=193),
     Fault(gives_notice_of_what_was_never_had, laws.NEVER_HAD, first=2179),
     Fault(blames_the_load_for_every_loss, laws.USED, first=1138),
+    Fault(blames_the_machine_for_a_pin, laws.REASONS, first=693),
     Fault(calls_it_off_when_it_restarts, laws.VACATED, first=1009),
 )

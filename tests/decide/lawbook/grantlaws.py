@@ -39,13 +39,23 @@ def granted_otherwise(reality: Reality) -> list[str]:
 
 
 def leaving_at_once(reality: Reality) -> list[str]:
-    """Return the new grants that leave CPUs which they never had, as sentences: nothing was taken from them."""
-    before = reality.planned_from.state
-    return [
+    """Return the grants that leave CPUs which they never had, as sentences: new ones, from which nothing was taken, and
+    those that have not entered these CPUs.
+    """
+    before, world = reality.planned_from.state, reality.world
+    found = [
         f"{granted.name} was granted {granted.cpus}, and is leaving {granted.leaving.cpus}, which it never had"
         for granted in _new(reality)
         if granted.leaving and granted.container in before.originals
     ]
+    if world.settings.policy is PolicyName.DYNAMIC and world.is_ready and not world.is_releasing:
+        known = ((each, world.containers.get(key)) for key, each in world.state.assignments.items())
+        found += [
+            f"{granted.name} is leaving {never}, which it has not entered"
+            for granted, container in known
+            if container and (never := _leaving(granted) - CPUSet.from_mask(container.footprint))
+        ]
+    return found
 
 
 def _new(reality: Reality) -> Iterator[Assignment]:

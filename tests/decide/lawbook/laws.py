@@ -25,6 +25,7 @@ from tests.decide.lawbook import (
     handlaws,
     pinlaws,
     queuelaws,
+    reasonlaws,
     refitlaws,
     reservelaws,
     restlaws,
@@ -309,6 +310,7 @@ RELEASED = Law("everything is given back", restlaws.not_given_back, When.REST)
 FAIR: Law[Reality] = Law("sizes are fair", lambda reality: takelaws.unfair(reality.world), When.REST)
 RICHEST = Law("a floor takes from the richest", takelaws.taken_from_the_poorer)
 USED = Law("a load is the reason only where it decided", takelaws.wrongly_said_used)
+REASONS = Law("a reason is the cause", reasonlaws.untrue)
 NO_TIMERS = Law("nothing is waited for at rest", waitlaws.waited_for_nothing, When.REST)
 STAYS_AT_REST = Law("what is at rest stays so", restlaws.moved_again, When.REST)
 REPLAYS = Law("the journal replays", restlaws.replayed_otherwise, When.REST)
@@ -359,6 +361,7 @@ LAWS: tuple[Law[Reality], ...] = (
         NEEDLESS,
         RICHEST,
         USED,
+        REASONS,
         GONE,
         HANDED_ON,
         KEEPS_ITS_PLACE,

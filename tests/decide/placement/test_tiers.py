@@ -6,8 +6,15 @@ import pytest
 
 from sidecar.decide.moves.limits import memory_of
 from sidecar.decide.placement.choose import Ask, choose
-from sidecar.decide.placement.options import ALIGN_BY_SOCKET, EFFICIENT, FULL_PCPUS_ONLY, PERFORMANCE
-from sidecar.decide.placement.tiers import around, by_distance
+from sidecar.decide.placement.options import (
+    ACROSS_NUMA,
+    ALIGN_BY_SOCKET,
+    ALONG_CACHES,
+    EFFICIENT,
+    FULL_PCPUS_ONLY,
+    PERFORMANCE,
+)
+from sidecar.decide.placement.tiers import around, beside, by_distance
 from sidecar.decide.settings import IsolatedRule
 from sidecar.decide.world import replace
 from sidecar.words.refusals import cure, sentence
@@ -203,3 +210,28 @@ def test_memory_is_that_of_the_cpus_nodes_or_the_nearest() -> None:
     assert memory_of(FAR, cpus("0-1")) == cpus("0")
     assert memory_of(FAR, cpus("5,9")) == cpus("0,2")
     assert memory_of(uniform(cores=2), cpus("0")) == EMPTY
+
+
+FOUR_NODES = uniform(packages=1, nodes=4, cores=8)
+"""Nodes 0 (0-7), 1 (8-15), 2 (16-23), 3 (24-31)."""
+
+
+@pytest.mark.parametrize(
+    ("free", "count", "options", "chosen"),
+    [
+        pytest.param("1-3,24-31", 6, (), "24-29", id="one node that has enough, not the fullest first"),
+        pytest.param("1-3,8-11,24-31", 4, (), "8-11", id="the fullest of those"),
+        pytest.param("1-3,8-11,24-31", 11, (), "1-3,24-31", id="the emptiest, and the fullest that has the rest"),
+        pytest.param("0-7,24-31", 12, (), "0-3,24-31", id="two of the same size"),
+        pytest.param("1-3,24-31", 6, (ALONG_CACHES,), "24-29", id="along caches"),
+        pytest.param("0-7,24-31", 12, (ACROSS_NUMA,), "0-5,24-29", id="but for options that spread them"),
+        pytest.param("1-3,24-31", 11, (), "1-3,24-31", id="all"),
+        pytest.param("1-3", 4, (), "1-3", id="fewer, if need be"),
+    ],
+)
+def test_cpus_that_come_to_others_lie_on_the_fewest_nodes(
+    free: str, count: int, options: tuple[str, ...], chosen: str
+) -> None:
+    """Where none is nearer than another."""
+    machine, held = FOUR_NODES, cpus("16-23")
+    assert str(beside(machine, around(machine, cpus(free), held), count, options)) == chosen

@@ -33,6 +33,16 @@ def static(**fields: Any) -> Settings:
     return Settings(**{"policy": PolicyName.STATIC, "reserved_cpus": cpus("0"), **fields})
 
 
+def compose(number: int = 1, service: str = "web") -> dict[str, str]:
+    """Return the labels of a container of compose."""
+    return {
+        "com.docker.compose.project": "shop",
+        "com.docker.compose.service": service,
+        "com.docker.compose.container-number": str(number),
+        "com.docker.compose.oneoff": "False",
+    }
+
+
 class Story(Reality):
     """A host whose containers have names; `given` is all orders so far."""
 

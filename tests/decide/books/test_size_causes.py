@@ -1,0 +1,70 @@
+"""A change of a grant names its cause: what took the CPUs, and above which number."""
+
+from __future__ import annotations
+
+from sidecar.decide.facts import Purpose
+from sidecar.decide.settings import PolicyName
+from state.topology import uniform
+from tests.support.decide.dynamic import Dynamic
+from tests.support.decide.stories import Story, cpus
+
+WHOLE_CORES = ("full-pcpus-only",)
+
+
+def test_what_is_lost_to_a_pin_by_hand_is_not_blamed_on_the_machine() -> None:
+    """One container leaves the CPU, another makes room for it, and both say so."""
+    story = Dynamic(uniform(cores=8))
+    rich = story.elastic("rich", 2, most=7)
+    poor = story.elastic("poor", 3)
+    story.over(Purpose.GRACE, rich)
+    pinned = str(min(story.grant(poor).cpus))
+    story.arrive("pinned", cpuset=pinned)
+    assert story.why(rich) == story.why(poor) == f"a container was pinned by hand to CPU {pinned}"
+
+
+def test_what_a_floor_lacks_after_a_hotplug_is_named_where_it_comes_from() -> None:
+    """The container that gives CPUs above its floor says for which one."""
+    story = Dynamic(uniform(cores=6))
+    poor = story.elastic("poor", 2)
+    rich = story.elastic("rich", 1, most=5)
+    story.hotplug(min(story.grant(poor).cpus))
+    assert story.why(rich) == "poor lacked CPUs of its floor, and took 1 CPU above rich's floor of 1"
+
+
+def test_a_floor_is_not_said_to_be_what_the_original_cores_come_to() -> None:
+    """With half a core since a CPU is offline, a container keeps three CPUs for its floor of two."""
+    story = Dynamic(uniform(cores=5, threads=2), reserved_cpus=cpus("0,5"), options=WHOLE_CORES)
+    first = story.elastic("first", 2, most=6)
+    story.hotplug(max(story.grant(first).original))
+    assert len(story.grant(first).cpus) == 5
+    story.elastic("second", 4)
+    assert story.why(first).endswith("2 CPUs above the 3 on the original cores of first")
+
+
+def test_a_resize_says_what_it_comes_to_in_whole_cores() -> None:
+    """Beside the number that was ordered, if they differ."""
+    story = Dynamic(uniform(cores=5, threads=2), reserved_cpus=cpus("0,5"), options=WHOLE_CORES)
+    real = story.elastic("web", 2, 2, 8, scale="manual")
+    story.resized(real, 5)
+    assert (len(story.grant(real).cpus), story.why(real)) == (4, "it was resized to 5 CPUs: 4 on whole cores")
+    story.resized(real, 8)
+    assert story.why(real) == "it was resized to 8 CPUs"
+
+
+def test_under_static_a_container_gives_up_what_is_above_its_number_and_says_so() -> None:
+    story = Dynamic(uniform(cores=8))
+    real = story.elastic("web", 2, most=6)
+    story.change_settings(policy=PolicyName.STATIC)
+    assert story.granted(real) == "1-2"
+    assert story.why(real) == "it asks for 2 CPUs, and the policy allows no more"
+
+
+def test_the_core_that_must_stay_shared_is_the_reason_of_a_refusal() -> None:
+    """One CPU is not what the pool lacks, if it has to keep a whole core."""
+    options = ("full-pcpus-only", "strict-cpu-reservation")
+    story = Story(uniform(cores=4, threads=2), reserved_cpus=cpus("0,4"), options=options)
+    story.arrive("first", 4)
+    second = story.arrive("second", 2)
+    assert "2 CPUs are shared, and a whole core must stay shared" in story.why_refused(second)
+    third = story.arrive("third", 6)
+    assert "this machine can give 4 at most: a whole core must stay shared" in story.why_refused(third)

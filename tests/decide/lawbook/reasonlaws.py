@@ -1,0 +1,91 @@
+"""The law of reasons: what a change of a grant names as its cause happened in the same burst."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sidecar.decide.books.grants import options_of
+from sidecar.decide.facts import SettingsChanged, TopologyRead
+from sidecar.decide.placement.whole_cores import unit_of
+from sidecar.words.causes import why
+from sidecar.words.changes import new_moves
+from state.cause import (
+    Cause,
+    Completed,
+    FewerToShare,
+    Gone,
+    NumberOnly,
+    Pinned,
+    SharedAnew,
+    Supplied,
+    Surplus,
+    TakenOver,
+)
+from state.model import KEPT_MOVES, Assignment
+from tests.support.decide.reality import Reality
+
+
+def untrue(reality: Reality) -> list[str]:
+    """Return the changes of the last burst whose reason did not happen in it, as sentences."""
+    before, now = reality.planned_from.state, reality.world.state
+    found = []
+    for key, after in now.assignments.items():
+        was = before.assignments.get(key)
+        if was is None or was.since != after.since or was.moves == after.moves:
+            continue
+        moves = new_moves(was, after)
+        if len(moves) == KEPT_MOVES:
+            continue
+        for place, move in enumerate(moves, 1):
+            wrong = [*_wrong(reality, after, move.cause)]
+            if isinstance(move.cause, Surplus):
+                wrong += _miscounted(reality, after, move.cause, len(move.lost))
+                if place == len(moves) and len(after.cpus) < max(move.cause.floor, move.cause.kept):
+                    wrong.append(f"it has {after.cpus}")
+            found += [f"{after.name}: {why(move.cause)!r}, but {each}" for each in wrong]
+    return found
+
+
+def _wrong(reality: Reality, after: Assignment, cause: Cause) -> Iterator[str]:
+    """Yield what did not happen of a cause."""
+    before, world = reality.planned_from, reality.world
+    facts = reality.bursts[-1] if reality.bursts else ()
+    is_adapted = not before.is_answered or any(isinstance(each, TopologyRead | SettingsChanged) for each in facts)
+    granted = {each.name for each in world.state.assignments.values() if _is_new(reality, each)}
+    grew = {each.name for each in world.state.assignments.values() if _grew(reality, each)}
+    match cause:
+        case FewerToShare() if not is_adapted:
+            yield "neither the machine nor a setting changed"
+        case NumberOnly() if not is_adapted:
+            yield "no setting changed"
+        case TakenOver() if cause.arrived not in granted:
+            yield "that was granted nothing"
+        case SharedAnew() if not cause.is_growth and not set(cause.names) <= granted:
+            yield "not all of these were granted CPUs"
+        case SharedAnew() | Supplied() if not set(cause.names) <= grew | granted:
+            yield "not all of these gained CPUs"
+        case Pinned() if not is_adapted and cause.cpus.isdisjoint(world.strangers):
+            yield "no container is pinned there"
+        case Gone() if not is_adapted:
+            yield "nothing went"
+        case Completed() if len(after.cpus) < cause.cpus:
+            yield f"it has {after.cpus}"
+
+
+def _miscounted(reality: Reality, after: Assignment, cause: Surplus, lost: int) -> Iterator[str]:
+    """Yield which number of a cause is wrong."""
+    unit = unit_of(reality.world.topology, options_of(reality.world, after.demand))
+    if cause.count != lost:
+        yield f"it lost {lost}"
+    if cause.floor not in (floor := after.demand.floor, floor + -floor % unit):
+        yield f"its floor is {floor}"
+
+
+def _is_new(reality: Reality, after: Assignment) -> bool:
+    before = reality.planned_from.state.assignments.get(after.container)
+    return before is None or before.since != after.since
+
+
+def _grew(reality: Reality, after: Assignment) -> bool:
+    before = reality.planned_from.state.assignments.get(after.container)
+    return before is not None and not after.cpus <= before.cpus

@@ -1,0 +1,96 @@
+"""Writes by others into cpusets that the sidecar wrote: by the engine's users, and by systemd."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from sidecar.status.document import SharingStatus
+from state.cpuset import CPUSet
+from tests.live.births import command_line, judged
+from tests.live.containers import Containers
+from tests.live.kernelview import KernelView, online
+from tests.live.privateengine import PrivateEngine
+from tests.live.sidecarprocess import LAST, REST, SidecarProcess
+from tests.live.waiting import PATIENCE, eventually, stays
+
+pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(120 * PATIENCE)]
+
+ONE: Final = {"cpuset.exclusive": "1"}
+
+systemd_only = pytest.mark.skipif(
+    not Path("/run/systemd/system").is_dir() or Path("/sys/fs/cgroup/cpuset").is_dir(),
+    reason="needs systemd and cgroup v2: see `make vm-test`",
+)
+
+
+@pytest.fixture
+def pair(own_engine: PrivateEngine, sidecar: SidecarProcess, workloads: Containers) -> tuple[str, str]:
+    """Start a sidecar with a hand that takes no inventory for an hour, an owner that is alone, and a neighbour."""
+    sidecar.configure(hand="auto", reconcile_period="1h")
+    sidecar.start()
+    assert not sidecar.has_logged("the engine alone changes CPUs"), sidecar.log()
+    neighbour, owner = workloads.run("neighbour"), workloads.run("owner", labels=ONE)
+    sidecar.until(owner, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "alone")
+    sidecar.until_quiet()
+    return owner, neighbour
+
+
+def are_right(kernel: KernelView, pair: tuple[str, str]) -> bool:
+    """Return whether the owner is alone on its CPU."""
+    owner, neighbour = pair
+    return (kernel.allowed(owner), kernel.allowed(neighbour)) == (LAST, REST)
+
+
+@systemd_only
+def test_a_reload_of_systemd_moves_nobody(
+    pair: tuple[str, str], own_engine: PrivateEngine, kernel: KernelView, tmp_path: Path
+) -> None:
+    """systemd writes its units' properties again; before the engine's record they are not the sidecar's."""
+    with judged(kernel, pair[0], tmp_path) as seen:
+        for _ in range(3):
+            own_engine.systemctl("daemon-reload")
+            stays(lambda: are_right(kernel, pair), "nobody moved", seconds=1.0)
+    seen.is_clean()
+
+
+@systemd_only
+@pytest.mark.parametrize("which", ["owner", "neighbour"])
+def test_a_property_of_a_scope_is_put_right(
+    which: str, pair: tuple[str, str], own_engine: PrivateEngine, kernel: KernelView
+) -> None:
+    """`systemctl set-property` writes the cpuset of a unit: the hand overwrites it, without an inventory."""
+    id, wrong = (pair[0], CPUSet.of(min(online()))) if which == "owner" else (pair[1], LAST)
+    scope = f"{'docker' if own_engine.program == 'dockerd' else 'libpod'}-{id}.scope"
+    own_engine.systemctl("set-property", "--runtime", scope, f"AllowedCPUs={wrong}")
+    eventually(lambda: are_right(kernel, pair), "it is back", seconds=5)
+    stays(lambda: are_right(kernel, pair), "it stays", seconds=1.0)
+
+
+def test_an_update_of_memory_moves_nobody(
+    pair: tuple[str, str], own_engine: PrivateEngine, kernel: KernelView, tmp_path: Path
+) -> None:
+    """The engine writes all that it has recorded, also before the sidecar's record came there."""
+    with judged(kernel, pair[0], tmp_path) as seen:
+        for id in pair:
+            command_line(own_engine, "update", "--memory", "256m", *swap(own_engine), id)
+            stays(lambda: are_right(kernel, pair), "nobody moved", seconds=0.5)
+    seen.is_clean()
+
+
+@pytest.mark.parametrize("which", ["owner", "neighbour"])
+def test_an_update_of_cpus_is_put_right(
+    which: str, pair: tuple[str, str], own_engine: PrivateEngine, kernel: KernelView
+) -> None:
+    """A tenant updates its own container: it is back at once."""
+    id, wrong = (pair[0], REST) if which == "owner" else (pair[1], LAST)
+    command_line(own_engine, "update", "--cpuset-cpus", str(wrong), id)
+    eventually(lambda: are_right(kernel, pair), "it is back", seconds=5)
+    stays(lambda: are_right(kernel, pair), "it stays", seconds=1.0)
+
+
+def swap(engine: PrivateEngine) -> tuple[str, ...]:
+    """Return the limit of swap that Docker wants with one of memory."""
+    return ("--memory-swap", "512m") if engine.program == "dockerd" else ()
