@@ -16,7 +16,7 @@ from sidecar.decide import step as step_module
 from sidecar.decide.books import queue, vacancies
 from sidecar.decide.container import wish
 from sidecar.decide.container.container import Container
-from sidecar.decide.moves import starts
+from sidecar.decide.moves import settled, starts
 from sidecar.decide.moves.timers import grace_of
 from sidecar.decide.orders import AnswerStart
 from sidecar.decide.placement import choose
@@ -45,6 +45,14 @@ def keeps_the_old_rules(patch: pytest.MonkeyPatch) -> None:
         honest(self, replace(config, rules=self._config.rules))
 
     patch.setattr(ModelSidecar, "reload", reload)
+
+
+def leaves_it_where_its_rule_put_it(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(settled, "way_home", lambda *_: None)
+
+
+def moves_what_is_pinned_by_hand(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(settled, "way_home", lambda world, container: None if container.is_idle else world.state.reserved)
 
 
 def moves_everything_at_a_reload(patch: pytest.MonkeyPatch) -> None:
@@ -250,6 +258,15 @@ EQUALS = scenario(
     [container("a", "1", labels={"cpuset.max": "8"}), container("b", "1", labels={"cpuset.max": "8"})],
     told((1.0, "run", "a"), (40.0, "run", "b")),
     policy="dynamic",
+)
+
+PINNED_AND_RULED = scenario(
+    [{"name": "a", "cpuset": "0"}],
+    [
+        *told((1.0, "run", "a")),
+        {"at": 40.0, "do": "reload", "settings": {"rule": []}},
+    ],
+    rule=[{"match": {"name": "a"}, "exclusive": 1}],
 )
 
 PINNED = scenario(

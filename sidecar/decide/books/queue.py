@@ -35,7 +35,7 @@ def in_turn(world: World, state: State) -> list[Container]:
         and (key not in state.refusals or asks_again(container, state.refusals[key]))
     ]
     # Containers that keep their CPUs come first: they ran before the sidecar did. Those that never asked come last.
-    return sorted(asking, key=lambda each: (not keeps(world, state, each), *_turn(state, each)))
+    return sorted(asking, key=lambda each: (not _comes_first(world, state, each), *_turn(state, each)))
 
 
 def is_new_request(state: State, container: Container) -> bool:
@@ -55,6 +55,11 @@ def overtakers(state: State, refused: Refused) -> tuple[Assignment, ...]:
         return ()
     asked, priority = refused.asked, refused.demand.priority
     return tuple(each for each in state.assignments.values() if each.asked > asked and each.demand.priority <= priority)
+
+
+def _comes_first(world: World, state: State, container: Container) -> bool:
+    """Return whether it asks for the first time, and keeps its CPUs. One that was refused waits for its turn."""
+    return container.view.key not in state.refusals and keeps(world, state, container)
 
 
 def _turn(state: State, container: Container) -> tuple[int, int, str, int]:

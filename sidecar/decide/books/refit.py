@@ -12,7 +12,7 @@ Every change to a grant is reported, and no file has to be deleted by hand.
 4. A grant ends only if its least size cannot be completed, or if the shared pool has no room for it beside the least
    sizes of the older ones: if not all fit, the newest. A trial finds which end, and their CPUs are free for the others.
    No other grant gives up CPUs of its least size. A container whose grant ended so asks again as soon as there is room
-   (`grants.askers`).
+   (`askers`).
 5. If CPUs came back, a grant that breaks its rules (half cores, too many nodes) lies by them again if free CPUs
    allow it.
 6. If the shared pool is short, grants keep no more above their least sizes than is fair.

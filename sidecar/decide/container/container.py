@@ -121,7 +121,7 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def may_change_unseen(self) -> bool:
-        """Whether a lost order or an answered start may still take effect. No look can rule that out."""
+        """Whether a lost order may still take effect, which no look can rule out, or an answered start."""
         return isinstance(self.start, Answered) or any(doubt.ends is Ends.ORDER for doubt in self.doubts)
 
     @property

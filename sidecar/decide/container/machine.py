@@ -13,8 +13,8 @@ Each is a table from a state and a kind of news to a rule. The tables are comple
 those that change nothing, and docs/architecture.md prints them. A rule is a pure function; docs/architecture.md prints
 its docstring.
 
-1. A **fresh look** is believed, except for what may still happen: CPUs of a lost order or of an answered start stay in
-   doubt until a later order is carried out.
+1. A **fresh look** is believed, except for what may still happen: CPUs of a lost order stay in doubt until a later
+   order is carried out, and those of an answered start while only a glance is possible.
 2. A look that **overlaps** an order is not conclusive, and neither is the answer: if they differ, both places are in
    doubt until the next look.
 3. A **failed** order leaves its CPUs in doubt until a look, a **lost** order until a later order is carried out. An

@@ -31,7 +31,7 @@ class Held(msgspec.Struct, frozen=True, tag="held"):
 
 
 class Answered(msgspec.Struct, frozen=True, tag="answered"):
-    """A start was answered with these CPUs. Until an order is carried out, it may be still to come, or have failed."""
+    """A start was answered with these CPUs. Until a look or an order, it may be still to come, or have failed."""
 
     cpus: CPUSet
 

@@ -29,17 +29,14 @@ _made = msgspec.structs.replace
 
 
 def _held(container: Container, news: HoldBegan) -> Container:
-    """Hold the start; no earlier process runs any more. A start that was answered before may still happen."""
-    start = container.start
-    doubts = container.doubts
-    if isinstance(start, Answered):
-        doubts = with_doubt(doubts, Doubt(start.cpus, Ends.ORDER))
+    """Hold the start; no earlier process runs any more, and no start that was answered before is still to come: the
+    engine does one at a time.
+    """
     return _made(
         container,
         view=_made(container.view, phase=Phase.CREATED, effective=None),
         known=max(container.known, news.began),
         start=Held(news.number),
-        doubts=doubts,
         is_lapsed=False,
     )
 
@@ -64,19 +61,22 @@ def _shown(container: Container, news: Looked) -> Container:
     return _made(container, start=Asks()) if shows_strict_runtime(news.view) else container
 
 
-def _died(container: Container, news: Looked) -> Container:
-    """Drop the answered start of a dead container, and of one that runs and is not managed, since no order follows; any
-    other may still start.
+def _happened(container: Container, news: Looked) -> Container:
+    """Drop the answered start: the engine holds its lock until it has happened or failed, and until then only a glance
+    is possible. One of a dead container never happens. Where the kernel does not show a managed container's CPUs, it
+    runs on those of the answer until an order is carried out.
     """
-    is_left = news.view.phase.is_live and not news.view.is_glance and news.wish.standing is not Standing.MANAGED
-    return _made(container, start=Asks()) if news.view.phase is Phase.DEAD or is_left else container
+    view = news.view
+    is_under_way = view.is_glance and view.phase is not Phase.DEAD
+    is_unshown = view.phase.is_live and view.effective is None and news.wish.standing is Standing.MANAGED
+    return container if is_under_way or is_unshown else _made(container, start=Asks())
 
 
 STARTS: Final[Mapping[tuple[type[Start], type[StartNews]], Rule]] = {
     (Plain, Looked): _shown,
     (Asks, Looked): same,
     (Held, Looked): same,
-    (Answered, Looked): _died,
+    (Answered, Looked): _happened,
     (Plain, OrderApplied): same,
     (Asks, OrderApplied): same,
     (Held, OrderApplied): same,

@@ -11,8 +11,8 @@ A runtime that asks (`StartHeld`) starts nothing until it is answered, and then 
 4. A refused container does not start, whatever its label asks for on a shortage. To let it share, choose another
    runtime.
 5. The start of a container that the sidecar does not place goes on unchanged.
-6. From its answer until an order is carried out, the container is in doubt: its start may be still to come, or may have
-   failed. The engine does one thing at a time for a container, so that order ends the doubt (`machine`).
+6. From its answer until a look or an order, the container is in doubt: its start may be still to come, or may have
+   failed. The engine does one thing at a time for a container, so either of them comes after the start (`machine`).
 
 While a start is held, the engine answers neither looks at the container nor orders to it, so none are given.
 """

@@ -70,6 +70,21 @@ def test_newcomers_are_asked_in_the_order_of_their_creation() -> None:
     assert (story.granted(old), story.granted(young)) == ("1-6", None)
 
 
+def test_one_that_was_refused_does_not_overtake_by_a_cpuset_of_its_own() -> None:
+    """It runs nothing there: its runtime asks first, so no order has moved it meanwhile."""
+    story = Story(uniform(cores=2))
+    holder = story.arrive("holder", 1)
+    story.settle()
+    first = story.arrive("first", 1, starts=False)
+    pinned = story.unseen("pinned", 1, starts=False, cpuset="1")
+    pinned.asks = True
+    story.look(pinned)
+    story.settle()
+    assert (pinned.cpuset, turns(story, first, pinned)) == ("1", [1, 2])
+    story.away(holder)
+    assert (story.granted(first), story.granted(pinned)) == ("1", None)
+
+
 def test_a_higher_priority_is_asked_first_and_takes_nothing() -> None:
     story = Story()
     holder = story.arrive("holder", 6)

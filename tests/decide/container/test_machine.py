@@ -149,17 +149,31 @@ def test_what_the_kernel_came_to_allow_is_no_fault() -> None:
     assert after(container, looked(MINE)).fault is None
 
 
-def test_a_strict_start_from_the_first_look_to_the_answer_of_an_order() -> None:
-    """Its configured CPUs are not in its footprint; the CPUs of the answer are, until an order was answered."""
+def test_a_strict_start_from_the_first_look_to_the_next_one() -> None:
+    """Its configured CPUs are not in its footprint; the CPUs of the answer are, until it was looked at."""
     asks = seen(STRICT)
     assert (asks.start, asks.footprint) == (Asks(), 0)
     held = after(asks, HoldBegan(3, 2))
     assert (held.start, held.footprint) == (Held(3), 0)
     answered = after(held, HoldAnswered(Update(cpus=MINE), is_refused=False))
     assert (answered.start, answered.footprint) == (Answered(MINE), MINE.mask)
-    running = after(answered, looked(MINE))
+    glanced = after(answered, looked(MINE, replace(STRICT, is_glance=True)))
+    assert glanced.start == Answered(MINE)
+    running = after(glanced, looked(MINE, replace(STRICT, phase=Phase.RUNNING, effective=MINE)))
+    assert (running.start, running.footprint) == (Asks(), MINE.mask)
+
+
+def test_where_the_kernel_shows_nothing_a_started_container_is_on_the_cpus_of_the_answer_until_an_order() -> None:
+    answered = seen(STRICT, HoldBegan(3, 2), HoldAnswered(Update(cpus=MINE), is_refused=False))
+    running = after(answered, looked(EVERYWHERE, replace(STRICT, phase=Phase.RUNNING, effective=None)))
     assert running.start == Answered(MINE)
     assert after(after(running, OrderSent(ORDER)), OrderApplied(MINE, 9)).start == Asks()
+
+
+def test_an_answered_start_that_a_look_shows_not_running_has_failed() -> None:
+    """Only a glance is possible before that: a restart of the sidecar knows no less."""
+    answered = seen(STRICT, HoldBegan(3, 2), HoldAnswered(Update(cpus=MINE), is_refused=False))
+    assert (after(answered, looked(MINE, STRICT)).start, after(answered, looked(MINE, STRICT)).footprint) == (Asks(), 0)
 
 
 @pytest.mark.parametrize(
@@ -177,10 +191,10 @@ def test_a_held_start_that_is_not_answered_with_cpus(news: News, start: Start, r
     assert (container.start, CPUSet.from_mask(container.footprint)) == (start, reach)
 
 
-def test_a_start_that_was_answered_may_still_come_while_the_next_is_held() -> None:
+def test_a_start_that_was_answered_is_over_when_the_next_is_held() -> None:
+    """The engine does one at a time."""
     container = seen(STRICT, HoldBegan(3, 2), HoldAnswered(Update(cpus=MINE), is_refused=False), HoldBegan(4, 3))
-    assert container.start == Held(4)
-    assert container.doubts == (Doubt(MINE, Ends.ORDER),)
+    assert (container.start, container.doubts) == (Held(4), ())
 
 
 def test_the_dead_never_start() -> None:

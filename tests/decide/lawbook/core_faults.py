@@ -50,8 +50,7 @@ def counts_floors_in_cpus(patch: pytest.MonkeyPatch) -> None:
     def given_up(topology: Topology, assignment: Assignment, count: int, *, is_whole: bool = False) -> CPUSet:
         return CPUSet(list(assignment.cpus - assignment.original)[-count:])
 
-    for module in (arrivals, sizes):
-        patch.setattr(module, "least_of", least)
+    patch.setattr(sizes, "least_of", least)
     patch.setattr(arrivals, "given_up", given_up)
     patch.setattr(arrivals, "cut_off", lambda world, assignment, lost: lost)
 

@@ -81,7 +81,7 @@ def _footprints_are_honest(reality: Reality) -> list[str]:
 
 def _orders_can_be_obeyed(reality: Reality) -> list[str]:
     found = []
-    for order in reality.new_moves:
+    for order in (*reality.new_orders, *reality.new_moves):
         name, cpus = reality.world.containers[order.container].view.name, order.update.cpus
         if not cpus:
             found.append(f"{name} was ordered onto no CPU")
@@ -92,7 +92,7 @@ def _orders_can_be_obeyed(reality: Reality) -> list[str]:
 
 def _every_container_is_known(reality: Reality) -> list[str]:
     """Check that no order is given before a look at all containers that existed when the engine was reached."""
-    if not reality.new_moves:
+    if not reality.new_orders and not reality.new_moves:
         return []
     unknown = (reality.there_when_reached & set(reality.containers)) - set(reality.world.containers)
     return [f"{reality.containers[id].name} was not looked at, and orders are given" for id in sorted(unknown)]
@@ -116,7 +116,7 @@ def _isolated_cpus_are_not_shared(reality: Reality) -> list[str]:
     world = reality.world
     return [
         f"{world.containers[order.container].view.name} was ordered onto {both}, which are isolated, and shares them"
-        for order in reality.new_moves
+        for order in (*reality.new_orders, *reality.new_moves)
         if (both := _shared_isolated(world, order.update.cpus, _holds(world, order.container)))
     ]
 
