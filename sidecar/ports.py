@@ -205,7 +205,8 @@ class Hand(Protocol):
         """Write an update into a container's cgroup, and return the CPUs that it has effectively.
 
         From now on the group is known: it is guarded with these CPUs, and no answer is written into it. Raise
-        CgroupGone if the container has no cgroup, CgroupClosed if it cannot be written.
+        CgroupGone if the container has no cgroup, CgroupClosed if it cannot be written: then it is left as it is, and
+        an earlier write does not guard it any more.
         """
 
     def release(self, id: str | None) -> None:

@@ -190,7 +190,9 @@ def _to_be_covered(world: World) -> tuple[LookAgain, ...]:
 
 
 def _lost(world: World, fact: HandLost) -> tuple[World, tuple[Order, ...]]:
-    """Return the world without a hand. Until a look, a container may be where the hand would answer its birth."""
+    """Return the world without a hand. Until a look, a container may be where the hand would answer its birth. A look
+    that is older may show a newborn before the hand moved it: it proves no more than one that is older than a removal.
+    """
     hand = world.hand
     if hand is None:
         return replace(world, handless=fact.reason), ()
@@ -199,7 +201,8 @@ def _lost(world: World, fact: HandLost) -> tuple[World, tuple[Order, ...]]:
         key: after(each, LetGo(answered[key])) if answered[key] else each for key, each in world.containers.items()
     }
     looks = tuple(LookAgain(key) for key, cpus in answered.items() if cpus)
-    return replace(world, hand=None, handless=fact.reason, containers=found), looks
+    horizon = max(world.horizon, fact.ended)
+    return replace(world, hand=None, handless=fact.reason, containers=found, horizon=horizon), looks
 
 
 def _written(world: World, fact: CpusetWritten | WriteFailed) -> tuple[World, tuple[Order, ...]]:

@@ -31,6 +31,7 @@ class HandLost(msgspec.Struct, frozen=True, tag=True):
     """There is no hand (any more): cpusets change by the engine alone. `reason` is a sentence's end, for people."""
 
     reason: str
+    ended: int = 0
 
 
 class AnswersHeld(msgspec.Struct, frozen=True, tag=True):

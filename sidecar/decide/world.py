@@ -19,7 +19,7 @@ from sidecar.decide.container.footprint import Reach, reach_of
 from sidecar.decide.container.place import cpus_of
 from sidecar.decide.facts import EngineInfo, Load, Phase, Purpose, ViewKind
 from sidecar.decide.hand_state import HandState, owned_by_strays
-from sidecar.decide.settings import Settings
+from sidecar.decide.settings import PolicyName, Settings
 from state.claim import claimed
 from state.cpuset import EMPTY, CPUSet
 from state.key import ContainerKey
@@ -96,7 +96,9 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Whether the last decision answered all containers that asked, and left the grants as they were."""
     numbers: int = 0
     horizon: int = 0
-    """The newest ticket of a removal or an inventory: an older look at an unknown container proves nothing."""
+    """The newest ticket of a removal, an inventory or the end of a hand: an older look at an unknown container proves
+    nothing.
+    """
     unlooked: CPUSet = EMPTY
     """The CPUs that grants gained at the start, before any container was looked at: another may be pinned there."""
     notes: tuple[Note, ...] = ()
@@ -157,7 +159,9 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         CPUs, and that goes back there; empty for all others, and once it is back (`moves/release`).
         """
         originals = self.state.originals.get(container.view.key)
-        if originals is None or container.wish.standing is not Standing.STRANGER or container.wish.is_kept_out:
+        if originals is None or self.settings.policy is PolicyName.NONE:
+            return EMPTY
+        if container.wish.standing is not Standing.STRANGER or container.wish.is_kept_out:
             return EMPTY
         return cpus_of(originals.cpuset, EMPTY) & self.state.online
 
@@ -227,29 +231,33 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
         1. A member of the shared group is represented by the group.
         2. One that the sidecar places, or that is pinned by hand, may start at any moment: its footprint counts.
-        3. An unmanaged one may run anywhere, so it counts only while it runs, and while it is about to: it restarts, or
+        3. One that is left alone, and that the hand lets go, gets back what only the hand knows: it may be anywhere
+           until the look that follows.
+        4. An unmanaged one may run anywhere, so it counts only while it runs, and while it is about to: it restarts, or
            the engine holds its lock.
-        4. In the shared group no container has CPUs outside the group's.
+        5. In the shared group no container has CPUs outside the group's.
         """
         standing, view, group = container.wish.standing, container.view, self.group
+        is_let_go = bool(container.pulled) or (self.hand is not None and self.hand.lets_go(view.key))
         # 1. A member.
         if standing is Standing.MEMBER and group is not None:
             return 0
         # 2. Placed, or pinned.
         if standing in (Standing.MANAGED, Standing.MEMBER):
             return container.footprint
-        if standing is Standing.STRANGER:
+        # 3. Let go.
+        if view.phase.is_live and is_let_go:
+            mask = self.state.online.mask
+        elif standing is Standing.STRANGER:
             mask = container.footprint
-        # 3. Unmanaged.
+        # 4. Unmanaged.
         elif view.phase.is_live and not view.is_glance:
-            mask = container.place.seen.mask | container.pulled.mask
-            if self.hand and self.hand.lets_go(view.key):
-                mask |= container.place.configured.mask
+            mask = container.place.seen.mask
         elif view.phase is Phase.RESTARTING or view.is_glance:
             mask = container.footprint
         else:
             return 0
-        # 4. In the group.
+        # 5. In the group.
         return mask & group.footprint if view.in_shared_group and group is not None else mask
 
     @cached_property

@@ -167,7 +167,7 @@ class Births:
 
     async def _lost(self, reason: str) -> None:
         self._log.warning(no_hand(reason))
-        await self._outbox.send(HandLost(reason))
+        await self._outbox.send(HandLost(reason, self._tickets()))
 
 
 def recorded_engine(state: State) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from typing import Final
 
@@ -19,10 +19,13 @@ DEFAULT_PARENTS: Final = (f"/{ENGINE_GROUP}",)
 class ModelHand:
     """A hand that watches the groups of one engine. `parents` are those that are watched now.
 
-    `closed` are groups that it cannot write; `may_watch` are parents that it watches when it is asked for them.
+    `closed` are groups that it cannot write now, and `denied` those that it never can; `missed` are newborns that it
+    could not answer. `may_watch` are parents that it watches when it is asked for them.
     """
 
-    def __init__(self, kernel: ModelKernel, engine: str, may_watch: Iterable[str] = ()) -> None:
+    def __init__(
+        self, kernel: ModelKernel, engine: str, may_watch: Iterable[str] = (), denied: Collection[str] = ()
+    ) -> None:
         self._kernel = kernel
         self._engine = engine
         self._may_watch = frozenset(may_watch)
@@ -32,8 +35,12 @@ class ModelHand:
         """What other programs wrote into each of them; empty if none has."""
         self._found: dict[str, CPUSet | None] = {}
         """The same for groups that existed before; None if the hand never moved it."""
+        self._released: set[str] = set()
+        """Groups that an order could not write: they are left as they are."""
         self.parents: tuple[str, ...] = ()
         self.closed: set[str] = set()
+        self.denied = denied
+        self.missed: set[str] = set()
         self.watch(DEFAULT_PARENTS)
         kernel.watcher = self
 
@@ -41,7 +48,7 @@ class ModelHand:
         """Watch these parents, and take up the groups that are there."""
         self.parents = tuple(sorted(parents))
         for id in self._kernel.running():
-            if id not in {**self._guarded, **self._newborn, **self._found} and self._is_watched(id):
+            if id not in self._taken_up() and self._is_watched(id):
                 self._found[id] = None
 
     def close(self) -> None:
@@ -59,6 +66,7 @@ class ModelHand:
         for table in (self._guarded, self._newborn, self._found):
             for id in [id for id in table if id not in self._kernel.running()]:
                 del table[id]
+        self._released.intersection_update(self._kernel.running())
         self._guarded = {id: cpus for id, cpus in self._guarded.items() if self.answer_to(id) is not None}
         for id in self._newborn:
             if self.answer_to(id) is None:
@@ -72,16 +80,17 @@ class ModelHand:
         """Write a group, guard it, and return its CPUs. Raise CgroupGone or CgroupClosed."""
         if self._kernel.effective(id) is None:
             raise CgroupGone("it has no cgroup")
-        if id in self.closed:
+        for table in (self._guarded, self._newborn, self._found):
+            table.pop(id, None)
+        self._released.add(id)
+        if self._is_closed(id):
             raise CgroupClosed("its cgroup cannot be written")
-        self._newborn.pop(id, None)
-        self._found.pop(id, None)
-        self._guarded[id] = cpus
         try:
             self._kernel.answer(id, cpus)
         except Denied as error:
-            del self._guarded[id]
             raise CgroupClosed(str(error)) from error
+        self._released.discard(id)
+        self._guarded[id] = cpus
         return self._kernel.reached(id)
 
     def answer_to(self, id: str) -> CPUSet | None:
@@ -101,15 +110,21 @@ class ModelHand:
         """Return whether no order has written this group."""
         return id in self._newborn or id in self._found
 
+    def is_owner_found(self, id: str) -> bool:
+        """Return whether this group existed before the hand, and is left to its first write: it has its own answer."""
+        return id in self._found and ContainerKey(self._engine, id) in self._answers.own
+
     def born(self, container: str) -> None:
         """Answer a birth."""
         for table in (self._guarded, self._newborn, self._found):
             table.pop(container, None)
+        self._released.discard(container)
         self.closed.discard(container)
         if self._is_watched(container):
             # Its runtime writes what the engine has configured while it sets it up.
             self._newborn[container] = self._kernel.own(container)
-            self._rewritten(container, self.answer_beside(container, self._newborn[container]))
+            if self._rewritten(container, self.answer_beside(container, self._newborn[container])):
+                self.missed.add(container)
 
     def overwritten(self, container: str) -> None:
         """Answer a foreign write."""
@@ -138,18 +153,24 @@ class ModelHand:
         return self._rewritten(id, (theirs - owned) or self._answers.others)
 
     def _let_go(self, id: str, had: CPUSet | None) -> None:
-        if had is not None and id not in self.closed and had != self._kernel.own(id):
+        if had is not None and not self._is_closed(id) and had != self._kernel.own(id):
             self._kernel.answer(id, had)
 
     def _rewritten(self, id: str, cpus: CPUSet | None) -> CPUSet:
         if cpus is None:
             return EMPTY
-        if id in self.closed:
+        if self._is_closed(id):
             return self._kernel.reached(id) - cpus
         with suppress(Denied):
             self._kernel.answer(id, cpus)
         # On version 2 a group that lacks all of them has those of the group above.
         return self._kernel.reached(id) - cpus
+
+    def _taken_up(self) -> set[str]:
+        return {*self._guarded, *self._newborn, *self._found, *self._released}
+
+    def _is_closed(self, id: str) -> bool:
+        return id in self.closed or id in self.denied
 
     def _is_watched(self, container: str) -> bool:
         above = self._kernel.above(container)

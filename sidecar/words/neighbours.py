@@ -45,7 +45,7 @@ def clash_text(found: Sequence[Clash]) -> str:
 
 def pinned_text(world: World, container: Container) -> str:
     """Return where a container is pinned by hand, and what that means for others, as a clause."""
-    if home := world.home_of(container):
+    if (home := world.home_of(container)) and home != container.place.seen:
         head = f"pinned by hand to {named(home)}, and runs on {named(container.place.seen)}"
         return f"{head}: it goes back when no other container has its own CPUs exclusively"
     head = f"pinned by hand to {named(container.place.seen)}"

@@ -18,7 +18,7 @@ def history(
     """Play the history of one seed, under one of these settings, and return the host at its end. Raise Broken."""
     rng = random.Random(seed)
     machine, begun_with = rng.choice(MACHINES), rng.choice(settings)
-    return play(machine, begun_with, random_history(rng, 2 * length if with_hand else length), with_hand=with_hand)
+    return play(machine, begun_with, random_history(rng, 4 * length if with_hand else length), with_hand=with_hand)
 
 
 def main(count: int, first: int = 0, *, with_hand: bool = False) -> int:

@@ -5,7 +5,8 @@ hybrid hosts also have v2, without the controllers that v1 has. A container's pa
 
 The container's cgroup is where the engine reports it, or else it is looked for by its id in the engines' usual places.
 Failing that, if the host's processes are visible, /proc/PID/cgroup shows it; it is trusted only if it contains the
-container's ID, since in a container of ours the same PID may be another process.
+container's ID, since in a container of ours the same PID may be another process. Otherwise it is looked for below each
+group at the top, where an engine's own cgroup parent usually is.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -89,17 +91,26 @@ def _candidates(hierarchy: Hierarchy, view: ContainerView, proc: str) -> Iterato
             yield f"{hierarchy.root}/{told}/container"
         yield f"{hierarchy.root}/{told}"
     for parent in _parents(view.cgroup_parent):
-        for name in (
-            f"docker-{id}.scope",
-            # crun puts the process one level deeper, so that the scope can hold limits of its own.
-            f"libpod-{id}.scope/container",
-            f"libpod-{id}.scope",
-            id,
-            f"libpod-{id}",
-        ):
-            yield f"{hierarchy.root}{parent}/{name}"
+        yield from _names(f"{hierarchy.root}{parent}", id)
     if path := _path_from_proc(hierarchy, view, proc):
         yield f"{hierarchy.root}{path}"
+    with suppress(OSError), os.scandir(hierarchy.root) as entries:
+        for each in entries:
+            if each.is_dir(follow_symlinks=False):
+                yield from _names(each.path, id)
+
+
+def _names(parent: str, id: str) -> Iterator[str]:
+    """Yield what engines may call a container's cgroup below this parent."""
+    for name in (
+        f"docker-{id}.scope",
+        # crun puts the process one level deeper, so that the scope can hold limits of its own.
+        f"libpod-{id}.scope/container",
+        f"libpod-{id}.scope",
+        id,
+        f"libpod-{id}",
+    ):
+        yield f"{parent}/{name}"
 
 
 def _path_from_proc(hierarchy: Hierarchy, view: ContainerView, proc: str) -> str | None:

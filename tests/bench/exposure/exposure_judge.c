@@ -3,7 +3,7 @@
        exposure_judge PARENT CPU [PATTERN]       nanoseconds of the monotonic clock, state, group
 
    The state is 0: no thread may run on the CPU; 1: one may, on others as well; 2: all may run there and nowhere else;
-   -1: the group has no threads, or is gone. A group is named by its path below PARENT, at any depth. Not read: groups
+   3: as 1, but only threads of a runtime, which sets up the group; -1: the group has no threads, or is gone. A group is named by its path below PARENT, at any depth. Not read: groups
    whose name does not match PATTERN (an extended expression), and groups that were there without threads before the
    first pass, as engines that were killed leave them. The first line is `begin`, the
    last one, after SIGTERM, is `end`, with the number of passes and the longest pass in nanoseconds. Threads that have
@@ -37,6 +37,7 @@ static int known, said, cpu, root;
 static long pass;
 static const char *list;
 static regex_t wanted;
+static const char *const runtimes[] = {"runc", "crun", "containerd", "conmon"};
 static volatile sig_atomic_t is_over;
 
 static void finish(int number) {
@@ -50,10 +51,30 @@ static long long now(void) {
     return t.tv_sec * 1000000000LL + t.tv_nsec;
 }
 
+static int may_run(pid_t id, cpu_set_t *allowed) {
+    return !sched_getaffinity(id, sizeof *allowed, allowed) && CPU_ISSET(cpu, allowed);
+}
+
+/* Return whether a thread that may run there is the container's own. It is if its program is, and if it still may: a
+   program that has just been loaded may run elsewhere than the runtime did. */
+static int is_own(pid_t id) {
+    char path[32], program[256] = "";
+    cpu_set_t allowed;
+    snprintf(path, sizeof path, "/proc/%d/exe", id);
+    ssize_t length = readlink(path, program, sizeof program - 1);
+    if (length < 0)
+        return 0;
+    program[length] = 0;
+    for (int i = 0; i < (int)(sizeof runtimes / sizeof *runtimes); i++)
+        if (strstr(program, runtimes[i]))
+            return 0;
+    return may_run(id, &allowed);
+}
+
 static int state_of(const char *name) {
     static char text[1 << 16];
     char path[NAME + 32];
-    int on = 0, threads = 0, only = 0;
+    int on = 0, threads = 0, only = 0, own = 0;
     snprintf(path, sizeof path, "%s/%s", name, list);
     int fd = openat(root, path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
@@ -76,9 +97,10 @@ static int state_of(const char *name) {
             continue;
         threads++;
         on += !!CPU_ISSET(cpu, &allowed);
+        own += CPU_ISSET(cpu, &allowed) && is_own(id);
         only += CPU_ISSET(cpu, &allowed) && CPU_COUNT(&allowed) == 1;
     }
-    return !threads ? -1 : !on ? 0 : only == threads ? 2 : 1;
+    return !threads ? -1 : !on ? 0 : only == threads ? 2 : own ? 1 : 3;
 }
 
 static struct group *entry_of(const char *name) {

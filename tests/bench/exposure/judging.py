@@ -31,8 +31,12 @@ _PLACES: Final = (
 
 OFF: Final = 0
 """No thread of the group may run on the CPU."""
+ON: Final = 1
+"""A thread of its own may run on the CPU."""
 ONLY: Final = 2
 """All its threads may run on the CPU, and nowhere else."""
+RUNTIME: Final = 3
+"""Only threads of the runtime may, which sets the group up."""
 
 
 class Note(NamedTuple):
@@ -68,6 +72,11 @@ class Notes(NamedTuple):
             elif (began := open_.pop(each.group, None)) is not None and each.at > since:
                 found.append(Note(began, each.at - began, each.group))
         return tuple(found)
+
+    def contradictions(self, but: Collection[str] = ()) -> frozenset[str]:
+        """Return the groups that had a thread of their own on the CPU; `but` as above."""
+        found = (each.group for each in self.notes if each.state in (ON, ONLY))
+        return frozenset(name for name in found if not any(id in name for id in but))
 
     def groups(self, but: Collection[str] = ()) -> frozenset[str]:
         """Return the groups that had a thread."""

@@ -10,10 +10,22 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.exposure.judging import Judge, Note, Notes, added, exposure_of, judge, read_notes
+from tests.bench.exposure.judging import (
+    ENGINES_WORK,
+    ON,
+    RUNTIME,
+    Judge,
+    Note,
+    Notes,
+    added,
+    exposure_of,
+    judge,
+    read_notes,
+)
 from tests.live.waiting import eventually
 
 MS = 1_000_000
+ID = "0123456789abcdef" * 4
 
 
 def seen(*notes: tuple[int, int, str], ended: int = 100) -> Notes:
@@ -90,6 +102,31 @@ def test_a_planted_newcomer_is_seen(tmp_path: Path) -> None:
     assert [each.state for each in notes.notes if each.group == "docker-planted"] == [1, 2, 0, -1]
     assert notes.groups() == {"docker-planted"}
     assert 0 < exposure_of(notes).percent < 100
+
+
+@pytest.mark.skipif(not shutil.which("gcc"), reason="there is no gcc")
+def test_a_runtime_is_no_contradiction_and_depth_hides_nothing(tmp_path: Path) -> None:
+    """A runtime in a group of its container's, below a pod's; then the container; and a monitor, which is not read."""
+    deep, monitor = f"pod.slice/libpod-{ID}.scope/container", f"pod.slice/libpod-conmon-{ID}.scope"
+    runtime = Path(shutil.copy(shutil.which("sleep") or "", tmp_path / "runc"))
+    cpu = max(os.sched_getaffinity(0))
+    running = [subprocess.Popen([program, "60"]) for program in (str(runtime), "sleep")]
+    try:
+        for name in (deep, monitor):
+            (tmp_path / "parent" / name).mkdir(parents=True)
+            (tmp_path / "parent" / name / "tasks").write_text(f"{running[0].pid}\n")
+        with judge(tmp_path, cpu, [(tmp_path / "parent", ENGINES_WORK)]) as judging:
+            eventually(lambda: judging.states_of(deep)[-1:] == [RUNTIME], "the runtime is seen")
+            (tmp_path / "parent" / deep / "tasks").write_text(f"{running[0].pid}\n{running[1].pid}\n")
+            eventually(lambda: judging.states_of(deep)[-1:] == [ON], "the container is seen")
+            notes = judging.end()
+    finally:
+        for each in running:
+            each.kill()
+            each.wait()
+    assert (notes.notes[0].state, notes.notes[-1].state) == (RUNTIME, ON)
+    assert notes.contradictions() == notes.groups() == {deep}
+    assert notes.contradictions(but=(ID,)) == frozenset()
 
 
 def _is_seen(judging: Judge, state: int) -> bool:

@@ -29,14 +29,17 @@ def _unknown(reality: Reality) -> Iterator[Real]:
 
 def may_be_as_newborn(reality: Reality, container: Container) -> int:
     """Return where a known container may be as a newborn, as a mask: what the sidecar leaves alone is one until the
-    hand lets it go, and any other where it is stuck.
+    hand lets it go, and then anywhere until a look; any other where it is stuck.
     """
     hand = reality.world.hand
+    if container.wish.standing not in (Standing.MANAGED, Standing.MEMBER) and container.pulled:
+        return reality.online.mask
     if hand is None:
         return 0
     if container.wish.standing in (Standing.MANAGED, Standing.MEMBER):
         return hand.stuck.mask
-    return reality.world.newborns if hand.is_answering else reality.online.mask
+    is_let_go = not hand.is_answering or hand.lets_go(container.view.key)
+    return reality.online.mask if is_let_go else reality.world.newborns
 
 
 def newborns_elsewhere(reality: Reality) -> list[str]:
@@ -51,7 +54,14 @@ def newborns_elsewhere(reality: Reality) -> list[str]:
         if (outside := (real.effective or EMPTY) & reality.world.state.online - may)
         # The grant of a container that is not known yet is its own.
         and real.key not in reality.world.state.assignments
+        and not _is_left_to_its_first_write(reality, real)
     ]
+
+
+def _is_left_to_its_first_write(reality: Reality, real: Real) -> bool:
+    """Return whether an owner was found running, and nothing was ordered yet, since not all was looked at."""
+    hand = reality.hand if isinstance(reality, HandReality) else None
+    return hand is not None and hand.is_owner_found(real.id) and not reality.world.is_ready
 
 
 def alone_beside_newborns(reality: Reality) -> Iterator[str]:

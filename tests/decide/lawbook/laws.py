@@ -24,6 +24,7 @@ from tests.decide.lawbook import (
     grantlaws,
     handlaws,
     pinlaws,
+    placelaws,
     queuelaws,
     reasonlaws,
     refitlaws,
@@ -372,6 +373,7 @@ LAWS: tuple[Law[Reality], ...] = (
         TIMED,
     ),
     *handlaws.LAWS,
+    *placelaws.LAWS,
     *(
         COMES_TO_REST,
         SAME_CONTAINERS,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from sidecar.decide.container.container import Standing
-from sidecar.decide.settings import Rule
+from sidecar.decide.settings import PolicyName, Rule
+from sidecar.words.neighbours import pinned_text
 from tests.support.decide.real import Real
 from tests.support.decide.stories import GIGA, Story, where
 
@@ -47,6 +48,14 @@ def test_one_that_is_kept_out_stays() -> None:
     assert where(real) == "1-2"
 
 
+def test_under_the_policy_none_it_stays() -> None:
+    story = Story(rules=RULES)
+    real = moved(story)
+    story.change_settings(policy=PolicyName.NONE)
+    story.settle()
+    assert (where(real), "goes back" in pinned_text(story.world, story.known(real))) == ("1-2", False)
+
+
 def test_an_owner_of_its_cpus_leaves_them_first() -> None:
     """As any owner leaves the CPUs of a pin; it does not go back in parts."""
     story = Story(rules=RULES)
@@ -56,6 +65,8 @@ def test_an_owner_of_its_cpus_leaves_them_first() -> None:
     story.change_settings()
     story.settle()
     assert (where(real), where(own)) == ("1-2", "3-7"), "there are no other CPUs"
+    told = "pinned by hand to CPUs 0,7, and runs on CPUs 1-2: it goes back when no other container has"
+    assert pinned_text(story.world, story.known(real)) == f"{told} its own CPUs exclusively"
     story.away(own)
     story.settle()
     assert where(real) == "0,7"
@@ -80,5 +91,6 @@ def test_it_waits_for_those_of_its_cpus_that_are_offline() -> None:
     story.change_settings()
     story.settle()
     assert where(real) == "0"
+    assert pinned_text(story.world, story.known(real)).startswith("pinned by hand to CPU 0: it is never moved")
     story.hotplug(7)
     assert (where(real), story.world.state.originals) == ("0,7", {})

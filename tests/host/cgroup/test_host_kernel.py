@@ -72,6 +72,34 @@ def test_engines_put_cgroups_in_known_places(tmp_path: Path, parent: str, path: 
     assert effective(tmp_path / "one", view(parent=parent)) == "4"
 
 
+@pytest.mark.parametrize("path", [f"second/{ID}", f"second.slice/docker-{ID}.scope"])
+def test_an_engine_may_have_a_parent_of_its_own_that_it_does_not_tell(tmp_path: Path, path: str) -> None:
+    """Also where its processes are not visible: a parent is a group at the top."""
+    group(v2(tmp_path), path, "cpuset.cpus.effective", "2-3\n")
+    assert effective(tmp_path, view()) == "2-3"
+
+
+@pytest.mark.parametrize(
+    ("path", "parent"),
+    [
+        (f"docker/{ID}", "/docker"),
+        (f"second.slice/docker-{ID}.scope", "/second.slice"),
+        (f"machine.slice/libpod-{ID}.scope/container", "/machine.slice"),
+        (f"docker/{'f' * 64}/docker/{ID}", f"/docker/{'f' * 64}/docker"),
+    ],
+)
+def test_the_parent_of_a_containers_cgroup_is_found(tmp_path: Path, path: str, parent: str) -> None:
+    """Whether it was looked at before or not, and for live containers alone."""
+    group(v2(tmp_path), path, "cpuset.cpus.effective", "2-3\n")
+    group(tmp_path / "proc", "7", "cgroup", f"0::/{path}\n")
+    kernel = HostKernel(cgroup=tmp_path, proc=tmp_path / "proc")
+    assert kernel.parent_of(view(pid=7)) == parent
+    kernel.effective_cpus(view(pid=7))
+    assert kernel.parent_of(view(pid=7)) == parent
+    assert kernel.parent_of(view(pid=7, phase=Phase.EXITED)) == ""
+    assert kernel.parent_of(view(id="e" * 64)) == ""
+
+
 def test_a_hybrid_host_has_its_cpusets_on_v1(tmp_path: Path) -> None:
     """v2 is mounted next to it, without the controller."""
     group(v1(tmp_path), f"docker/{ID}", "cpuset.effective_cpus", "1\n")
@@ -148,7 +176,7 @@ def test_a_pid_of_another_process_is_not_believed(tmp_path: Path, line: str) -> 
     """In another PID namespace the same number is another process; through a cgroup namespace a path leads nowhere."""
     root, proc = v2(tmp_path / "cg"), tmp_path / "proc"
     group(root, "somebody/else", "cpuset.cpus.effective", "5\n")
-    group(root, f"lxc/{ID}", "cpuset.cpus.effective", "5\n")
+    group(root, f"lxc/deeper/{ID}", "cpuset.cpus.effective", "5\n")
     group(proc, "42", "cgroup", line)
     assert effective(root, view(pid=42), proc) is None
 

@@ -6,6 +6,7 @@ group, may be lost, and come back; the daemon may be killed between the two legs
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ from sidecar.decide.orders import ApplyCpuset, HoldAnswers, Order, WriteCpuset
 from sidecar.decide.settings import PolicyName, Settings
 from sidecar.failures import CgroupClosed, CgroupGone
 from sidecar.simulation.model_hand import DEFAULT_PARENTS, ModelHand
+from sidecar.simulation.model_limits import Limits
 from state.cpuset import EMPTY, CPUSet
 from state.topology import Topology
 from tests.support.decide.real import ENGINE, LATE_PARENT, NEVER_PARENT, Real
@@ -23,10 +25,26 @@ from tests.support.decide.reality import Reality
 _PARENTS: Final = (LATE_PARENT, NEVER_PARENT)
 
 
+class Temper(enum.Enum):
+    """How the hand of a history behaves (`hand_verbs`)."""
+
+    STEADY = enum.auto()
+    PROMPT = enum.auto()
+    WEAK = enum.auto()
+    RESTLESS = enum.auto()
+
+
 class HandReality(Reality):
     """A Reality with a hand, which is there from the beginning."""
 
-    def __init__(self, machine: Topology, settings: Settings) -> None:
+    def __init__(self, machine: Topology, settings: Settings, temper: Temper = Temper.STEADY) -> None:
+        self.temper = temper
+        self.denied: set[str] = set()
+        """The containers whose groups the hand can never write."""
+        self.is_lost = self.has_missed = False
+        """Whether the hand has ended, or could not answer a birth, and that is not reported yet."""
+        self.carried: HoldAnswers | None = None
+        """The last answers that the hand held."""
         self.is_home_told = settings.policy is PolicyName.DYNAMIC
         self.hand: ModelHand | None = None
         self.hand_news: list[Fact] = []
@@ -36,13 +54,29 @@ class HandReality(Reality):
             self.kernel.confine(EMPTY, parent.strip("/"))
         self.begin_hand()
 
+    @property
+    def is_blind(self) -> bool:
+        """Whether something happened to the hand that is not reported yet."""
+        return self.is_lost or self.has_missed
+
     def create(self, *args: Any, **kwargs: Any) -> Real:
         """Add a container; some name a cgroup parent of their own."""
         real = super().create(*args, **kwargs)
         if not real.is_member and self.created % 5 in (3, 4):
             real.parent = _PARENTS[self.created % 5 - 3]
             real.home = real.parent.strip("/")
+        if self.temper is Temper.WEAK and self.created % 3 == 0:
+            self.denied.add(real.id)
         return real
+
+    def enter(self, real: Real, limits: Limits, now: float = 0.0, *, stamp: str = "") -> None:
+        """Complete a start. If the hand cannot answer this birth, it looks at all that it holds, and reports it."""
+        super().enter(real, limits, now, stamp=stamp)
+        if self.hand and self.hand.missed:
+            self.hand.missed.clear()
+            self.has_missed = True
+            if self.carried:
+                self._hold(self.carried)
 
     def note(self, real: Real, cpus: CPUSet) -> None:
         """Record the CPUs that it was ordered onto. Where the hand is, it runs where the hand wrote it."""
@@ -52,7 +86,8 @@ class HandReality(Reality):
     def begin_hand(self) -> None:
         """Let the daemon open the hand, once it has heard the end of an earlier one."""
         if self.hand is None and not self.pulls and not self.hand_news:
-            self.hand = ModelHand(self.kernel, ENGINE, may_watch=(LATE_PARENT,))
+            self.hand = ModelHand(self.kernel, ENGINE, may_watch=(LATE_PARENT,), denied=self.denied)
+            self.carried = None
             # In some histories the configuration has the engine's default parent, in the others it is found.
             home = DEFAULT_PARENTS if self.is_home_told else ()
             self.hand_news.append(HandReady(self.hand.parents, self.ticket(), home=home))
@@ -62,10 +97,10 @@ class HandReality(Reality):
         if self.hand is None:
             return
         self._end_hand()
-        self.is_blind = True
+        self.is_lost = True
         while self.act():
             pass
-        self.hand_news.append(HandLost("it is gone"))
+        self.hand_news.append(HandLost("it is gone", self.ticket()))
 
     def _end_hand(self) -> None:
         if self.hand:
@@ -81,8 +116,11 @@ class HandReality(Reality):
     def feed(self, *facts: Fact) -> None:
         """Let the daemon take a burst."""
         self.new_answers_told = []
-        self.is_blind = self.is_blind and not any(isinstance(fact, HandLost) for fact in facts)
+        self.is_lost = self.is_lost and not any(isinstance(fact, HandLost) for fact in facts)
         super().feed(*facts)
+        hand = self.world.hand
+        is_to_come = any(isinstance(fact, AnswersHeld) for fact in self.hand_news)
+        self.has_missed = self.has_missed and hand is not None and (hand.sent is not None or is_to_come)
 
     def act(self, *, fails: bool = False) -> bool:
         """Let the hand carry out its oldest order; return whether there was one."""
@@ -94,9 +132,14 @@ class HandReality(Reality):
         elif self.hand:
             if fails and (newborn := [id for id in self.kernel.running() if self.hand.is_newborn(id)]):
                 self.hand.closed.add(newborn[order.number % len(newborn)])
-            stuck = self.hand.hold(order.answers, order.parents, order.home)
-            self.hand_news.append(AnswersHeld(order.number, self.hand.parents, stuck, self.ticket()))
+            self._hold(order)
         return True
+
+    def _hold(self, order: HoldAnswers) -> None:
+        assert self.hand is not None
+        self.carried = order
+        stuck = self.hand.hold(order.answers, order.parents, order.home)
+        self.hand_news.append(AnswersHeld(order.number, self.hand.parents, stuck, self.ticket()))
 
     def _written(self, order: WriteCpuset, *, fails: bool) -> Fact:
         id = order.container.id
@@ -141,7 +184,7 @@ class HandReality(Reality):
                 self.act()
             else:
                 self.pulls.pop(0)
-        self.pulls, self.hand_news, self.is_blind = [], [], False
+        self.pulls, self.hand_news, self.is_lost, self.has_missed = [], [], False, False
         self._end_hand()
         if fates[0]:
             # It is open before the engine is reached.

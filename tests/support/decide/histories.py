@@ -17,7 +17,7 @@ from state.demand import NumaRule
 from state.topology import Kind, Topology, uniform
 from tests.decide.lawbook.laws import LAWS
 from tests.support.churn import Mix, Verb
-from tests.support.decide import strictstarts
+from tests.support.decide import hand_verbs, strictstarts
 from tests.support.decide.handreality import HandReality
 from tests.support.decide.history_users import DYNAMIC_MIX, MIXED, STATIC_MIX, use
 from tests.support.decide.reality import Reality
@@ -114,7 +114,7 @@ def play(machine: Topology, settings: Settings, ops: Sequence[Op], *, with_hand:
 
 def begun(machine: Topology, settings: Settings, ops: Sequence[Op], count: int, *, with_hand: bool = False) -> Reality:
     """Return the host after the first `count` numbers of a history. No law is checked."""
-    reality = HandReality(machine, settings) if with_hand else Reality(machine, settings)
+    reality = HandReality(machine, settings, hand_verbs.temper_of(ops)) if with_hand else Reality(machine, settings)
     # One in seven has redeploys and priorities; without them the others meet each rare fault more often.
     reality.redeploys = bool(ops) and ops[0][1] % 14 in (3, 8)
     for op in ops[:count]:
@@ -155,27 +155,11 @@ def _do(reality: Reality, op: Op) -> None:
     what, who, how = op
     verbs = _DYNAMIC_VERBS if reality.settings.policy is PolicyName.DYNAMIC else _VERBS
     if isinstance(reality, HandReality) and who % 3 == 0:
-        _HAND_VERBS[what % len(_HAND_VERBS)](reality, how)
+        hand_verbs.happen(reality, what, how)
     else:
         verbs[what % len(verbs)](reality, who, how)
-
-
-def _act(reality: HandReality, how: int) -> None:
-    reality.act(fails=how % 9 == 0)
-
-
-def _lose_hand(reality: HandReality, how: int) -> None:
-    if how % 6 == 0:
-        reality.lose_hand()
-
-
-_HAND_VERBS: list[Callable[[HandReality, int], object]] = [
-    *[_act] * 5,
-    *[lambda reality, how: reality.hear()] * 5,
-    lambda reality, how: reality.unstick(),
-    _lose_hand,
-    *[lambda reality, how: reality.begin_hand()] * 2,
-]
+        if isinstance(reality, HandReality):
+            hand_verbs.follow(reality, how)
 
 
 def _end_start(reality: Reality, who: int, how: int) -> None:

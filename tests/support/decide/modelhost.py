@@ -28,6 +28,11 @@ class Host(ModelHost[Real]):
             self.group.phase = Phase.RUNNING
             self.kernel.enter(key.id, EMPTY, self.group.home)
 
+    @property
+    def is_blind(self) -> bool:
+        """Whether something happened to the hand that is not reported yet."""
+        return False
+
     def create(
         self,
         labels: dict[str, str],

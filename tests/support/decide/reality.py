@@ -87,8 +87,6 @@ class Reality(Host):
         self.came_to_rest = True
         self.blocked: list[Look] = []
         self.pulls: list[HoldAnswers | WriteCpuset] = []
-        self.is_blind = False
-        """Whether the hand has ended, and that is not reported yet."""
         self.connect()
 
     def ticket(self) -> int:

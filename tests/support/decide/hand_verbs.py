@@ -1,0 +1,72 @@
+"""What happens to the hand in a history, by the temper of that history: each reaches other corners.
+
+- **Steady**: orders to the hand are carried out late, and reported later still.
+- **Prompt**: the hand is done at once, as it mostly is; the engine's records then lag behind the kernel.
+- **Weak**: many groups cannot be written, some of them never.
+- **Restless**: the hand is lost and comes back again and again, and containers start meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from tests.support.decide.handreality import HandReality, Temper
+
+_Verb = Callable[[HandReality, int], object]
+
+
+def _act(reality: HandReality, how: int) -> None:
+    reality.act(fails=how % 9 == 0)
+
+
+def _fail(reality: HandReality, how: int) -> None:
+    reality.act(fails=how % 2 == 0)
+
+
+def _lose(reality: HandReality, how: int) -> None:
+    if how % 6 == 0:
+        reality.lose_hand()
+
+
+def _hear(reality: HandReality, _: int) -> None:
+    reality.hear()
+
+
+def _unstick(reality: HandReality, _: int) -> None:
+    reality.unstick()
+
+
+def _begin(reality: HandReality, _: int) -> None:
+    reality.begin_hand()
+
+
+def _settle(reality: HandReality, how: int) -> None:
+    """Let the hand do, and report, all that it is ordered."""
+    while reality.hear() or reality.act(fails=how % 9 == 0):
+        pass
+
+
+_VERBS: Final[Mapping[Temper, tuple[_Verb, ...]]] = {
+    Temper.STEADY: (*[_act] * 5, *[_hear] * 5, _unstick, _lose, *[_begin] * 2),
+    Temper.PROMPT: (*[_settle] * 9, _act, _hear, _unstick, _lose, _begin),
+    Temper.WEAK: (*[_fail] * 4, *[_hear] * 4, *[_settle] * 2, *[_unstick] * 2, _lose, _begin),
+    Temper.RESTLESS: (*[_act] * 2, *[_hear] * 2, *[_settle] * 2, *[lambda r, _: r.lose_hand()] * 2, *[_begin] * 5),
+}
+
+
+def temper_of(ops: Sequence[tuple[int, int, int]]) -> Temper:
+    """Return the temper of a history: its first number tells."""
+    return list(Temper)[ops[0][2] % len(Temper)] if ops else Temper.STEADY
+
+
+def happen(reality: HandReality, what: int, how: int) -> None:
+    """Let something happen to the hand."""
+    verbs = _VERBS[reality.temper]
+    verbs[what % len(verbs)](reality, how)
+
+
+def follow(reality: HandReality, how: int) -> None:
+    """Let a prompt hand do what anything else has led to."""
+    if reality.temper is Temper.PROMPT and how % 4:
+        _settle(reality, how)
