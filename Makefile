@@ -50,7 +50,7 @@ soak: venv  ## churn, random histories and scenarios for longer than `make test`
 	@$(PY) -m tests.decide.long_run 20000
 	@$(PY) -m tests.blackbox.long_run 10000 --workers 2
 
-vm-test: venv  ## the live tests in virtual machines: Docker, Podman, cgroup v2, systemd, hotplug; takes half an hour
+vm-test: venv  ## the live tests in virtual machines: Docker, Podman, cgroup v2, systemd, hotplug; takes an hour
 	@$(PY) -m tests.vm $(ARGS)
 
 demo: venv  ## see it work: an exclusive container, a plain one and a noisy neighbour, on a real engine

@@ -267,7 +267,9 @@ class Refusal(msgspec.Struct, frozen=True):
     detail: Detail | None = None
 
     def is_like(self, other: Refusal) -> bool:
-        """Return whether both say the same about the container and its free CPUs; neighbours are ignored."""
+        """Return whether both say the same about the container, its free CPUs and the reserved ones; which containers
+        hold the others is ignored.
+        """
         return self.code == other.code and _own(self.detail) == _own(other.detail)
 
     def after(self, earlier: Refusal) -> Refusal:
@@ -282,4 +284,6 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 def _own(detail: Detail | None) -> Detail | None:
-    return msgspec.structs.replace(detail, neighbours=None) if isinstance(detail, Asked) else detail
+    if not isinstance(detail, Asked) or detail.neighbours is None:
+        return detail
+    return msgspec.structs.replace(detail, neighbours=Neighbours(reserved=detail.neighbours.reserved))

@@ -51,7 +51,8 @@ class Judged:
         """Check that nothing but runtimes, for an instant, had a thread on the owner's CPU; print the figures."""
         assert self.notes is not None
         print(self.exposure, f"longest pass {self.notes.longest / 1e6:.1f} ms")
-        assert self.notes.contradictions(but=(self._owner,)) == frozenset()
+        contradictions = self.notes.contradictions(but=(self._owner,))
+        assert not contradictions, contradictions
         stays = [f"{each.group}: {each.state / 1e6:.1f} ms" for each in self.notes.stays(but=(self._owner,))]
         assert self.exposure.percent <= INSTANT_PERCENT, stays
 

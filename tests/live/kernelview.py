@@ -20,7 +20,8 @@ from tests.live.waiting import eventually
 
 _MOUNT: Final = Path("/sys/fs/cgroup")
 _RUNTIMES: Final = ("runc", "crun", "containerd", "conmon")
-"""In the path of the program that a process of a runtime runs; runc also runs a sealed copy of itself (memfd)."""
+"""In the path of the program that a process of a runtime runs; runc also runs a sealed copy of itself (memfd), and
+crun one for users, to which no path leads ("/")."""
 _DEAD: Final = ("Z", "X")
 """States of processes that run nothing any more."""
 
@@ -163,6 +164,6 @@ def _process(pid: int) -> Process | None:
         return None
     fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
     name = fields.get("Name", "")
-    if fields.get("State", "X")[0] in _DEAD or any(each in program for each in _RUNTIMES):
+    if fields.get("State", "X")[0] in _DEAD or program == "/" or any(each in program for each in _RUNTIMES):
         return None
     return Process(pid, name, allowed_of(status))

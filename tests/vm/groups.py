@@ -11,10 +11,11 @@ from tests.vm.machine import Machine
 
 DOCKER: Final = "Docker 26.1.5"
 PODMAN: Final = "Podman 5.4.2"
+ROOTLESS: Final = "Podman 5.4.2, a user's"
 NO_ENGINE: Final = "no engine"
 """The versions of the machines' Debian; tests/live/test_ground.py shows the true ones in its report."""
 
-_ASK: Final[Mapping[str, str]] = {DOCKER: "docker", PODMAN: "podman"}
+_ASK: Final[Mapping[str, str]] = {DOCKER: "docker", PODMAN: "podman", ROOTLESS: "rootless"}
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
@@ -201,10 +202,10 @@ GROUPS: Final = (
     Group(
         name="podman-rootless",
         about="the same with a user's own Podman and sidecar",
-        engine=PODMAN,
+        engine=ROOTLESS,
         machine=PLAIN,
         tests=HAND,
-        environment={"CPUSET_TESTS_ENGINE": "rootless", "CPUSET_TESTS_USERS": "1"},
+        environment={"CPUSET_TESTS_USERS": "1"},
         seconds=1500,
     ),
     Group(

@@ -15,7 +15,7 @@ from sidecar.decide.world import World, replace
 from sidecar.log import LogLevel
 from sidecar.words.changes import at_start, new_moves, new_refusals, news
 from state.model import Move
-from state.refusal import Said
+from state.refusal import Neighbours, Said
 from tests.support.decide.stories import Story, cpus
 from tests.support.decide.workloads import acknowledge
 
@@ -204,14 +204,15 @@ def test_growth_and_exchange_are_told_with_their_reasons() -> None:
 
 
 def test_a_refusal_is_news_unless_only_its_neighbours_are_others() -> None:
-    """Other holders of the CPUs do not make it another refusal."""
+    """Other holders of the CPUs do not make it another refusal; another reservation does."""
     story = Story()
     late = story.arrive("late", 9)
     world, state = story.world, story.world.state
     refused = state.refusals[late.key]
     assert [each.name for each in new_refusals(replace(world, state=state.released(late.key)), world)] == ["late"]
     changes: tuple[tuple[dict[str, Any], list[str]], ...] = (
-        ({"neighbours": None}, []),
+        ({"neighbours": Neighbours(reserved=state.reserved, held=3, holders=1, holder_names=("web",))}, []),
+        ({"neighbours": Neighbours(reserved=cpus("0-1"))}, ["late"]),
         ({"would_fit": (1,)}, ["late"]),
     )
     for facts, names in changes:

@@ -123,8 +123,8 @@ def _sent(container: Container, news: OrderSent) -> Container:
 
 def _looked(container: Container, news: Looked) -> Container:
     """Believe the look: the container exists, in the place shown. End the doubts that a look ends, and all of a dead
-    container, which no order reaches. In another run nothing is barred; an ineffective order that took effect after all
-    is no fault.
+    container, which no order reaches. In another run nothing is barred, and another rest is timed again; an ineffective
+    order that took effect after all is no fault.
     """
     view, place, before = news.view, news.place, container.place
     is_made_good = place.seen == place.configured == before.configured != before.seen
@@ -137,8 +137,14 @@ def _looked(container: Container, news: Looked) -> Container:
         doubts=() if view.phase is Phase.DEAD else tuple(each for each in container.doubts if each.ends is Ends.ORDER),
         barred=container.barred if is_same_run(container.view, view) else None,
         fault=None if is_made_good else container.fault,
-        is_lapsed=container.is_lapsed and rests(view),
+        is_lapsed=container.is_lapsed and rests(view) and not _has_run_between(container.view, view),
     )
+
+
+def _has_run_between(before: ContainerView, view: ContainerView) -> bool:
+    """Return whether a container ran and stopped between two looks; a glance does not show it."""
+    is_shown = not before.is_glance and not view.is_glance
+    return is_shown and before.started_at != view.started_at
 
 
 def _disputed(container: Container) -> Container:

@@ -23,7 +23,9 @@ def start_releasing(world: World) -> World:
 def way_home(world: World, container: Container) -> CPUSet | None:
     """Return where a container that is pinned by hand should go back to now; None if it stays where it is."""
     home = world.home_of(container)
-    return home if home and home.isdisjoint(world.state.exclusive | world.state.leaving) else None
+    # An owner that leaves at once holds them until its footprint shows that it left.
+    held = world.state.exclusive.mask | world.state.leaving.mask | world.reach.exclusive
+    return home if home and not home.mask & held & ~world.state.reserved.mask else None
 
 
 def released_to(world: World, container: Container) -> CPUSet | None:

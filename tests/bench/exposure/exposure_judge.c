@@ -56,7 +56,8 @@ static int may_run(pid_t id, cpu_set_t *allowed) {
 }
 
 /* Return whether a thread that may run there is the container's own. It is if its program is, and if it still may: a
-   program that has just been loaded may run elsewhere than the runtime did. */
+   program that has just been loaded may run elsewhere than the runtime did. A user's crun runs a sealed copy of itself
+   that no path leads to: its program is "/". */
 static int is_own(pid_t id) {
     char path[32], program[256] = "";
     cpu_set_t allowed;
@@ -65,6 +66,8 @@ static int is_own(pid_t id) {
     if (length < 0)
         return 0;
     program[length] = 0;
+    if (!strcmp(program, "/"))
+        return 0;
     for (int i = 0; i < (int)(sizeof runtimes / sizeof *runtimes); i++)
         if (strstr(program, runtimes[i]))
             return 0;

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sidecar.decide.facts import Purpose
 from state.key import ContainerKey
-from tests.support.decide.histories import DYNAMIC, MACHINES, _do, random_history
+from tests.support.decide.histories import DYNAMIC, MACHINES, going_on, random_history
 from tests.support.decide.reality import Reality
 from tests.support.decide.strictstarts import one_goes_on
 from tests.support.decide.workloads import acknowledge, measure_all
@@ -20,7 +20,7 @@ def upset(seed: int) -> Reality:
     rng = random.Random(seed)
     reality = Reality(rng.choice(MACHINES), rng.choice(DYNAMIC))
     for op in random_history(rng, 40):
-        _do(reality, op)
+        going_on(reality, op)
     for real in reality.containers.values():
         real.demand = rng.random() * len(reality.machine.online)
     while reality.land_late():

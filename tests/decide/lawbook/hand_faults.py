@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 import pytest
 
 from sidecar.decide import covering, step
+from sidecar.decide.container import machine
 from sidecar.decide.container.container import Container
 from sidecar.decide.container.footprint import Reach
-from sidecar.decide.hand_facts import HandFact, HandLost
+from sidecar.decide.container.line import Sent
+from sidecar.decide.container.news import OrderApplied
+from sidecar.decide.hand_facts import AnswersHeld, HandFact, HandLost
 from sidecar.decide.hand_state import HandState
 from sidecar.decide.moves import newborn_answers, settled
 from sidecar.decide.moves import plan as plan_module
-from sidecar.decide.orders import Answers, Order
+from sidecar.decide.orders import Answers, HoldAnswers, Order, WriteCpuset
 from sidecar.decide.world import World, replace
 from sidecar.simulation.model_hand import ModelHand
-from state.cpuset import CPUSet
+from state.cpuset import EMPTY, CPUSet
 from state.key import ContainerKey
-from tests.decide.lawbook import handlaws, laws
+from tests.decide.lawbook import handlaws, laws, placelaws
 from tests.decide.lawbook.faults import Fault
+from tests.support.decide.handreality import HandReality
 
 
 def enters_before_the_answers_are_held(patch: pytest.MonkeyPatch) -> None:
@@ -72,8 +77,7 @@ def covers_what_it_does_not_watch(patch: pytest.MonkeyPatch) -> None:
 
 
 def never_covers(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(step, "covered", lambda world, key, began: world)
-    patch.setattr(step, "awaits_cover", lambda world, view: False)
+    patch.setattr(covering, "may_cover", lambda world, container: False)
 
 
 def believes_in_a_lost_hand(patch: pytest.MonkeyPatch) -> None:
@@ -116,18 +120,75 @@ def protects_no_owner_that_only_the_books_know(patch: pytest.MonkeyPatch) -> Non
     patch.setattr(newborn_answers, "answers_of", answers_of)
 
 
+def takes_the_record_for_the_kernel(patch: pytest.MonkeyPatch) -> None:
+    """Believe that a container is where its record says, although it was written elsewhere meanwhile."""
+    honest = machine.LINES[Sent, OrderApplied]
+
+    def applied(container: Container, news: OrderApplied) -> Container:
+        return replace(honest(replace(container, is_covered=False), news), is_covered=container.is_covered)
+
+    patch.setitem(machine.LINES, (Sent, OrderApplied), applied)
+
+
+def forgets_the_older_answer(patch: pytest.MonkeyPatch) -> None:
+    """Leave out of a container's footprint what the hand answers until it holds the newest answers."""
+    honest = HandState.answers_for
+    patch.setattr(HandState, "answers_for", lambda self, key: honest(self, key)[-1:])
+
+
+def confirms_answers_too_early(patch: pytest.MonkeyPatch) -> None:
+    """Confirm answers when they are sent: newborns still have the older ones."""
+    honest = HandReality.pull
+
+    def pull(self: HandReality, order: HoldAnswers | WriteCpuset) -> None:
+        honest(self, order)
+        if self.hand and isinstance(order, HoldAnswers):
+            self.hand_news.append(AnswersHeld(order.number, self.hand.parents, EMPTY, self.ticket()))
+
+    patch.setattr(HandReality, "pull", pull)
+
+
+def leaves_newborns_with_the_older_answer(patch: pytest.MonkeyPatch) -> None:
+    """Take new answers for births to come, and leave those that were born before where they are."""
+    honest = ModelHand.hold
+
+    def hold(self: ModelHand, answers: Answers, *args: Any) -> CPUSet:
+        before, self._newborn = self._newborn, {}
+        self._released |= before.keys()
+        stuck = honest(self, answers, *args)
+        self._released -= before.keys()
+        self._newborn = before
+        return stuck
+
+    patch.setattr(ModelHand, "hold", hold)
+
+
+def believes_looks_from_before_the_hand_was_lost(patch: pytest.MonkeyPatch) -> None:
+    honest = covering.after_hand
+
+    def after_hand(world: World, fact: HandFact) -> tuple[World, tuple[Order, ...]]:
+        return honest(world, replace(fact, ended=0) if isinstance(fact, HandLost) else fact)
+
+    patch.setattr(step, "after_hand", after_hand)
+
+
 FAULTS = (
-    Fault(enters_before_the_answers_are_held, handlaws.APART_FROM_NEWBORNS, first=480),
-    Fault(takes_sent_answers_for_held, handlaws.NEWBORNS),
-    Fault(answers_before_the_cpus_are_empty, handlaws.BIRTHS, first=110),
-    Fault(lets_others_be_born_where_an_owner_still_is, handlaws.BIRTHS, first=40),
-    Fault(guards_with_an_older_order, laws.FOOTPRINTS, first=290),
-    Fault(covers_what_it_does_not_watch, laws.FOOTPRINTS, first=90),
-    Fault(never_covers, handlaws.COVERED),
-    Fault(believes_in_a_lost_hand, laws.FOOTPRINTS),
-    Fault(overlooks_what_is_let_go, laws.TOLD, first=90),
-    Fault(overlooks_what_is_stuck, handlaws.NEWBORNS, first=740),
-    Fault(records_before_it_writes, handlaws.KERNEL_FIRST),
-    Fault(waits_for_the_record, laws.COMES_TO_REST),
-    Fault(protects_no_owner_that_only_the_books_know, handlaws.PROTECTED),
+    Fault(enters_before_the_answers_are_held, handlaws.APART_FROM_NEWBORNS, first=525),
+    Fault(takes_sent_answers_for_held, handlaws.NEWBORNS, first=73),
+    Fault(answers_before_the_cpus_are_empty, handlaws.BIRTHS, first=54),
+    Fault(lets_others_be_born_where_an_owner_still_is, handlaws.BIRTHS, first=1),
+    Fault(guards_with_an_older_order, laws.FOOTPRINTS, first=3),
+    Fault(covers_what_it_does_not_watch, laws.FOOTPRINTS, first=40),
+    Fault(never_covers, handlaws.COVERED, first=3),
+    Fault(believes_in_a_lost_hand, laws.FOOTPRINTS, first=38),
+    Fault(overlooks_what_is_let_go, laws.TOLD, first=16),
+    Fault(overlooks_what_is_stuck, handlaws.NEWBORNS, first=59),
+    Fault(records_before_it_writes, handlaws.KERNEL_FIRST, first=1),
+    Fault(waits_for_the_record, laws.COMES_TO_REST, first=3),
+    Fault(protects_no_owner_that_only_the_books_know, handlaws.PROTECTED, first=1),
+    Fault(takes_the_record_for_the_kernel, placelaws.GUARDED, first=110),
+    Fault(forgets_the_older_answer, laws.FOOTPRINTS, first=20),
+    Fault(confirms_answers_too_early, handlaws.NEWBORNS, first=59),
+    Fault(leaves_newborns_with_the_older_answer, handlaws.NEWBORNS, first=59),
+    Fault(believes_looks_from_before_the_hand_was_lost, laws.TOLD, first=73),
 )

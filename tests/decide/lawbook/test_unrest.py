@@ -44,6 +44,8 @@ def test_a_restart_at_any_moment_changes_nothing_that_people_read(first: int, la
         pytest.param(4190, id="a grant that ended while the sidecar was down"),
         pytest.param(16251, id="a start answered, then pinned by hand while it waits for its restart"),
         pytest.param(25857, id="a member of the shared group that was moved back"),
+        pytest.param(700627, id="a run that no look showed, after a rest that was over"),
+        pytest.param(700889, id="a reservation that changed after a refusal"),
         pytest.param(27875, id="a rest that ended while the engine was away"),
     ],
 )

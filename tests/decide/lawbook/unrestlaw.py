@@ -14,6 +14,8 @@ A restart changes times, and what depends on them. It may do no more than this:
 - A rest or a notice is timed again. If the rest of a container that ran was over, but nothing could be decided while
   the engine was away, it keeps its CPUs for another one. The changes on the way (`moves`) and whether a workload was
   in time (`forced`) are not compared.
+- Loads are measured again. Until then a container that follows its load, and never changed its size, has as many CPUs
+  as a new one: it may have more than it was measured to need.
 - A sidecar that starts reads the machine before it looks at any container. If CPUs changed meanwhile, it completes
   grants before it knows what is gone or pinned by hand, and undoes what it may not keep (`World.unlooked`).
 - Of a container whose start is under way only a glance is possible, which shows no cpuset. A pin by hand, and what
@@ -27,6 +29,7 @@ from typing import Final
 
 from sidecar.decide.facts import Phase
 from sidecar.decide.world import World, replace
+from state.demand import Scale
 from tests.decide.lawbook.restartlaw import differences, tries_memory_again
 from tests.support.decide import strictstarts
 from tests.support.decide.histories import BEGUN_WITH, MACHINES, begun, random_history
@@ -54,12 +57,14 @@ def changed_in_unrest(seed: int, length: int = 60) -> list[str]:
     granted = going.world.containers.keys() & going.world.state.assignments
     ended = (going.world.containers[key] for key in granted)
     is_overdue = any(each.is_lapsed and each.view.phase is not Phase.CREATED for each in ended)
+    asked = {key: each.wish.demand for key, each in going.world.containers.items() if key in going.world.loads}
+    is_measured = any(demand and demand.scale is Scale.LOAD for demand in asked.values())
     takes_effect = seed % 4 > 0
     restarted.crash([takes_effect])
     _answer(going, takes_effect=takes_effect)
     for each in (going, restarted):
         _look_at_everything(each)
-    found = {} if is_overdue else _differences(going, restarted)
+    found = {} if is_overdue or is_measured else _differences(going, restarted)
     if at_once := [words for where, words in found.items() if where.rpartition(" ")[2] in AT_ONCE]:
         return [f"at once, {words}" for words in at_once]
     memory = tries_memory_again(going.world)

@@ -94,3 +94,15 @@ def test_it_waits_for_those_of_its_cpus_that_are_offline() -> None:
     assert pinned_text(story.world, story.known(real)).startswith("pinned by hand to CPU 0: it is never moved")
     story.hotplug(7)
     assert (where(real), story.world.state.originals) == ("0,7", {})
+
+
+def test_it_goes_back_at_once_to_all_of_them_when_an_owner_can_move() -> None:
+    """The owner is ordered off first; until its footprint is off, the other one stays."""
+    story = Story(rules=RULES)
+    real, own = moved(story), story.arrive("own", 4, cpuset="4-7")
+    story.settle()
+    assert where(own) == "4-7"
+    orders = len(story.updates(real))
+    story.change_settings()
+    story.settle()
+    assert (where(real), len(story.updates(real)) - orders) == ("0,7", 1)

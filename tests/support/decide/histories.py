@@ -106,7 +106,7 @@ def play(machine: Topology, settings: Settings, ops: Sequence[Op], *, with_hand:
     """Play a history and check every law after every step; at the end let everything come to rest, and check again."""
     reality = begun(machine, settings, ops, 0, with_hand=with_hand)
     for op in ops:
-        _do(reality, op)
+        going_on(reality, op)
         check(reality, When.STEP)
     rest(reality)
     return reality
@@ -118,7 +118,7 @@ def begun(machine: Topology, settings: Settings, ops: Sequence[Op], count: int, 
     # One in seven has redeploys and priorities; without them the others meet each rare fault more often.
     reality.redeploys = bool(ops) and ops[0][1] % 14 in (3, 8)
     for op in ops[:count]:
-        _do(reality, op)
+        going_on(reality, op)
     return reality
 
 
@@ -151,7 +151,8 @@ def rest(reality: Reality) -> None:
     check(reality, When.REST)
 
 
-def _do(reality: Reality, op: Op) -> None:
+def going_on(reality: Reality, op: Op) -> None:
+    """Let one thing happen, whatever follows from it. No law is checked."""
     what, who, how = op
     verbs = _DYNAMIC_VERBS if reality.settings.policy is PolicyName.DYNAMIC else _VERBS
     if isinstance(reality, HandReality) and who % 3 == 0:
