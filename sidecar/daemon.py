@@ -142,8 +142,6 @@ async def serve(
     Beside an engine that replaces the real one there is a hand only if `open_hand` makes one. Whatever may refuse the
     start is asked first: a sidecar that is refused leaves no files behind.
     """
-    if config.hand == "off":
-        open_hand = _switched_off
     if not is_release:
         path_in(config.state_dir)
         group_id(config.api_group)
