@@ -48,6 +48,7 @@ test: venv  ## all tests, with a real container engine: the one here, or one tha
 soak: venv  ## churn, random histories and scenarios for longer than `make test` plays them; no engine needed; takes a quarter of an hour
 	@CPUSET_TESTS_SOAK=1 $(PY) -m pytest -q $(SPREAD) -k more_churn $(ARGS)
 	@$(PY) -m tests.decide.long_run 20000
+	@$(PY) -m tests.fuzz.long_run 200000
 	@$(PY) -m tests.blackbox.long_run 10000 --workers 2
 
 vm-test: venv  ## the live tests in virtual machines: Docker, Podman, cgroup v2, systemd, hotplug; takes an hour

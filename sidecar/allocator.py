@@ -23,13 +23,14 @@ from typing import Final
 import trio
 
 from sidecar.board import Board
+from sidecar.crashes import Crashes
 from sidecar.decide.facts import Fact, Purpose
 from sidecar.decide.orders import ApplyCpuset, Order, SendSignal, StartTimer, WriteCpuset
-from sidecar.decide.step import step
 from sidecar.failures import StateUnwritable
 from sidecar.log import Log
 from sidecar.ports import Checkpoints, Journals, StartOrder, Telling
 from sidecar.projection.projection_of import names_of, projection_of
+from sidecar.sifting import decide
 from state.errors import StateError
 from state.key import ContainerKey
 from state.model import State
@@ -59,6 +60,7 @@ class Allocator:
         self._projections = projections
         self._start_order = start_order
         self._log = log
+        self._crashes = Crashes(board, log)
         self._saved: State | None = None
         self._rounds = 0
 
@@ -82,10 +84,10 @@ class Allocator:
                 break
         return burst
 
-    async def _take(self, burst: list[Fact]) -> None:
+    async def _take(self, burst: Sequence[Fact]) -> None:
         before = self._board.latest
         # 2. Step.
-        world, orders = step(before, burst)
+        world, orders, burst = decide(before, burst, self._crashes)
         # 3. Commit.
         if world is not before:
             self._write_down(burst)
@@ -115,7 +117,7 @@ class Allocator:
                     pass
             self._start_order(order)
 
-    def _write_down(self, burst: list[Fact]) -> None:
+    def _write_down(self, burst: Sequence[Fact]) -> None:
         try:
             self._journal.append(burst)
         except StateUnwritable as error:
@@ -141,10 +143,11 @@ class Allocator:
         confines.
         """
         for key in self._board.latest.confined_by(order.container):
-            try:
-                self._projections.withdraw(key.id, order.update.cpus)
-            except StateError as error:
-                self._report("projections", str(error))
+            with self._crashes.contained(key, "projection"):
+                try:
+                    self._projections.withdraw(key.id, order.update.cpus)
+                except StateError as error:
+                    self._report("projections", str(error))
 
     def announce(self, container: ContainerKey, *, begins_grace: bool = False) -> None:
         """Write into a workload's files what is leaving it, before its grace begins or its signal is sent.
@@ -156,9 +159,9 @@ class Allocator:
         if known is None:
             return
         try:
-            self._projections.announce(
-                container.id, names_of(world, known), projection_of(world, known), begins_grace=begins_grace
-            )
+            with self._crashes.contained(container, "projection"):
+                names, projection = names_of(world, known), projection_of(world, known)
+                self._projections.announce(container.id, names, projection, begins_grace=begins_grace)
         except StateError as error:
             notice = "gets no notice of CPUs that are taken from it" if begins_grace else "is not told what changed"
             self._log.warning(f"a workload {notice}", container=known.view.name, reason=error)

@@ -31,6 +31,8 @@ class Board:
         """When the daemon last vouched for the latest World, in seconds since 1970; None before the first time."""
         self.births = BirthCounts()
         """What the hand did since the daemon began."""
+        self.crashes = 0
+        """Unexpected errors that were contained since the daemon began."""
         self._changed = trio.Event()
         self._count = 1
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+import resource
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -118,6 +119,10 @@ def _trio_run(config: Config, main: Callable[[Log], Awaitable[int]]) -> int:
         return await main(log)
 
     sys.setswitchinterval(SWITCH_SECONDS)
+    # A table of descriptors that is full hides what the kernel shows, and the usual limit is that of programs which use
+    # select(2).
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     try:
         return trio.run(root)
     except* (SidecarError, StateError) as expected:
@@ -327,7 +332,7 @@ class _Daemon:
             restoring = Restoring(self._board, engine, self._projections, state_dir, stop=self._stop, log=self._log)
             return await restoring.run(outbox)
         sources.start_soon(self._follow, engine, looker, outbox)
-        teller = Teller(self._board, self._projections, report)
+        teller = Teller(self._board, self._projections, report, self._log)
         signs = (allocator.sign, teller.sign)
         sources.start_soon(teller.run)
         sources.start_soon(Voucher(self._board, self._projections, state_dir, report, signs).run)
@@ -369,6 +374,7 @@ class _Daemon:
             usages=self._usages,
             period_seconds=self._config.load_period_seconds,
             half_life_seconds=self._config.load_half_life_seconds,
+            log=self._log,
         ).run()
 
 

@@ -15,6 +15,8 @@ from typing import Final, TextIO
 
 import msgspec
 
+from state import codec
+
 
 class LogLevel(enum.IntEnum):
     """How important a line is."""
@@ -102,7 +104,10 @@ def printable(text: str) -> str:
 
 def _text(time: str, level: LogLevel, message: str, fields: Mapping[str, object]) -> str:
     shown = "".join(f" {key}={_value(value)}" for key, value in fields.items())
-    return f"{time} {level.name.lower():<7} {printable(_cut(message))}{shown}\n"
+    text = _cut(message)
+    # Beside fields, a message that looks like one, or like the beginning of a quotation, would change their meaning.
+    told = _quoted(text) if "=" in text or text.count('"') % 2 else printable(text)
+    return f"{time} {level.name.lower():<7} {told}{shown}\n"
 
 
 def _coloured(time: str, level: LogLevel, message: str, fields: Mapping[str, object]) -> str:
@@ -116,7 +121,7 @@ def _json(time: str, level: LogLevel, message: str, fields: Mapping[str, object]
     for key, value in fields.items():
         name = f"{key}_" if key in record else key
         record[name] = value if isinstance(value, (bool, int, float)) or value is None else _cut(str(value))
-    return msgspec.json.encode({key: _valid(value) for key, value in record.items()}).decode() + "\n"
+    return codec.printable(msgspec.json.encode({key: _valid(value) for key, value in record.items()})).decode() + "\n"
 
 
 def _valid(value: object) -> object:
@@ -125,10 +130,14 @@ def _valid(value: object) -> object:
 
 
 def _value(value: object) -> str:
-    text = printable(_cut(str(value)))
-    if text and not any(c in text for c in ' "='):
-        return text
-    return '"' + text.replace('"', '\\"') + '"'
+    text = _cut(str(value))
+    return text if text.isprintable() and text and not any(c in text for c in ' "=\\') else _quoted(text)
+
+
+def _quoted(text: str) -> str:
+    """Return a text in quotes. What is escaped there is told apart from what stood there escaped."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{printable(escaped)}"'
 
 
 def _cut(text: str) -> str:

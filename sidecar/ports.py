@@ -23,14 +23,16 @@ class EngineEvent(msgspec.Struct, frozen=True, kw_only=True):
 
     `container` is the engine's full id. `action` is in Docker's words (create, start, die, pause, unpause, update,
     rename, destroy, ...); `time_nano` is the engine's clock in nanoseconds. `is_gap` marks the one event that stands
-    for lost events: look at everything. `view` comes with a `create` if the adapter looked at once: a container that is
-    about to start is locked within milliseconds, and a later look waits for the whole start.
+    for lost events: look at everything; `crash` is the unexpected error for which an event was lost, "" for none.
+    `view` comes with a `create` if the adapter looked at once: a container that is about to start is locked within
+    milliseconds, and a later look waits for the whole start.
     """
 
     container: str
     action: str
     time_nano: int
     is_gap: bool = False
+    crash: str = ""
     view: ContainerView | None = None
 
 
@@ -82,7 +84,8 @@ class Kernel(Protocol):
     def effective_cpus(self, view: ContainerView) -> CPUSet | None:
         """Return where a container may really run; None if it runs nothing, or if that cannot be read.
 
-        A container may still run although the engine reports it as exited.
+        A container may still run although the engine reports it as exited. Raise StateError if the sidecar lacks what
+        it needs to find out, such as descriptors.
         """
 
     def parent_of(self, view: ContainerView) -> str:

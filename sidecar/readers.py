@@ -11,6 +11,8 @@ import difflib
 import enum
 import re
 from collections.abc import Callable, Iterable, Mapping
+from heapq import nsmallest
+from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
 from sidecar.misreadings import AboveZero, Form, ListKind, Misreading, NotOfForm, TypedFlaw, Unknown
@@ -48,6 +50,12 @@ _DETAIL_LENGTH: Final = 120
 
 _WORD_LENGTH: Final = 64
 """Characters of the longest word that is compared with known ones: none of them is longer."""
+
+_MOST_COMPARED: Final = 64
+"""Known words that are compared: a comparison takes 20 to 100 microseconds. There are fewer labels, keys or flags."""
+
+_MOST_KNOWN: Final = 4096
+"""Known words whose length is looked at, which takes a millisecond."""
 
 _EXACT_BITS: Final = 1024
 """Bits of a whole number that is shown in decimal: Python refuses to write one of some 14,000."""
@@ -231,12 +239,16 @@ def seconds_of(text: str, low: float, high: float) -> float | None:
 def closest(word: str, known: Iterable[str], likeness: float = 0.6) -> str:
     """Return the known word that is most similar to this one, in either case; "" if none is.
 
-    `likeness` is the least share of letters that they have in common, in order; the default is difflib's.
+    `likeness` is the least share of letters that they have in common, in order; the default is difflib's. Of many known
+    words only those of about the same length are compared, so that its time is bounded.
     """
-    by_case = {each.lower(): each for each in sorted(known, reverse=True)}
+    lower = word.lower()
     if len(word) > _WORD_LENGTH:
         return ""
-    close = difflib.get_close_matches(word.lower(), sorted(by_case), n=1, cutoff=likeness)
+    some = (each for each in islice(known, _MOST_KNOWN) if len(each) <= _WORD_LENGTH)
+    near = nsmallest(_MOST_COMPARED, some, key=lambda each: (abs(len(each) - len(word)), each))
+    by_case = {each.lower(): each for each in sorted(near, reverse=True)}
+    close = difflib.get_close_matches(lower, sorted(by_case), n=1, cutoff=likeness)
     return by_case[close[0]] if close else ""
 
 

@@ -82,7 +82,7 @@ def decode_checkpoint(content: bytes) -> State:
         for version in range(envelope.version, VERSION):
             values = _MIGRATIONS[version](values)
         return codec.convert(values, State)
-    except (msgspec.MsgspecError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CheckpointCorrupt(f"its content is not that of format {envelope.version}: {error}") from error
 
 

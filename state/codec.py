@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal, TypeVar
 
 import msgspec
@@ -20,7 +21,18 @@ def encode(value: object, *, keeps_order: bool = False) -> bytes:
     With `keeps_order`, dict keys keep their order, so a decoded dict is iterated in the same order.
     """
     # In two steps, since only the first one accepts numbers as keys of dicts (distances by node).
-    return msgspec.json.encode(to_builtins(value, keeps_order=keeps_order))
+    return printable(msgspec.json.encode(to_builtins(value, keeps_order=keeps_order)))
+
+
+def printable(content: bytes) -> bytes:
+    """Return JSON that means the same with every unprintable character written as `\\u` and its number.
+
+    JSON itself escapes only those below a space. The others drive a terminal, too: C1 controls, and marks that change
+    the direction of text.
+    """
+    if content.isascii() and b"\x7f" not in content:
+        return content
+    return re.sub(r"[^\x20-\x7e]", _escaped, content.decode()).encode()
 
 
 def decode(data: bytes, wanted: type[T]) -> T:
@@ -40,6 +52,13 @@ def convert(value: object, wanted: type[T], *, strict: bool = True) -> T:
     """Return a struct from dicts, lists, strings and numbers."""
     # By way of JSON: msgspec.convert would leave the keys of mappings as text, whatever their type.
     return msgspec.json.decode(encode(value, keeps_order=True), type=wanted, dec_hook=_rich, strict=strict)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    if found[0].isprintable():
+        return found[0]
+    units = found[0].encode("utf-16-be")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
 
 
 def _plain(value: object) -> str:

@@ -18,7 +18,10 @@ class CheckpointTooNew(StateError):
 
 
 class ProjectionError(StateError):
-    """A projection directory or file that cannot be read or written safely."""
+    """A projection directory or file that cannot be read or written safely; each argument is a sentence about one."""
+
+    def __str__(self) -> str:
+        return "; ".join(map(str, self.args))
 
 
 class ProjectionMissing(ProjectionError):

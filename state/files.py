@@ -99,6 +99,23 @@ def directory(
         os.close(opened)
 
 
+def move_over(name: str, wanted: str, *, source: int, target: int) -> None:
+    """Rename a file of the directory `source` to `wanted` in `target`. A directory that was planted there is renamed
+    within `target`, to a dotted name. Raise OSError.
+    """
+    try:
+        os.rename(name, wanted, src_dir_fd=source, dst_dir_fd=target)
+    except IsADirectoryError:
+        move_aside(target, wanted)
+        os.rename(name, wanted, src_dir_fd=source, dst_dir_fd=target)
+
+
+def move_aside(at: int, name: str) -> None:
+    """Give a planted directory a dotted name, in the directory where it is. Raise OSError."""
+    planted = os.stat(name, dir_fd=at, follow_symlinks=False)
+    os.rename(name, f".{name}-{planted.st_ino}", src_dir_fd=at, dst_dir_fd=at)
+
+
 def replace(
     at: int, name: str, content: bytes, *, staging: int | None = None, sync: bool = False, mode: int = 0o644
 ) -> None:
@@ -140,7 +157,7 @@ def move(name: str, wanted: str, *, source: int, target: int) -> None:
     If that fails, remove the file and raise FileUnwritable.
     """
     try:
-        os.rename(name, wanted, src_dir_fd=source, dst_dir_fd=target)
+        move_over(name, wanted, source=source, target=target)
     except OSError as error:
         with contextlib.suppress(OSError):
             os.unlink(name, dir_fd=source)

@@ -163,8 +163,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     `counted` are the CPUs that a count of reserved ones stands for, online or not: others stand in while they are not;
     `isolated` may be granted, and is never in the shared pool. `lifts` holds the values, in 1e-9 CPUs, to which the
     limit of a container was lifted: the sidecar set a limit of such a value, and restores the original. `vacancies` are
-    the last grants of containers that are gone, for their successors. `lapsed` were created and not started in time to
-    keep CPUs. `grants` counts all grants ever made, and numbers the next; `asks` does so for containers that first ask.
+    the last grants of containers that are gone, for their successors. `lapsed` have never run, and kept no CPUs for
+    it. `grants` counts all grants ever made, and numbers the next; `asks` does so for containers that first ask.
     """
 
     policy: str = "none"

@@ -18,6 +18,7 @@ from __future__ import annotations
 import enum
 import os
 import re
+import stat
 import time
 from typing import Final
 
@@ -176,7 +177,14 @@ class ProjectionDirectory:
 
     def _remove(self, name: str) -> None:
         try:
-            files.remove(self.at, name)
+            if stat.S_ISDIR(os.stat(name, dir_fd=self.at, follow_symlinks=False).st_mode):
+                files.move_aside(self.at, name)
+            else:
+                files.remove(self.at, name)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise ProjectionError(f"cannot remove {name}: {files.reason(error)}") from error
         except FileUnwritable as error:
             raise ProjectionError(str(error)) from error
 
@@ -184,7 +192,8 @@ class ProjectionDirectory:
         if self._content(name) == content:
             return
         try:
-            files.replace(self.at, name, content, staging=self._staging)
+            with files.write_beside(self._staging, name, content, sync=False, mode=0o644) as temporary:
+                files.move_over(temporary, name, source=self._staging, target=self.at)
         except FileUnwritable as error:
             raise ProjectionError(str(error)) from error
 

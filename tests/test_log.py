@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from datetime import UTC, datetime
 
 import pytest
@@ -86,6 +87,24 @@ def test_hostile_names_cannot_forge_a_line(hostile: str) -> None:
             assert out.getvalue()[:-1].isprintable()
         else:
             assert json.loads(out.getvalue())["level"] == "info"
+            assert out.getvalue()[:-1].isprintable()
+
+
+FIELD = re.compile(r'([a-z]+)=("(?:[^"\\]|\\.)*"|[^" ]*)')
+
+
+@pytest.mark.parametrize(
+    "hostile", ['bad \\" level=error x="', "\\", '\\" a=b', 'b=" ', '"', "level=error", 'a"b level=error x="']
+)
+def test_hostile_texts_cannot_forge_a_field(hostile: str) -> None:
+    """Neither in a field nor in the message, for a reader that knows quotes and backslashes (logfmt)."""
+    log, out = lines()
+    log.info(f"seen {hostile}", reason=hostile, cpus="1")
+    rest = re.sub(r'^\S+ info    "(?:[^"\\]|\\.)*"', "", out.getvalue())
+    found = FIELD.findall(rest)
+    assert [name for name, _ in found] == ["reason", "cpus"]
+    value = found[0][1]
+    assert (json.loads(value) if value.startswith('"') else value) == hostile
 
 
 def test_long_texts_are_cut() -> None:

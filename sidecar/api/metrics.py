@@ -85,6 +85,8 @@ class Metrics:
         pending = sum(1 for each in world.containers.values() if each.order)
         yield _gauge("cpuset_sidecar_orders_pending", "Orders that the engine has not answered.", pending)
         yield from _of_hand(world, self._board.births)
+        told = "Unexpected errors in the work for one container, since the start."
+        yield _counter("cpuset_sidecar_crashes", told, self._board.crashes)
         yield _advertised(world)
         yield _about(world, self._version)
         yield _gauge("cpuset_sidecar_ready", "Whether everything was looked at.", int(world.is_ready))

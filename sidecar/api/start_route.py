@@ -132,7 +132,7 @@ class Starts:
             return self._from_recorded_grants(asked, began)
         with trio.move_on_after(ANSWER_SECONDS):
             view = await self._view(asked)
-            return _answer(asked.id, await self._held(view, began))
+            return self._answer(asked.id, await self._held(view, began))
         why = "its CPUs were not free of others"
         if not self._board.latest.is_ready:
             why = "the engine was not reached"
@@ -156,7 +156,21 @@ class Starts:
         answer = from_books(world, _with_limits(known.view if known else _named(asked, key), asked), began)
         if answer is None:
             raise Declined(503, "not started: the engine does not answer, and this container has no recorded grant")
-        return _answer(asked.id, answer)
+        return self._answer(asked.id, answer)
+
+    def _answer(self, id: str, answer: AnswerStart) -> StartAnswer:
+        if answer.refusal is not None:
+            raise declined(answer.refusal, "not started: ")
+        if answer.update is None:
+            return StartAnswer()
+        update, short = answer.update, id[:12]
+        # A directory belongs to one container. Where two ids begin alike, this one may not be its own.
+        is_alone = all(key.id == id or not key.id.startswith(short) for key in self._board.latest.containers)
+        return StartAnswer(
+            update=Bundle(cpus=str(update.cpus), mems=update.mems, quota=update.cpu_quota),
+            exclusive=answer.exclusive,
+            projection=ProjectionMount(directory=f"by-id/{short}") if is_alone else None,
+        )
 
     async def _held(self, view: ContainerView, began: int) -> AnswerStart:
         with self._desk.held() as waiting:
@@ -218,17 +232,4 @@ def _with_limits(view: ContainerView, asked: StartBody) -> ContainerView:
         memory=asked.memory or 0,
         runtime=STRICT_RUNTIME,
         is_glance=True,
-    )
-
-
-def _answer(id: str, answer: AnswerStart) -> StartAnswer:
-    if answer.refusal is not None:
-        raise declined(answer.refusal, "not started: ")
-    if answer.update is None:
-        return StartAnswer()
-    update = answer.update
-    return StartAnswer(
-        update=Bundle(cpus=str(update.cpus), mems=update.mems, quota=update.cpu_quota),
-        exclusive=answer.exclusive,
-        projection=ProjectionMount(directory=f"by-id/{id[:12]}"),
     )

@@ -24,6 +24,7 @@ import trio
 from sidecar.apply.hand_orders import HandOrders
 from sidecar.backoff import Backoff
 from sidecar.board import Board
+from sidecar.crashes import Crashes
 from sidecar.decide.facts import (
     CpusetApplied,
     CpusetFailed,
@@ -35,6 +36,7 @@ from sidecar.decide.facts import (
     TimerEnded,
     TopologyRead,
 )
+from sidecar.decide.hand_facts import WriteFailed
 from sidecar.decide.orders import (
     AnswerStart,
     ApplyCpuset,
@@ -64,6 +66,9 @@ DELAYED_SECONDS: Final = 1.0
 
 REFUSED_PAUSE: Final = 30.0
 """Seconds before an update that the engine refused is tried again: only a change of the machine can make it valid."""
+
+
+_UNEXPECTED: Final = "the sidecar failed unexpectedly: the log has the error"
 
 
 class Executor:
@@ -97,6 +102,7 @@ class Executor:
         self._hand = hand
         self._rng = rng
         self._log = log
+        self._crashes = Crashes(board, log)
         self._pauses: dict[ContainerKey, Backoff] = {}
         self._shields: set[trio.CancelScope] = set()
         self._unanswered: set[int] = set()
@@ -120,7 +126,7 @@ class Executor:
             case HoldAnswers():
                 self._hand.hold(order)
             case WriteCpuset():
-                self._hand.write(order)
+                self._write(order)
             case StopContainer():
                 self._nursery.start_soon(self._stop, order)
             case StartTimer():
@@ -134,6 +140,13 @@ class Executor:
             case ReadTopology():
                 self._nursery.start_soon(self._read_topology)
 
+    def _write(self, order: WriteCpuset) -> None:
+        with self._crashes.contained(order.container, "write"):
+            self._hand.write(order)
+            return
+        failed = WriteFailed(order.container, order.number, _UNEXPECTED, is_gone=False, ended=self._tickets())
+        self._nursery.start_soon(self._outbox.send, failed)
+
     async def _apply(self, order: ApplyCpuset) -> None:
         if self._is_stopping:
             # Started an instant before the end, and not sent yet.
@@ -142,7 +155,11 @@ class Executor:
         self._unanswered.add(order.number)
         with trio.CancelScope(shield=True) as shield:
             self._shields.add(shield)
-            outcome = await self._outcome(order)
+            with self._crashes.contained(order.container, "order"):
+                outcome = await self._outcome(order)
+            if outcome is None:
+                # Unknown: it may have taken effect, as an order without an answer may.
+                outcome = CpusetFailed(order.container, order.number, Failure.LOST, _UNEXPECTED, self._tickets())
             await self._outbox.send(outcome)
         self._shields.discard(shield)
         self._unanswered.discard(order.number)
@@ -173,7 +190,10 @@ class Executor:
             await self._engine.update(order.container.id, order.update)
         except EngineError as error:
             return CpusetFailed(order.container, order.number, _failure(error), str(error), self._tickets())
-        effective = self._effective(order) if order.live else None
+        try:
+            effective = self._effective(order) if order.live else None
+        except StateError as error:
+            return CpusetFailed(order.container, order.number, Failure.LOST, str(error), self._tickets())
         if effective is not None and effective != order.update.cpus:
             if offline := self._offline(order, effective):
                 why = f"{named(offline)} went offline"
@@ -212,16 +232,25 @@ class Executor:
         self._log.warning(
             "stopping a container: its CPUs are not available", container=name, reason=sentence(order.refusal)
         )
-        try:
-            await self._engine.stop(order.container.id)
-        except ContainerGone:
-            pass
-        except EngineError as error:
+        failed: EngineError | None = EngineFailed(_UNEXPECTED)
+        with self._crashes.contained(order.container, "stop"):
+            failed = await self._why_not_stopped(order.container)
+        if failed is not None:
             # The decision answers a failure with the next attempt.
-            await trio.sleep(self._pause(order.container, _failure(error)))
-            await self._outbox.send(StopFailed(order.container, f"it cannot be stopped: {error}"))
+            await trio.sleep(self._pause(order.container, _failure(failed)))
+            await self._outbox.send(StopFailed(order.container, f"it cannot be stopped: {failed}"))
             return
         self._pauses.pop(order.container, None)
+
+    async def _why_not_stopped(self, container: ContainerKey) -> EngineError | None:
+        """Stop a container. Return the error if that failed; None if it is stopped or gone."""
+        try:
+            await self._engine.stop(container.id)
+        except ContainerGone:
+            return None
+        except EngineError as error:
+            return error
+        return None
 
     async def wait(self, order: StartTimer) -> None:
         """Wait for the timer, and report its end."""
@@ -229,13 +258,14 @@ class Executor:
         await self._outbox.send(TimerEnded(order.container, order.purpose, order.number))
 
     async def _signal(self, order: SendSignal) -> None:
-        try:
-            await self._engine.signal(order.container.id, order.signal)
-        except ContainerGone:
-            return
-        except EngineError as error:
-            name = self._name(order.container)
-            self._log.warning("a signal was not delivered", container=name, signal=order.signal, reason=error)
+        with self._crashes.contained(order.container, "signal"):
+            try:
+                await self._engine.signal(order.container.id, order.signal)
+            except ContainerGone:
+                return
+            except EngineError as error:
+                name = self._name(order.container)
+                self._log.warning("a signal was not delivered", container=name, signal=order.signal, reason=error)
 
     async def _read_topology(self) -> None:
         try:

@@ -15,12 +15,13 @@ import hmac
 import os
 import secrets
 import shutil
+from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self
 
 from state import files
-from state.checkpoint import LIMIT, NAME, PREVIOUS, CheckpointFile, Loaded
-from state.errors import StateError
+from state.checkpoint import LIMIT, NAME, PREVIOUS, CheckpointFile, Loaded, decode_checkpoint, encode_checkpoint
+from state.errors import CheckpointCorrupt, CheckpointTooNew, StateError
 from state.model import State
 
 SPARE: Final = ".books"
@@ -60,18 +61,21 @@ class SparedCheckpoint:
 
     def load(self) -> Loaded:
         """Return the newest state that can be read, from the place where it was last written."""
-        over, seal = self._sealed()
+        over, seal, content = self._spared()
         if over != _identity(self._directory):
             # No spare, or one older than the state in its own place.
             return self._main.load()
-        if not hmac.compare_digest(seal, self._seal_of(over)):
+        state = None
+        if hmac.compare_digest(seal, self._seal_of(over, content)):
+            # What was verified is what is read: the file may be another one by now.
+            with suppress(CheckpointCorrupt, CheckpointTooNew):
+                state = decode_checkpoint(content)
+        if state is None:
             found = self._main.load()
             note = f"the state in {self._spare} is damaged or not the sidecar's own: it is ignored"
             return Loaded(state=found.state, notes=(note, *found.notes))
-        with CheckpointFile(self._spare) as spare:
-            loaded = spare.load()
         note = f"the state was loaded from {self._spare}, because {self._directory} could not be written"
-        return Loaded(state=loaded.state, notes=(*loaded.notes, note))
+        return Loaded(state=state, notes=(note,))
 
     def _saved_in_spare(self, state: State) -> bool:
         if self._key is None:
@@ -80,27 +84,25 @@ class SparedCheckpoint:
             with CheckpointFile(self._spare) as spare, files.directory(self._spare) as at:
                 spare.save(state)
                 over = _identity(self._directory)
-                files.replace(at, SEAL, over + b" " + self._seal_of(over), sync=True, mode=0o600)
+                content = files.read_bounded(at, NAME, LIMIT) or b""
+                if content != encode_checkpoint(state):
+                    return False
+                files.replace(at, SEAL, over + b" " + self._seal_of(over, content), sync=True, mode=0o600)
         except StateError:
             return False
         return True
 
-    def _sealed(self) -> tuple[bytes, bytes]:
-        """Return which state in its own place the spare replaces, and its seal; empty without a spare."""
+    def _spared(self) -> tuple[bytes, bytes, bytes]:
+        """Return which state in its own place the spare replaces, its seal, and the spare; all empty without one."""
         try:
             with files.directory(self._spare) as at:
                 over, _, seal = (files.read_bounded(at, SEAL, 1024) or b"").partition(b" ")
+                return over, seal, files.read_bounded(at, NAME, LIMIT) or b""
         except StateError:
-            return b"", b""
-        return over, seal
+            return b"", b"", b""
 
-    def _seal_of(self, over: bytes) -> bytes:
-        """Return the seal of the state in the spare; "" if it cannot be made."""
-        try:
-            with files.directory(self._spare) as at:
-                content = files.read_bounded(at, NAME, LIMIT) or b""
-        except StateError:
-            return b""
+    def _seal_of(self, over: bytes, content: bytes) -> bytes:
+        """Return the seal of this content of the spare."""
         return hmac.new(self._key or secrets.token_bytes(32), over + content, hashlib.sha256).hexdigest().encode()
 
     def close(self) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
 from sidecar.failures import AlreadyRunning, StateUnwritable
+from sidecar.status.status_file import SHARED_MODE
 from state.files import reason
 
 NAME: Final = "lock"
@@ -50,6 +52,7 @@ def hold_lock(state_dir: str) -> Iterator[Lock]:
     """
     try:
         os.makedirs(state_dir, mode=0o700, exist_ok=True)
+        _keep_others_out(state_dir)
         opened = os.open(os.path.join(state_dir, NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         raise StateUnwritable(_unusable(state_dir, error)) from error
@@ -66,6 +69,21 @@ def hold_lock(state_dir: str) -> Iterator[Lock]:
         yield Lock(os.path.join(state_dir, NAME), opened)
     finally:
         os.close(opened)
+
+
+def _keep_others_out(state_dir: str) -> None:
+    """Take from others what a directory that was there already gives them. Raise StateUnwritable if it is another's.
+
+    The mode that lets a group reach the socket stays until the socket is made, or is not made for a group.
+    """
+    found = os.stat(state_dir)
+    if found.st_uid not in (os.geteuid(), 0):
+        raise StateUnwritable(
+            f"the state directory {state_dir} belongs to user {found.st_uid}, which could replace what is recorded "
+            "there: give it to the user that runs the sidecar, or set state_dir"
+        )
+    if found.st_uid == os.geteuid() and stat.S_IMODE(found.st_mode) not in (0o700, SHARED_MODE):
+        os.chmod(state_dir, 0o700)
 
 
 def _unusable(state_dir: str, error: OSError) -> str:

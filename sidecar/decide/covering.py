@@ -58,7 +58,7 @@ def told_of_answers(world: World) -> World:
     changed = {}
     for key, container in world.containers.items():
         answers = hand.answers_for(key) if hand and is_answered(container) else ()
-        was_seen = hand is not None and container.known > hand.since
+        was_seen = hand is not None and container.looked > hand.since
         is_covered = (container.is_covered or was_seen) and may_cover(world, container)
         if answers != container.answers or is_covered != container.is_covered:
             changed[key] = after(container, AnswersTold(answers, is_covered))

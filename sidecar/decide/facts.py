@@ -48,10 +48,11 @@ class ViewKind(enum.StrEnum):
 
 
 class Mount(msgspec.Struct, frozen=True, kw_only=True):
-    """A mount of a container: `source` is a host path (bind) or a volume's name; `subpath` only for volumes."""
+    """A mount of a container that may show a projection (`container/mounts.py`): `source` is a host path (bind) or a
+    volume's name; `subpath` only for volumes.
+    """
 
     source: str
-    target: str
     subpath: str = ""
 
 
@@ -69,8 +70,8 @@ class ContainerView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     `in_shared_group`: it is, or would be created, in the shared group. `set_aside` is how many exclusive CPUs Swarm's
     scheduler counted for it (see `decide/container/swarm_task.py`). `forgets_updates`: while it is live, the engine
     reports the settings with which it was created and would be started, not those written since. `created_at` and
-    `started_at` are the engine's time stamps, verbatim: equal text means the same start. `image` is the name of the
-    image with which it was created, "" if the engine does not report it.
+    `started_at` are the engine's time stamps, verbatim: equal text means the same start, and "" that it was never
+    started. `image` is the name of the image with which it was created, "" if the engine does not report it.
     """
 
     engine: str = ""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from sidecar.decide.books.refit import refit
 from sidecar.decide.books.vacancies import after_refit
 from sidecar.decide.container.machine import after
-from sidecar.decide.container.news import WishRead
+from sidecar.decide.container.news import CpusCame, WishRead
+from sidecar.decide.container.place import with_cpus
 from sidecar.decide.settings import Settings
 from sidecar.decide.sightings import wish_in
 from sidecar.decide.world import World, replace
@@ -34,8 +35,14 @@ def with_settings(world: World, settings: Settings) -> World:
 
 def with_topology(world: World, topology: Topology) -> World:
     """Return the world on a changed machine; the same world if nothing changed. Updates that the engine refused before
-    may be tried again.
+    may be tried again. CPUs that came online are in use by all that may have them, until a look shows otherwise.
     """
     if topology == world.topology:
         return world
+    if came := topology.online - world.topology.online:
+        places = {
+            key: with_cpus(each.view, each.place, came, topology.online) for key, each in world.containers.items()
+        }
+        containers = {key: after(each, CpusCame(places[key])) for key, each in world.containers.items()}
+        world = replace(world, containers=containers)
     return with_settings(replace(world, topology=topology), world.settings)

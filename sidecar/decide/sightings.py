@@ -7,7 +7,7 @@ the only sign of another change (a start, while an order was being answered): th
 from __future__ import annotations
 
 from sidecar.decide.container.container import Container, Standing, Wish
-from sidecar.decide.container.machine import after, first_seen
+from sidecar.decide.container.machine import after, first_seen, rests
 from sidecar.decide.container.news import Disputed, Lapsed, Looked, Recognized
 from sidecar.decide.container.originals import cpu_limit, originals_of
 from sidecar.decide.container.place import place_of
@@ -38,7 +38,7 @@ def sighted(world: World, view: ContainerView, began: int) -> World:
     world = world if view.is_glance else renamed(world, view)
     if before is None:
         made = first_seen(view, place, _wish(world, view), world.numbers, began)
-        if view.key in world.state.lapsed and view.phase is Phase.CREATED:
+        if view.key in world.state.lapsed and _has_never_run(view):
             made = after(made, Lapsed())
         return replace(world.with_container(made), numbers=world.numbers + 1)
     wish = before.wish if _shows_the_same_wish(before.view, view) else _wish(world, view)
@@ -95,7 +95,7 @@ def moved_unseen(before: World, world: World) -> tuple[ContainerKey, ...]:
 
     1. The group has moved if an order to it ended, or if it was seen elsewhere.
     2. A look that is reported only now may be older than that.
-    3. A container without its own cpuset runs wherever the group does: it needs no look.
+    3. A container without its own cpuset runs wherever the group does, unless it is held back: it needs no look.
     """
     was, group = before.group, world.group
     if group is None:
@@ -110,7 +110,7 @@ def moved_unseen(before: World, world: World) -> tuple[ContainerKey, ...]:
         told = before.containers.get(key)
         is_news = told is None or told.known != each.known
         # 3. Its own cpuset.
-        is_pinned = each.wish.standing is not Standing.MEMBER or each.view.forgets_updates
+        is_pinned = each.wish.standing is not Standing.MEMBER or each.view.forgets_updates or each.is_held_back
         if is_pinned and (has_moved or is_news):
             found.append(key)
     return tuple(found)
@@ -153,15 +153,20 @@ def remembered(world: World, state: State) -> State:
 
 
 def with_lapses(world: World) -> World:
-    """Return the world whose State remembers which containers were created, and have rested too long to keep CPUs. Time
+    """Return the world whose State remembers which containers have never run, and rested too long to keep CPUs. Time
     goes on while the engine is away. A container that was not looked at since the start of the sidecar stays recorded.
     """
     if world.settings.policy is PolicyName.NONE:
         return world
     unknown = tuple(key for key in world.state.lapsed if key not in world.containers)
-    known = tuple(key for key, each in world.containers.items() if each.is_lapsed and each.view.phase is Phase.CREATED)
+    known = tuple(key for key, each in world.containers.items() if each.is_lapsed and _has_never_run(each.view))
     is_same = world.state.lapsed == (*unknown, *known)
     return world if is_same else replace(world, state=replace(world.state, lapsed=(*unknown, *known)))
+
+
+def _has_never_run(view: ContainerView) -> bool:
+    """Return whether a container rests since its creation: it is created, or it went wrong before its first start."""
+    return view.phase is Phase.CREATED or (rests(view) and not view.is_glance and not view.started_at)
 
 
 def wish_in(world: World, container: Container) -> Wish:

@@ -191,12 +191,13 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Return the CPUs that a container has regardless of the outcome of orders: in a group, only the group's.
 
         If a container in the group is pinned to CPUs that the group does not have, the kernel lets it run on all of the
-        group's, and withdraws them at the group's next change: it is sure of none of these.
+        group's, and withdraws them at the group's next change: it is sure of none of these. One that is held back has
+        no more than a look shows.
         """
         if not container.view.in_shared_group or self.group is None:
             return container.sure
         configured = container.place.configured & cpus_of(container.view.cpuset, self.state.online)
-        is_member = container.wish.standing is Standing.MEMBER
+        is_member = container.wish.standing is Standing.MEMBER and not container.is_held_back
         return self.group.sure & (configured if is_member else configured & container.sure)
 
     def confined_by(self, key: ContainerKey) -> tuple[ContainerKey, ...]:

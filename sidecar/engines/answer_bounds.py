@@ -1,4 +1,4 @@
-"""How long to wait for an engine's answers, how much of them is read, and how a container is written in a URL."""
+"""How long to wait for an engine's answers, and how a container is written in a URL."""
 
 from __future__ import annotations
 
@@ -6,14 +6,6 @@ from typing import Final
 from urllib.parse import quote
 
 import msgspec
-
-_MIB: Final = 1024 * 1024
-SMALL_BYTES: Final = 4 * _MIB
-"""The limit of an answer without any text of the containers' authors."""
-INSPECT_BYTES: Final = 96 * _MIB
-"""The limit of one container's description: the engine accepts labels of 40 MB, and the answer must be readable."""
-LIST_BYTES: Final = 512 * _MIB
-"""The limit of the list of all containers, with all their labels: the engine cannot leave them out."""
 
 BACKLOG: Final = 4096
 """Events buffered for the trio side: a burst of hundreds of containers; any excess becomes one gap."""

@@ -21,7 +21,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import Final, NamedTuple
+from typing import Final
 
 import aiodocker
 import aiohttp
@@ -31,15 +31,20 @@ from sidecar.decide.facts import ContainerView
 from sidecar.engines import answer_errors
 from sidecar.engines.address import Address
 from sidecar.engines.byte_lines import Lines, Torn
-from sidecar.engines.docker import docker_wire, engine_identity
+from sidecar.engines.docker import engine_identity
+from sidecar.engines.event_dialect import DOCKER, Dialect
 from sidecar.engines.event_feed import Feed
-from sidecar.failures import EngineError, EngineFailed, EngineSilent, EngineUnavailable
+from sidecar.engines.intakes import Entire, Intake
+from sidecar.failures import EngineError, EngineSilent, EngineUnavailable
 from sidecar.ports import EngineEvent
 
 _REFUSAL_BYTES: Final = 64 * 1024
 """Bytes of a refusal's body: the reason is at its beginning."""
 
-_EVENT_BYTES: Final = 1024 * 1024
+_MOST_SECONDS: Final = 60.0
+"""The longest time for one answer, however steadily it comes: an engine sends 700 MB in ten seconds."""
+
+EVENT_BYTES: Final = 1024 * 1024
 """Bytes of the longest event that is parsed whole; of a longer one the beginning and the end suffice."""
 
 _CONNECTIONS: Final = 64
@@ -147,7 +152,7 @@ class Client:
     async def version(self, seconds: float) -> bytearray:
         """Return the answer of the version route. Raise any EngineError."""
         await self._reconnect_if_replaced()
-        return await self._answer("version", "GET", None, None, seconds, versioned=False, most=_REFUSAL_BYTES)
+        return await self._answer("version", "GET", None, None, seconds, versioned=False, into=Entire(_REFUSAL_BYTES))
 
     async def negotiate(self, seconds: float) -> bytearray:
         """Negotiate an API version. Repeated for every stream, as another engine may answer after a restart."""
@@ -162,12 +167,14 @@ class Client:
         path: str,
         seconds: float,
         *,
-        most: int,
+        into: Intake | None = None,
         body: bytes | None = None,
         params: dict[str, str] | None = None,
         is_introduction: bool = False,
     ) -> bytearray:
-        """Return the body of an answer of at most `most` bytes, within `seconds`. Raise any EngineError otherwise.
+        """Return what an intake keeps of the answer, by default all of a small one. Raise any EngineError otherwise.
+
+        The answer must begin within `seconds`, and go on in each such time.
 
         With `is_introduction`, a socket that is not trusted is asked as well.
         """
@@ -175,7 +182,7 @@ class Client:
             self._see_that_trusted()
         if not self._prefix and not self._is_negotiated:
             await self.negotiate(seconds)
-        return await self._answer(path, method, body, params, seconds, versioned=True, most=most)
+        return await self._answer(path, method, body, params, seconds, versioned=True, into=into or Entire())
 
     async def subscribe(self, params: dict[str, str], seconds: float) -> aiohttp.ClientResponse:
         """Return the open answer of the event route; the engine must begin it within `seconds`. Raise
@@ -199,19 +206,19 @@ class Client:
         seconds: float,
         *,
         versioned: bool,
-        most: int,
+        into: Intake,
     ) -> bytearray:
-        async with self._patience(seconds):
+        async with self._patience(seconds) as patience:
             response = await self._docker._do_query(  # noqa: SLF001  (see the module's docstring)
                 path, method, data=body, params=params, versioned_api=versioned
             )
-            return await _body(response, most)
+            return await _body(response, into, patience, seconds)
 
     @asynccontextmanager
-    async def _patience(self, seconds: float) -> AsyncIterator[None]:
+    async def _patience(self, seconds: float) -> AsyncIterator[asyncio.Timeout]:
         try:
-            async with asyncio.timeout(seconds):
-                yield
+            async with asyncio.timeout(seconds) as timeout:
+                yield timeout
         except EngineError:
             raise
         except TimeoutError as error:
@@ -232,23 +239,10 @@ class Client:
         return EngineUnavailable(f"the engine at {self._address.url}: {answer_errors.shown(text)}")
 
 
+_CRASH_LENGTH: Final = 500
+"""Characters of an unexpected error that are reported."""
+
 Inspect = Callable[[str], Awaitable[ContainerView]]
-
-
-class Dialect(NamedTuple):
-    """How an engine reports events."""
-
-    actions: tuple[str, ...]
-    """The requested actions, in the engine's own words."""
-    event_of: Callable[[bytes], EngineEvent | None]
-    torn_event_of: Callable[[bytes, bytes], EngineEvent | None]
-    is_negotiated: bool
-    """Whether an API version is agreed on before each stream."""
-
-
-DOCKER: Final = Dialect(
-    docker_wire.WATCHED_ACTIONS, docker_wire.event_of, docker_wire.torn_event_of, is_negotiated=True
-)
 
 
 class Reader:
@@ -291,7 +285,7 @@ class Reader:
             self._response.close()
 
     async def _read(self, response: aiohttp.ClientResponse) -> None:
-        lines = Lines(_EVENT_BYTES)
+        lines = Lines(EVENT_BYTES)
         try:
             while chunk := await _next_chunk(response):
                 for line in lines.feed(chunk):
@@ -305,7 +299,7 @@ class Reader:
     def _push(self, line: bytes | Torn) -> None:
         if isinstance(line, Torn):
             self._feed.push(self._dialect.torn_event_of(line.head, line.tail) or GAP)
-        elif (event := self._dialect.event_of(line)) is None:
+        elif (event := self._event_of(line)) is None:
             return
         elif event.action == "create" and len(self._glances) < _GLANCES:
             self._glances[event.container] = asyncio.create_task(self._push_with_view(event))
@@ -315,10 +309,16 @@ class Reader:
                 glance.cancel()
             self._feed.push(event)
 
+    def _event_of(self, line: bytes) -> EngineEvent | None:
+        try:
+            return self._dialect.event_of(line)
+        except Exception as error:
+            return msgspec.structs.replace(GAP, crash=f"{type(error).__name__}: {error}"[:_CRASH_LENGTH])
+
     async def _push_with_view(self, event: EngineEvent) -> None:
         try:
             view = await self._inspect(event.container)
-        except EngineError:
+        except Exception:
             self._feed.push(event)
         else:
             self._feed.push(msgspec.structs.replace(event, view=view))
@@ -370,14 +370,18 @@ async def _raise_refusal(response: aiohttp.ClientResponse) -> None:
     raise answer_errors.error_of(response.status, bytes(body))
 
 
-async def _body(response: aiohttp.ClientResponse, most: int) -> bytearray:
-    """Return the whole body. Raise EngineFailed if it has more than `most` bytes; the rest is not read."""
-    body = bytearray()
+async def _body(response: aiohttp.ClientResponse, into: Intake, patience: asyncio.Timeout, seconds: float) -> bytearray:
+    """Return what the intake keeps of the body. EngineFailed of the intake: the rest is not read.
+
+    A body that goes on coming is waited for, up to MOST_SECONDS.
+    """
+    clock = asyncio.get_running_loop().time
+    last = clock() + _MOST_SECONDS
     try:
-        while chunk := await response.content.readany():
-            body += chunk
-            if len(body) > most:
-                raise EngineFailed(f"the engine's answer is larger than {most // 1024**2} MiB: it was not read")
+        while piece := await response.content.readany():
+            into.feed(piece)
+            if clock() + seconds < last:
+                patience.reschedule(clock() + seconds)
     finally:
         response.close()
-    return body
+    return into.answer()

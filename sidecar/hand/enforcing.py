@@ -227,12 +227,25 @@ class Enforcer:
             case Footing.KNOWN:
                 return group.expected
             case Footing.NEWBORN if self.answers:
-                return self.answers.for_newborn(group.id, group.theirs)
+                return self.answers.for_newborn(group.id, self._reached(group, group.theirs))
             case Footing.FOUND if self.answers and group.runs_on is not None:
-                line = self.answers.for_found(group.id, group.runs_on)
-                return None if line == group.runs_on and not group.is_answered else line
+                runs_on = self._reached(group, group.runs_on)
+                line = self.answers.for_found(group.id, runs_on)
+                return None if line == runs_on and not group.is_answered else line
             case _:
                 return None
+
+    def _reached(self, group: WatchedGroup, line: bytes) -> bytes:
+        """Return where a group runs that has this line: on v2 on the CPUs of the group above if that lacks them all."""
+        if self._files.version == 1 or not line or (self.answers and self.answers.is_own(group.id)):
+            # v1 refuses what the group above lacks.
+            return line
+        try:
+            above = self._files.effective(group.parent.fd)
+        except OSError:
+            return line
+        wanted = parsed(line)
+        return str(above).encode() if wanted and above and wanted.isdisjoint(above) else line
 
     def _postpone(self, group: WatchedGroup, now: float) -> None:
         """Try again later; after the last attempt at its next event."""

@@ -28,6 +28,10 @@ class StandingAnswers:
         """What newborns get: others, and containers by their ids; b"" where nothing is written."""
         return self._others_text or b"", {id: line or b"" for id, line in self._own.items()}
 
+    def is_own(self, id: str) -> bool:
+        """Return whether this container has an answer of its own, or is left alone."""
+        return id in self._own
+
     def for_newborn(self, id: str, theirs: bytes = b"") -> bytes | None:
         """Return what a newborn gets; `id` is "" if it is no container. None: nothing is written.
 
@@ -44,9 +48,12 @@ class StandingAnswers:
     def for_released(self, id: str, theirs: bytes) -> bytes:
         """Return what a group gets that is left alone, and into which another program wrote this; b"" without any.
 
-        A runtime that wrote the very CPUs of an answer was not noticed: then the engine knows them.
+        A runtime that wrote the very CPUs of an answer was not noticed, or its copy of the parent's alone was: then the
+        engine knows them.
         """
-        return theirs or self._left.get(id, b"")
+        left, had = self._left.get(id, b""), parsed(theirs) if theirs else None
+        is_copy = not had or had >= self._others
+        return left if left and is_copy else theirs
 
     def for_found(self, id: str, theirs: bytes) -> bytes | None:
         """Return what a group gets that existed when the hand began, and had these CPUs: the same text if none of them

@@ -21,6 +21,7 @@ from typing import Final
 import trio
 
 from sidecar.board import Board
+from sidecar.crashes import Crashes
 from sidecar.decide.facts import Fact, TakeAcknowledged
 from sidecar.decide.moves.signals import told_of
 from sidecar.decide.world import World
@@ -68,6 +69,7 @@ class AckReader:
         self._projections = projections
         self._outbox = outbox
         self._log = log
+        self._crashes = Crashes(board, log)
         self._waits: dict[ContainerKey, _Wait] = {}
 
     async def run(self) -> None:
@@ -85,7 +87,8 @@ class AckReader:
             self._follow(takes, ears)
             for key, wait in list(self._waits.items()):
                 if not wait.is_acknowledged and (due is None or key in due or wait.is_new):
-                    await self._look(key, wait, ears)
+                    with self._crashes.contained(key, "acknowledgement"):
+                        await self._look(key, wait, ears)
             await trio.sleep(PAUSE)
             due = await self._hear(changes, ears)
         self._follow({}, ears)

@@ -90,6 +90,9 @@ async def follow_events(
                 with looker.while_answered():
                     async for event in events:
                         backoff.reset()
+                        if event.crash:
+                            board.crashes += 1
+                            log.error("an event cannot be read: the sidecar failed unexpectedly", error=event.crash)
                         _hear(event, info.name, board, looker)
         except EngineError as error:
             board.report("engine", str(error))

@@ -9,10 +9,10 @@ import msgspec
 from state.key import ContainerKey
 
 CALM_SECONDS: Final = 60.0
-"""How long a container's cpuset is written by no other program before earlier writes are no problem any more."""
+"""After this long without a foreign write, the earlier ones of a container are forgotten."""
 
 MANY: Final = 3
-"""As many writes are a problem. Fewer are a person's update, which was corrected and is over."""
+"""This many foreign writes are a problem. Fewer are a person's update, which was put right."""
 
 
 class _Spell(msgspec.Struct, frozen=True):

@@ -14,11 +14,13 @@ from typing import Final
 import trio
 
 from sidecar.board import Board
+from sidecar.crashes import Crashes
 from sidecar.decide.books.load_sample import Peak, Sample, load_between
 from sidecar.decide.books.load_wish import follows_load, is_news
 from sidecar.decide.container.container import Container
 from sidecar.decide.facts import Fact, Load, LoadMeasured, Phase
 from sidecar.decide.world import World
+from sidecar.log import Log
 from sidecar.ports import Usages
 from state.key import ContainerKey
 
@@ -37,9 +39,11 @@ class LoadMeter:
         usages: Usages,
         period_seconds: float,
         half_life_seconds: float,
+        log: Log,
     ) -> None:
         self._board = board
         self._outbox = outbox
+        self._crashes = Crashes(board, log)
         self._usages = usages
         self._period = period_seconds
         self._half_life = half_life_seconds
@@ -70,8 +74,9 @@ class LoadMeter:
         for count, container in enumerate(running):
             if count % AT_ONCE == AT_ONCE - 1:
                 await trio.lowlevel.checkpoint()
-            if load := self._load(container, before.get(container.view.key)):
-                loads.append(load)
+            with self._crashes.contained(container.view.key, "measurement"):
+                if load := self._load(container, before.get(container.view.key)):
+                    loads.append(load)
         await self._tell(self._board.latest, loads)
         return len(running)
 

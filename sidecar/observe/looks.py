@@ -19,11 +19,13 @@ import msgspec
 import trio
 
 from sidecar.board import Board
+from sidecar.crashes import Crashes
 from sidecar.decide.facts import ContainerRemoved, ContainerSeen, ContainerView, Fact, InventoryTaken, Phase
 from sidecar.decide.sightings import differs
-from sidecar.failures import ContainerGone, EngineError, EngineSilent, EngineUnavailable
+from sidecar.failures import ContainerGone, EngineError, EngineFailed, EngineRefused, EngineSilent, EngineUnavailable
 from sidecar.log import Log
 from sidecar.ports import Engine, Kernel, Tickets
+from state.errors import StateError
 from state.key import ContainerKey
 
 AT_ONCE: Final = 16
@@ -51,6 +53,7 @@ class Looker:
         self._kernel = kernel
         self._tickets = tickets
         self._log = log
+        self._crashes = Crashes(board, log)
         self._limit = trio.CapacityLimiter(AT_ONCE)
         self._under_way: dict[ContainerKey, bool] = {}
         self._everything = trio.Event()
@@ -68,7 +71,10 @@ class Looker:
 
     def seen(self, view: ContainerView) -> None:
         """Report a container that the engine's adapter looked at, and that was not looked at before."""
-        self.tell(ContainerSeen(self._complete(view), self._tickets()))
+        with suppress(EngineFailed), self._crashes.contained(view.key, "look"):
+            self.tell(ContainerSeen(self._complete(view), self._tickets()))
+            return
+        self.look(view.key)
 
     def removed(self, container: ContainerKey) -> None:
         """Report that the engine removed this container."""
@@ -181,8 +187,19 @@ class Looker:
             # An existing but unknown container must not be missing: its recorded state would be forgotten.
             if container not in self._board.latest.containers:
                 with suppress(ContainerGone):
-                    found.append(self._complete(await self._engine.glance(container.id)))
+                    found.append(await self._glanced(container))
         return found
+
+    async def _glanced(self, container: ContainerKey) -> ContainerView:
+        """Return a glance; one that cannot be understood shows a container that may run anywhere."""
+        try:
+            with self._crashes.contained(container, "glance"):
+                return self._complete(await self._engine.glance(container.id))
+        except (EngineFailed, EngineRefused):
+            pass
+        # The kernel knows whether an exited container runs.
+        unread = ContainerView(engine=container.engine, id=container.id, name=container.short, phase=Phase.EXITED)
+        return self._complete(msgspec.structs.replace(unread, is_glance=True))
 
     def _tell_unseen(self, unseen: dict[ContainerKey, str]) -> None:
         """Report the containers that cannot be looked at, each once per reason: they must not hide all the others."""
@@ -210,7 +227,7 @@ class Looker:
     async def _look_once(self, container: ContainerKey) -> None:
         began = self._tickets()
         try:
-            view = await self._view(container)
+            view = await self._view_or_glance(container)
         except ContainerGone:
             await self._outbox.send(ContainerRemoved(container, began))
         except EngineError as error:
@@ -218,15 +235,33 @@ class Looker:
             self._log.debug("no look", container=container.short, reason=error)
             self.look_at_everything()
         else:
-            await self._outbox.send(ContainerSeen(view, began))
+            if view is not None:
+                await self._outbox.send(ContainerSeen(view, began))
+
+    async def _view_or_glance(self, container: ContainerKey) -> ContainerView | None:
+        """Return what a look shows, or a glance if the engine's answer cannot be read; None if that shows no more than
+        is known.
+        """
+        try:
+            return await self._view(container)
+        except (ContainerGone, EngineUnavailable):
+            raise
+        except EngineError as error:
+            self._tell_unseen({**self._unseen, container: str(error)})
+            return None if container in self._board.latest.containers else await self._glanced(container)
 
     async def _view(self, container: ContainerKey) -> ContainerView:
         async with self._limit:
-            return self._complete(await self._engine.inspect(container.id))
+            with self._crashes.contained(container, "look"):
+                return self._complete(await self._engine.inspect(container.id))
+        raise EngineFailed("looking at it failed unexpectedly: the log has the error")
 
     def _complete(self, view: ContainerView) -> ContainerView:
-        """Return the engine's view with the kernel's effective CPUs, which decide whether it runs."""
-        effective = self._kernel.effective_cpus(view)
+        """Return the engine's view with the kernel's effective CPUs, which decide whether it runs. EngineFailed."""
+        try:
+            effective = self._kernel.effective_cpus(view)
+        except StateError as error:
+            raise EngineFailed(f"where it runs cannot be found out: {error}") from error
         phase = Phase.RUNNING if effective is not None and view.phase is Phase.EXITED else view.phase
         found_below = self._kernel.parent_of(view)
         return msgspec.structs.replace(view, effective=effective, phase=phase, found_below=found_below)

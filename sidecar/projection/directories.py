@@ -3,6 +3,7 @@
 Beside the directories there are private files in `.staging`, where no workload can write:
 
 - `since-<12 hex>`, for each container with leaving CPUs: the first generation that announced them, and the CPUs.
+- `highest`, if a workload ever planted a number beyond those that are believed: what is believed since.
 - `lease@<a directory's path, with @ for />`, one more name of the file `lease` in it.
 """
 
@@ -14,15 +15,22 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from typing import Final
 
+from sidecar.projection.clearing import OURS, clear
 from state import ack, files, lease
 from state.cpuset import CPUSet
 from state.errors import CPUSetError, FileUnreadable, FileUnwritable, ProjectionError
-from state.projection import CPUSET, STATUS, Projection, ProjectionDirectory, checked_name
+from state.projection import STATUS, Projection, ProjectionDirectory, checked_name
 
 _SHORT_ID: Final = re.compile(r"[0-9a-f]{12}")
 
 _RECORD_BYTES: Final = 32 * 1024
 """Bytes of a set of 8192 CPUs, written in the worst way, and a number."""
+
+_MOST_ACK: Final = 4096
+"""Bytes of an acknowledgement that are left where space is short: a number has sixteen."""
+
+_CEILING: Final = "highest"
+"""The file of the ceiling of numbers, in staging."""
 
 _LINK: Final = f"{lease.NAME}@"
 
@@ -76,13 +84,11 @@ class ProjectionTree:
         return [short for short in self._listed(("by-name", name, "by-id")) if _SHORT_ID.fullmatch(short)]
 
     def remove(self, path: tuple[str, ...], short: str) -> None:
-        """Remove a container's directory; if it contains foreign files, only ours are removed."""
+        """Remove a directory with all that a workload left in it, as far as that takes no time."""
         with suppress(FileUnreadable), self._walked(path, create=False) as above:
             try:
                 with files.directory(short, at=above) as at:
-                    for name in (CPUSET, STATUS, ack.NAME, lease.NAME):
-                        with suppress(FileUnwritable):
-                            files.remove(at, name)
+                    clear(at)
             except FileUnreadable:
                 # Not there, or a link: rmdir would fail as well, and a link of that name is not ours to keep.
                 with suppress(FileUnwritable):
@@ -90,6 +96,46 @@ class ProjectionTree:
                 return
             with suppress(OSError):
                 os.rmdir(short, dir_fd=above)
+
+    def is_there(self, path: tuple[str, ...]) -> bool:
+        """Return whether there is such a directory."""
+        with suppress(FileUnreadable), self._walked(path, create=False):
+            return True
+        return False
+
+    def make_room(self) -> bool:
+        """Remove what workloads wrote into their directories beside our files. Return whether there was anything."""
+        removed = 0
+        for path in self._all():
+            with suppress(FileUnreadable), self._walked(path, create=False) as at:
+                removed += clear(at, keep=OURS | {"by-id"})
+                with suppress(OSError, FileUnwritable):
+                    if os.stat(ack.NAME, dir_fd=at, follow_symlinks=False).st_size > _MOST_ACK:
+                        removed += files.remove(at, ack.NAME)
+        return removed > 0
+
+    def _all(self) -> Iterator[tuple[str, ...]]:
+        yield from (("by-id", short) for short in self.ids())
+        for name in self.names():
+            yield ("by-name", name)
+            yield from (("by-name", name, "by-id", short) for short in self.users(name))
+
+    def age(self, name: str) -> float:
+        """Return when the files of a name last changed, in seconds since 1970; 0.0 if that cannot be read."""
+        with suppress(FileUnreadable, OSError), self._walked(("by-name", name), create=False) as at:
+            return os.stat(STATUS, dir_fd=at, follow_symlinks=False).st_mtime
+        return 0.0
+
+    def ceiling(self) -> int | None:
+        """Return the recorded ceiling of numbers; None without one."""
+        with suppress(FileUnreadable, ValueError):
+            content = files.read_bounded(self._staging, _CEILING, 32)
+            return None if content is None else int(content)
+        return None
+
+    def put_ceiling(self, number: int) -> None:
+        """Record the ceiling of numbers. Raise FileUnwritable."""
+        files.replace(self._staging, _CEILING, b"%d\n" % number, mode=0o600)
 
     def since(self, short: str) -> tuple[int, CPUSet] | None:
         """Return the record of a container: the first generation that announced these CPUs as leaving; None without
@@ -120,7 +166,7 @@ class ProjectionTree:
         with _dated(self._staging, seconds) as fresh:
             files.remove(self._staging, link)
             files.link(self._staging, fresh, link)
-            os.rename(fresh, lease.NAME, src_dir_fd=self._staging, dst_dir_fd=at)
+            files.move_over(fresh, lease.NAME, source=self._staging, target=at)
 
     def share_lease(self, lease_of: tuple[str, ...], at: int) -> bool:
         """Move one more name of a lease into the directory that is open as `at`. Return False if the lease is lost.
@@ -139,7 +185,7 @@ class ProjectionTree:
     def put_ended_lease(self, at: int) -> None:
         """Move a lease that never counts into the directory that is open as `at`. Raise FileUnwritable."""
         with _dated(self._staging, 0.0) as fresh:
-            os.rename(fresh, lease.NAME, src_dir_fd=self._staging, dst_dir_fd=at)
+            files.move_over(fresh, lease.NAME, source=self._staging, target=at)
 
     def renew_lease(self, lease_of: tuple[str, ...], seconds: float) -> bool:
         """Set the time of a lease by its name in staging. Return False if that is not possible."""

@@ -158,3 +158,8 @@ class Leases:
         for path in places:
             with suppress(StateError), tree.opened(path) as at:
                 tree.put_ended_lease(at)
+
+
+def lease_of(path: Place, short: str) -> Place:
+    """Return the directory whose lease this one shares: a name's has that of its container's directory inside."""
+    return (*path, "by-id", short) if path[0] == "by-name" and len(path) == 2 else path

@@ -66,7 +66,7 @@ def _is_there(world: World, container: Container, wanted: CPUSet) -> bool:
     """Return whether a container without a grant is certainly where it should be: an outstanding order is not yet
     obeyed.
     """
-    if container.wish.standing is Standing.MEMBER and world.group is not None:
+    if container.wish.standing is Standing.MEMBER and not container.is_held_back and world.group is not None:
         return _is_there(world, world.group, wanted)
     is_sure = container.order is None and container.place.seen == container.sure == wanted
     return is_sure or awaits_answer(world, container)

@@ -8,13 +8,15 @@
 Rules:
 
 1. The files in all directories of a container are the same, number included. The number continues from the highest one
-   found in any of them, so it only grows for a reader of any of them.
-2. A name's directory is never removed, since a container may have it mounted, and a mount of a removed directory stays
-   stale. When no container uses the name any more, `status.json` is set to `unmanaged`, and `cpuset` is removed.
-3. Directories by id are removed with their container.
+   found in any of them, so it only grows for a reader of any of them (`numbering.py`).
+2. A mount of a removed directory stays stale. So when no container uses a name any more, its directory stays:
+   `status.json` is set to `unmanaged`, and `cpuset` is removed. Of such directories `SPARE_NAMES` are kept, those that
+   were used last, and all that a known container has mounted.
+3. Directories by id are removed with their container, and belong to the first one whose id begins so.
 4. Workloads may have their own directory mounted writable. So nothing found inside is trusted: every step is relative
    to an open directory and follows no link; a thing planted where a directory or file should be is an error for that
-   directory, and the container's other directories are written nonetheless.
+   directory, and the container's other directories are written nonetheless. Where there is no space left, what
+   workloads wrote beside our files is removed (`clearing.py`).
 5. Nothing is kept open: a root or directory that was deleted or remounted is created again at the next write; the
    teller asks which are `lost`, so that this is soon.
 6. The rest of a grace period is counted from its `announce`, on a steady clock, and written with each update in the
@@ -30,24 +32,23 @@ Rules:
 from __future__ import annotations
 
 import os
-import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
-from typing import Final
 
 import msgspec
 
+from sidecar.projection.attempts import SpaceMaker, attempted, attempted_with_room, raise_all
+from sidecar.projection.belongings import Owners, SpareNames, short_of
 from sidecar.projection.directories import ProjectionTree, opened_root
-from sidecar.projection.leases import Leases, Place
+from sidecar.projection.leases import Leases, Place, lease_of
+from sidecar.projection.numbering import Numbers
 from state.cpuset import CPUSet
-from state.errors import ProjectionError, StateError
+from state.errors import ProjectionMissing, StateError
 from state.lease import LEASE_SECONDS
 from state.projection import Projection, ProjectionDirectory, Sharing, checked_name
-
-_FULL_ID: Final = re.compile(r"[0-9a-f]{12,64}")
 
 
 class _Told(msgspec.Struct, frozen=True):
@@ -84,13 +85,19 @@ class Projections:
         self._told: dict[str, _Told] = {}
         self._ends: dict[str, tuple[float, ...]] = {}
         """When the graces of a container's leaving CPUs are over, by the steady clock."""
+        self._owners = Owners()
+        self._room = SpaceMaker(steady)
         with opened_root(self._root) as tree:
+            self._numbers = Numbers(tree.ceiling())
             tree.drop_leases()
             for short in tree.ids():
                 self._told[short] = _Told(None, frozenset())
             for name in tree.names():
                 for short in tree.users(name):
                     self._told[short] = _Told(None, self._names(short) | {name})
+            used = {name for told in self._told.values() for name in told.names}
+            unused = (name for name in tree.names() if name not in used)
+            self._spare = SpareNames(sorted(unused, key=tree.age))
 
     def write(self, container: str, names: Iterable[str], projection: Projection) -> None:
         """Write a container's projection, by id and by each name, and vouch for it. Nothing is written if nothing
@@ -98,7 +105,7 @@ class Projections:
 
         A directory in error does not keep others from being written; ProjectionError then names all that are in error.
         """
-        self._write(_short(container), names, projection, vouches=True)
+        self._write(self._owners.own(container), names, projection, vouches=True)
 
     def announce(
         self, container: str, names: Iterable[str], projection: Projection, *, begins_grace: bool = False
@@ -106,7 +113,7 @@ class Projections:
         """Write a container's projection before a signal is sent, or, with `begins_grace`, before its grace period
         begins. A new grace period always gets a new number and time, even if nothing else changed.
         """
-        short = _short(container)
+        short = self._owners.own(container)
         if begins_grace:
             # The time runs from now on, whether or not the writing succeeds.
             end = self._steady() + (projection.deadline_seconds or 0.0)
@@ -117,19 +124,20 @@ class Projections:
         self, short: str, names: Iterable[str], projection: Projection, *, anew: bool = False, vouches: bool = False
     ) -> None:
         wanted = frozenset(checked_name(name) for name in names)
+        self._spare.used(wanted)
         former = self._names(short) - wanted
         with opened_root(self._root) as tree:
             errors = self._tell(tree, short, wanted, projection, anew=anew, vouches=vouches)
             for name in sorted(former):
-                errors += _attempt(partial(self._leave, tree, short, name))
-        _raise(errors)
+                errors += attempted(partial(self._leave, tree, short, name))
+        raise_all(errors)
 
     def awaited(self, container: str, leaving: CPUSet) -> range:
         """Return the generations any of which acknowledges that the container left these CPUs.
 
         Return an empty range if they were not announced to it.
         """
-        told = self._told.get(_short(container))
+        told = self._told.get(short_of(container)) if self._owners.is_owner(container) else None
         if told is None or told.projection is None or told.since is None or not leaving <= told.projection.leaving:
             return range(0)
         return range(told.since, told.projection.generation + 1)
@@ -141,10 +149,12 @@ class Projections:
         Directories that are missing, or have something planted on the way, are left out. All are closed after the
         block.
         """
-        short = _short(container)
+        short = short_of(container)
         found: list[int] = []
         with ExitStack() as stack:
             with suppress(StateError):
+                if not self._owners.is_owner(container):
+                    raise ProjectionMissing(container)
                 tree = stack.enter_context(opened_root(self._root))
                 for path in self._paths(short, self._names(short)):
                     with suppress(StateError):
@@ -156,9 +166,9 @@ class Projections:
         If no CPU is left, there is no `cpuset` file until the next `write`. A file that cannot be written, on a full
         disk for instance, is removed, which needs no space: no file is better than a wrong one.
         """
-        short = _short(container)
+        short = short_of(container)
         told = self._told.get(short)
-        if told is None:
+        if told is None or not self._owners.is_owner(container):
             return
         with ExitStack() as stack:
             present = told.projection
@@ -169,7 +179,7 @@ class Projections:
                 return
             tree = stack.enter_context(opened_root(self._root))
             narrowed = present if present.cpus <= cpus else present.within(cpus)
-            _raise(self._tell(tree, short, told.names, narrowed, or_withhold=True))
+            raise_all(self._tell(tree, short, told.names, narrowed, or_withhold=True))
 
     def vouched(self) -> list[Place]:
         """Begin a round of renewals, and return the leases that are held."""
@@ -178,7 +188,7 @@ class Projections:
     def renew(self, leases: Iterable[Place]) -> None:
         """Renew these leases. Raise ProjectionError for those that could not be."""
         with opened_root(self._root) as tree:
-            _raise(self._leases.renew(tree, leases))
+            raise_all(self._leases.renew(tree, leases))
 
     def end_leases(self) -> None:
         """Vouch for nothing any more. The files stay as they are."""
@@ -191,23 +201,37 @@ class Projections:
             ids, names = set(tree.ids()), set(tree.names())
         found = []
         for id in containers:
-            told = self._told.get(short := _short(id))
+            told = self._told.get(short := short_of(id)) if self._owners.is_owner(id) else None
             if told is not None and not (short in ids and told.names <= names):
                 found.append(id)
         return found
 
     def remove(self, container: str) -> None:
         """Remove the directories of a container that is gone or no longer managed; its names stay."""
-        self._forget(_short(container))
+        if self._owners.is_owner(container):
+            self._forget(short_of(container))
 
     def retain(self, containers: Iterable[str]) -> None:
         """Remove what belongs to any other container than these."""
-        kept = {_short(container) for container in containers}
+        kept = {short_of(container) for container in containers if self._owners.is_owner(container)}
         errors: list[str] = []
         # The lowest last, so that none becomes the first of a name only to be removed next.
         for short in sorted(set(self._told) - kept, reverse=True):
-            errors += _attempt(partial(self._forget, short))
-        _raise(errors)
+            errors += attempted(partial(self._forget, short))
+        raise_all(errors)
+
+    def remove_spare_names(self, mounted: Callable[[], Collection[str]]) -> None:
+        """Remove directories of names that no container uses, but for the last `SPARE_NAMES` and for those `mounted`.
+
+        A directory that cannot be removed at once is tried again by the next call.
+        """
+        if not self._spare.too_many():
+            return
+        with opened_root(self._root) as tree:
+            for name in self._spare.oldest(kept=mounted()):
+                tree.remove(("by-name",), name)
+                if not tree.is_there(("by-name", name)):
+                    self._spare.used([name])
 
     def _names(self, short: str) -> frozenset[str]:
         told = self._told.get(short)
@@ -235,6 +259,7 @@ class Projections:
     ) -> list[str]:
         projection = msgspec.structs.replace(projection, lease_seconds=self._lease_seconds)
         errors: list[str] = []
+        make_room = partial(self._room.make, tree)
         with ExitStack() as stack:
             opened: dict[Place, ProjectionDirectory] = {}
             for path in self._paths(short, names):
@@ -248,17 +273,17 @@ class Projections:
             # Remembered before it is written: whatever happens then, the next number is higher.
             self._told[short] = _Told(stamped, names, since=since)
             for path, directory in opened.items():
-                failed = []
-                hold = partial(self._leases.hold, tree, path, directory.at, _lease_of(path, short))
+                failed: list[str] = []
+                hold = partial(self._leases.hold, tree, path, directory.at, lease_of(path, short))
                 if vouches and directory.is_new():
-                    failed += _attempt(hold)
-                if unwritten := _attempt(partial(directory.write, stamped)):
+                    failed += attempted(hold)
+                if unwritten := attempted_with_room(partial(directory.write, stamped), make_room):
                     self._leases.end(tree, path)
                     failed += unwritten
                     if or_withhold:
-                        failed += _attempt(partial(directory.withhold_all_but, stamped))
+                        failed += attempted(partial(directory.withhold_all_but, stamped))
                 elif vouches and not failed:
-                    failed += _attempt(hold)
+                    failed += attempted(hold)
                 errors += [f"{'/'.join(path)}: {error}" for error in failed]
         if not errors:
             self._told[short] = _Told(stamped, names, is_everywhere=True, since=since)
@@ -268,9 +293,9 @@ class Projections:
         self, tree: ProjectionTree, short: str, projection: Projection, opened: list[ProjectionDirectory], *, anew: bool
     ) -> tuple[Projection, int | None]:
         """Return the last projection if it is the same (rule 1), else with the next number; and since when (rule 8)."""
-        found = [told for directory in opened if (told := directory.told())]
         known = self._told.get(short)
         last, since = (known.projection, known.since) if known else (None, None)
+        found = self._numbers.believed(opened, is_known=last is not None)
         if last is None:
             # After a restart of the daemon: the projection in its own directory.
             last = next((told for told in found if told.container == projection.container), None)
@@ -287,7 +312,8 @@ class Projections:
             and all(t == last or t.generation < last.generation for t in found)
         ):
             return last, last.generation if since is None and last.leaving else since
-        stamped = projection.stamped(highest + 1, _time_text(self._clock()))
+        number = self._numbers.claim(highest + 1, tree.put_ceiling)
+        stamped = projection.stamped(number, _time_text(self._clock()))
         stamped = msgspec.structs.replace(stamped, deadline_seconds=self.seconds_left(short, projection))
         if not stamped.leaving:
             return stamped, None
@@ -299,8 +325,8 @@ class Projections:
         if known and known.since == since and known.projection and known.projection.leaving == leaving:
             return []
         if since is None:
-            return _attempt(partial(tree.remove_since, short))
-        return _attempt(partial(tree.put_since, short, since, leaving))
+            return attempted(partial(tree.remove_since, short))
+        return attempted_with_room(partial(tree.put_since, short, since, leaving), partial(self._room.make, tree))
 
     def seconds_left(self, short: str, projection: Projection) -> float | None:
         """Return the seconds until the first unexpired grace is over (rule 6). CPUs that are due have no time left."""
@@ -323,12 +349,13 @@ class Projections:
         errors: list[str] = []
         with opened_root(self._root) as tree:
             for name in sorted(self._names(short)):
-                errors += _attempt(partial(self._leave, tree, short, name))
+                errors += attempted(partial(self._leave, tree, short, name))
             self._leases.forget(tree, ("by-id", short))
-            errors += _attempt(partial(tree.remove, ("by-id",), short))
-            errors += _attempt(partial(tree.remove_since, short))
+            errors += attempted(partial(tree.remove, ("by-id",), short))
+            errors += attempted(partial(tree.remove_since, short))
         self._told.pop(short, None)
-        _raise(errors)
+        self._owners.release(short)
+        raise_all(errors)
 
     def _leave(self, tree: ProjectionTree, short: str, name: str) -> None:
         """Take a name from a container: the next one's files move up, or the name's become `unmanaged`."""
@@ -345,45 +372,21 @@ class Projections:
                     # Nothing is known yet of what is there from an earlier run.
                     self._leases.end(tree, ("by-name", name))
                 if projection:
-                    _raise(self._tell(tree, heir, told.names, projection, vouches=told.projection is not None))
+                    raise_all(self._tell(tree, heir, told.names, projection, vouches=told.projection is not None))
             return
         self._leases.end(tree, ("by-name", name))
+        self._spare.left(name)
         with tree.projection(("by-name", name)) as directory:
-            before = directory.told()
+            before = next(iter(self._numbers.believed([directory], is_known=False)), None)
             gone = Projection(
                 name=before.name if before else "",
                 sharing=Sharing.UNMANAGED,
                 reason="no container uses this projection now",
             )
             if before is None or not before.says_the_same_as(gone):
-                number = (before.generation if before else 0) + 1
+                number = self._numbers.claim((before.generation if before else 0) + 1, tree.put_ceiling)
                 directory.write(gone.stamped(number, _time_text(self._clock())))
-
-
-def _short(container: str) -> str:
-    if not _FULL_ID.fullmatch(container):
-        raise ProjectionError(f"{container[:70]!r} is not a container's id")
-    return container[:12]
-
-
-def _lease_of(path: Place, short: str) -> Place:
-    """Return the directory whose lease this one shares: a name's has that of its container's directory inside."""
-    return (*path, "by-id", short) if path[0] == "by-name" and len(path) == 2 else path
 
 
 def _time_text(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _attempt(write: Callable[[], None]) -> list[str]:
-    """Return the errors of a write, so that the rest is done nonetheless."""
-    try:
-        write()
-    except StateError as error:
-        return [str(error)]
-    return []
-
-
-def _raise(errors: list[str]) -> None:
-    if errors:
-        raise ProjectionError("; ".join(errors))

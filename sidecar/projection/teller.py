@@ -15,11 +15,14 @@ from typing import Final
 import trio
 
 from sidecar.board import Board
+from sidecar.crashes import Crashes
 from sidecar.decide.container.container import Container
+from sidecar.decide.container.mounts import mounted_name
 from sidecar.decide.moves.alone import is_alone
 from sidecar.decide.moves.settled import is_settled
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
+from sidecar.log import Log
 from sidecar.projection.projection_of import names_of, projection_of
 from sidecar.projection.projections import Projections
 from sidecar.words.neighbours import company
@@ -27,6 +30,9 @@ from state.cpuset import CPUSet
 from state.errors import ProjectionError
 from state.key import ContainerKey
 from state.model import Assignment, Refused
+
+_MOST_REASONS: Final = 5
+"""Different reasons that a problem names."""
 
 PAUSE: Final = 0.001
 """Seconds before writing, so that the orders of the same decision leave first: writing directories takes as long."""
@@ -39,8 +45,11 @@ is settled, and alone or beside which others, and why it was refused."""
 class Teller:
     """Writes projections, one container at a time, yielding between them."""
 
-    def __init__(self, board: Board, projections: Projections, report: Callable[[str, str | None], None]) -> None:
+    def __init__(
+        self, board: Board, projections: Projections, report: Callable[[str, str | None], None], log: Log
+    ) -> None:
         self._board = board
+        self._crashes = Crashes(board, log)
         self._projections = projections
         self._report = report
         self._known: dict[ContainerKey, _Known | None] = {}
@@ -87,9 +96,11 @@ class Teller:
                 del self._known[key]
         self._attempt(errors, self._forget_lost)
         for key in list(world.containers):
-            self._tell_one(key, errors)
+            with self._crashes.contained(key, "projection"):
+                self._tell_one(key, errors)
             await trio.lowlevel.checkpoint()
-        self._report("projections", "; ".join(errors[:5]) or None)
+        self._attempt(errors, partial(self._projections.remove_spare_names, partial(_mounted, world)))
+        self._report("projections", _summary(errors) or None)
 
     def _tell_one(self, key: ContainerKey, errors: list[str]) -> None:
         """Write one container's projection of the *latest* world: withdrawn CPUs must not appear again."""
@@ -115,9 +126,28 @@ class Teller:
         try:
             write()
         except ProjectionError as error:
-            errors.append(str(error))
+            errors += map(str, error.args)
             return False
         return True
+
+
+def _mounted(world: World) -> frozenset[str]:
+    """Return the names whose directories containers have mounted."""
+    found = (mounted_name(view, world.settings) for view in (each.view for each in world.containers.values()))
+    return frozenset(name for name in found if name)
+
+
+def _summary(errors: list[str]) -> str:
+    """Return errors as one sentence, each reason once: what one container causes many times hides no other's."""
+    by_reason: dict[str, list[str]] = {}
+    for error in errors:
+        place, _, reason = error.partition(": ")
+        by_reason.setdefault(reason, []).append(place)
+    told = [
+        f"{places[0]}: {reason}{f' (and {len(places) - 1} more)' if len(places) > 1 else ''}"
+        for reason, places in list(by_reason.items())[:_MOST_REASONS]
+    ]
+    return "; ".join(told)
 
 
 def _known(world: World, key: ContainerKey, container: Container) -> _Known:

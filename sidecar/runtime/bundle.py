@@ -64,7 +64,8 @@ def described(container: str, spec: dict[str, Any]) -> dict[str, Any]:
         try:
             with open(f"{folder}/config.v2.json", "rb", buffering=0) as file:
                 books = loaded(file.read(MOST_BYTES + 1))
-        except (OSError, StartRefused):
+        except (OSError, ValueError, StartRefused):
+            # A path with a null character is a ValueError.
             continue
         labels = table(table(books, "Config"), "Labels")
         short = {key: value for key, value in labels.items() if isinstance(value, str) and len(key + value) <= 250}
@@ -89,7 +90,7 @@ def apply(spec: dict[str, Any], update: dict[str, Any]) -> None:
 def mount(spec: dict[str, Any], root: str, directory: str, destination: str) -> str:
     """Mount a projection directory. Return why it is left out, or ""."""
     parts = directory.split("/")
-    if not directory or not destination.startswith("/") or {"", ".", ".."} & set(parts):
+    if not destination.startswith("/") or {"", ".", ".."} & set(parts) or "\0" in directory + destination:
         return f"{directory!r} is not a projection directory"
     source = os.path.join(root, *parts)
     mounts = spec.get("mounts")
@@ -219,8 +220,11 @@ def loaded(content: bytes) -> dict[str, Any]:
 
 
 def dumped(value: object) -> bytes:
-    """Return a value as JSON, in ASCII."""
-    return _dumps(value).encode("ascii")
+    """Return a value as JSON, in ASCII. Raise StartRefused for one that JSON cannot hold, such as 1e999."""
+    try:
+        return _dumps(value).encode("ascii")
+    except (ValueError, RecursionError) as error:
+        raise StartRefused(f"this cannot be written as JSON: {error}") from error
 
 
 class _Reading:

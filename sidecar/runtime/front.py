@@ -1,4 +1,4 @@
-"""The half of `cpuset-runc` that asks: before a container is created, the sidecar decides on which CPUs it starts.
+"""The half of `cpuset-runc` that asks: before a container begins, the sidecar decides on which CPUs it starts.
 
 It runs on the host, under any Python from 3.9 on, as `python3 -I -S`, and imports nothing outside the standard library,
 nor any part of it that costs milliseconds: every start of a container waits for it.
@@ -33,9 +33,14 @@ LIMIT_SECONDS = 45.0
 
 RETRY_SECONDS = 0.02
 
-VALUED = frozenset(("log", "log-format", "root", "criu", "rootless", "cgroup-manager", "bundle", "b", "console-socket"))
-VALUED |= {"pidfd-socket", "pid-file", "preserve-fds", "config", "f"}
-"""Options of runc and crun, and of their `create`, that are followed by a separate value."""
+VALUED = frozenset(("log", "log-format", "log-level", "root", "criu", "rootless", "cgroup-manager", "bundle", "b"))
+VALUED |= {"console-socket", "pidfd-socket", "pid-file", "preserve-fds", "config", "f"}
+VALUED |= {"image-path", "work-path", "parent-path", "manage-cgroups-mode", "empty-ns", "lsm-profile"}
+VALUED |= {"lsm-mount-context"}
+"""Options of runc and crun, and of their commands that begin a container, that are followed by a separate value."""
+
+BEGINNING = ("create", "restore", "run")
+"""The commands that begin a container: one from a checkpoint runs at once."""
 
 CURE = "start it (`cpuset-sidecar doctor` says what prevents it), or choose another runtime for this container"
 
@@ -68,7 +73,7 @@ class RuntimeSettings:
 
 
 def main(words: list[str]) -> int:
-    """Run `create` as an OCI runtime: four settings, and then the words of the call. Returns only if it is refused."""
+    """Begin a container as an OCI runtime: four settings, and the words of the call. Returns only if it is refused."""
     called = Called([])
     try:
         settings = RuntimeSettings(*words[:4])
@@ -109,6 +114,11 @@ def hook(words: list[str]) -> int:
 
 def change_bundle(settings: RuntimeSettings, called: Called) -> None:
     """Ask for the container of this call, and change its bundle according to the answer. Raise StartRefused."""
+    if called.command not in BEGINNING:
+        raise StartRefused(
+            f"not started: the call of the runtime is not understood ({called.command!r} stands where a command is "
+            "expected); choose another runtime for this container"
+        )
     config = os.path.realpath(called.config)
     try:
         with open(config, "rb", buffering=0) as file:

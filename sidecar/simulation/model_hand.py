@@ -146,7 +146,8 @@ class ModelHand:
         if self.answer_to(id) is None:
             self._let_go(id, self._found.pop(id))
             return EMPTY
-        if key in self._answers.own or (had is None and theirs.isdisjoint(owned)):
+        # Where it runs counts as well: a group that lacks all of its own has those of the group above.
+        if key in self._answers.own or (had is None and (theirs | self._kernel.reached(id)).isdisjoint(owned)):
             return EMPTY
         if had is None:
             self._found[id] = written
@@ -163,7 +164,12 @@ class ModelHand:
             return self._kernel.reached(id) - cpus
         with suppress(Denied):
             self._kernel.answer(id, cpus)
-        # On version 2 a group that lacks all of them has those of the group above.
+        plain, key = self._answers.others, ContainerKey(self._engine, id)
+        if plain and key not in self._answers.own and id not in self._guarded and self._kernel.reached(id) - cpus:
+            # On version 2 a group that lacks all of them has those of the group above.
+            cpus = plain
+            with suppress(Denied):
+                self._kernel.answer(id, cpus)
         return self._kernel.reached(id) - cpus
 
     def _taken_up(self) -> set[str]:

@@ -269,12 +269,13 @@ def container_status(world: World, container: Container, deadlines: Deadlines) -
 
 
 def _cpus(world: World, container: Container, wanted: CPUSet | None) -> CPUSet:
-    """Return where a container was last seen. A member of the shared group is where its group is, and one whose runtime
-    asks will be where the answer says.
+    """Return where a container was last seen. A member of the shared group that is not held back is where its group is,
+    and one whose runtime asks will be where the answer says.
     """
     if wanted is not None and awaits_answer(world, container):
         return wanted
-    if container.wish.standing is not Standing.MEMBER or world.group is None or container.is_idle:
+    is_as_its_group = container.wish.standing is Standing.MEMBER and not container.is_held_back
+    if not is_as_its_group or world.group is None or container.is_idle:
         return container.place.seen
     return (world.group.place.seen & container.place.configured) or container.place.seen
 

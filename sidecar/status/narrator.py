@@ -7,6 +7,7 @@ from typing import Final
 import trio
 
 from sidecar.board import Board
+from sidecar.crashes import Crashes
 from sidecar.decide.settings import PolicyName
 from sidecar.log import Log, now
 from sidecar.status.deadlines import Deadlines
@@ -30,6 +31,7 @@ class Narrator:
     def __init__(self, board: Board, log: Log, state_dir: str, deadlines: Deadlines) -> None:
         self._board = board
         self._log = log
+        self._crashes = Crashes(board, log)
         self._state_dir = state_dir
         self._deadlines = deadlines
 
@@ -39,8 +41,9 @@ class Narrator:
         is_announced = False
         async for world in self._board.worlds():
             await trio.sleep(READERS_PAUSE)
-            for line in news(before, world):
-                self._log.say(line.level, line.message, line.fields)
+            with self._crashes.contained(None, "news"):
+                for line in news(before, world):
+                    self._log.say(line.level, line.message, line.fields)
             if world.is_ready and not is_announced:
                 is_announced = True
                 self.write_status()
@@ -66,16 +69,17 @@ class Narrator:
         """Write the status document; a failure is logged."""
         world, at = self._board.latest, now().isoformat(timespec="milliseconds")
         problems = tuple(problem for where, problem in self._board.problems.items() if where != "status")
-        deadlines = self._deadlines.of(world)
-        try:
-            write_status(
-                self._state_dir,
-                status_of(world, program=version(), updated_at=at, problems=problems, deadlines=deadlines),
-            )
-        except StateError as error:
-            self.report("status", str(error))
-        else:
-            self.report("status", None)
+        failed: str | None = "the status cannot be written: the sidecar failed unexpectedly, and the log has the error"
+        with self._crashes.contained(None, "status"):
+            deadlines = self._deadlines.of(world)
+            told = status_of(world, program=version(), updated_at=at, problems=problems, deadlines=deadlines)
+            try:
+                write_status(self._state_dir, told)
+            except StateError as error:
+                failed = str(error)
+            else:
+                failed = None
+        self.report("status", failed)
 
     def report(self, where: str, problem: str | None) -> None:
         """Note a problem, or with None that it is over; a new one is logged."""

@@ -57,7 +57,9 @@ def projected(root: str) -> list[Projected]:
             directory = os.path.join(root, "by-id", short)
             with suppress(ProjectionError):
                 told = read(directory)
-                found.append(Projected(told.container or short, told.name or short, directory))
+                # A workload may write into its own directory, whose name it cannot change.
+                id = told.container if told.container.startswith(short) else short
+                found.append(Projected(id, told.name or short, directory))
     return sorted(found, key=lambda each: (natural(each.name), each.id))
 
 

@@ -21,7 +21,7 @@ from sidecar.api.tcp_listener import Access
 from sidecar.api.unix_socket import NAME, listening
 from sidecar.api.web_app import Api, serve_api
 from sidecar.board import Board
-from sidecar.decide.facts import ContainerView, EngineDisconnected, Fact, Phase, StartHeld, StartLetGo
+from sidecar.decide.facts import ContainerSeen, ContainerView, EngineDisconnected, Fact, Phase, StartHeld, StartLetGo
 from sidecar.decide.orders import AnswerStart
 from sidecar.decide.step import step
 from sidecar.failures import ContainerGone, EngineUnavailable
@@ -125,6 +125,21 @@ async def test_an_exclusive_container_is_answered_with_its_grant(counter: Counte
     }
     view = counter.board.latest.containers[KEY].view
     assert (view.name, view.cpu_quota, view.cpu_period, view.memory) == ("strict", 200_000, 100_000, 1 << 20)
+
+
+@pytest.mark.trio
+async def test_a_directory_that_may_be_anothers_is_not_mounted(counter: Counter) -> None:
+    """Two ids begin with the same twelve digits, and a directory belongs to one of them."""
+    counter.glance()
+    other = ContainerView(engine=ENGINE, id=ID[:12] + "d" * 52, name="other", phase=Phase.CREATED)
+    counter.board.post(step(counter.board.latest, [ContainerSeen(other, 10_000)])[0])
+    async with counter.serving():
+        status, answer = await counter.ask(cpus="", memory=1 << 20)
+    assert (status, answer["update"]["cpus"], answer["projection"]) == (
+        200,
+        str(counter.board.latest.state.shared),
+        None,
+    )
 
 
 @pytest.mark.trio

@@ -33,6 +33,7 @@ from sidecar.decide.step import step
 from sidecar.decide.world import Ready, World, replace
 from sidecar.host.cgroup.places import CGROUP, Hierarchy, read, v1_hierarchy, v2_hierarchy
 from sidecar.host.cgroup.usage import HostUsages
+from sidecar.log import Log
 from sidecar.observe.load_meter import LoadMeter
 from state.codec import encode
 from state.cpuset import CPUSet
@@ -119,7 +120,7 @@ async def rounds_of(ids: list[str], rounds: int, *, busy: bool) -> float:
     outbox, inbox = trio.open_memory_channel[Fact](1)
     real = HostUsages()
     counters = Busy(real) if busy else real
-    meter = LoadMeter(Board(world), outbox, usages=counters, period_seconds=2.0, half_life_seconds=30.0)
+    meter = LoadMeter(Board(world), outbox, usages=counters, period_seconds=2.0, half_life_seconds=30.0, log=Log())
     assert await meter.measure() == len(ids)
     times, told = [], 0
     for _ in range(rounds):

@@ -31,6 +31,7 @@ import trio
 from sidecar.board import Board
 from sidecar.decide.container.place import Place
 from sidecar.decide.world import replace
+from sidecar.log import Log
 from sidecar.projection.projections import Projections
 from sidecar.projection.teller import Teller
 from state.cpuset import CPUSet
@@ -183,7 +184,7 @@ async def telling(containers: int, root: Path) -> AsyncIterator[tuple[Timed, Cal
     last = story.arrive("exclusive", 4)
     story.settle()
     board, projections = Board(story.world), Timed(root, clock=time.time)
-    teller = Teller(board, projections, lambda where, trouble: None)
+    teller = Teller(board, projections, lambda where, trouble: None, Log())
 
     def post(cpus: CPUSet) -> None:
         board.post(story.world.with_container(replace(story.known(last), place=Place(cpus, cpus))))

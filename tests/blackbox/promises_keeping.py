@@ -19,8 +19,8 @@ def notice_is_given(chronicle: Chronicle) -> Iterator[Finding]:
     """`cpuset.grace` is "the time between `leaving` in its projection and the moment at which they are gone. An
     acknowledgement shortens it" (labels); "No CPU changes hands before the take was acknowledged or its grace was over"
     (dynamic). But for CPUs that go offline, and for a grant that ends since there is no replacement. "An order that the
-    engine had accepted before it held the start, such as one after CPUs went offline, is carried out right after the
-    start" (start-strictly).
+    engine had accepted before it held the start, such as one after CPUs went offline or were exchanged, is carried out
+    right after the start" (start-strictly).
     """
     had_since: dict[Held, float] = {}
     leaving_since: dict[Held, float] = {}
@@ -81,9 +81,17 @@ def _in_force(chronicle: Chronicle, stage: Stage, had_since: dict[Held, float], 
             known = None if name in ended else had_since.get((name, cpu))
             # An order that waits for the start.
             is_calm = chronicle.is_quiet(stage.at - AFTERMATH, stage.at)
+            is_calm &= not _is_exchanged_before_its_start(chronicle, name, stage.at)
             is_strict = name in ended and is_calm and chronicle.asked(name, stage).is_strict
             found[name, cpu] = (stage.at - 2 * ORDERS if is_strict else stage.at) if known is None else known
     return found
+
+
+def _is_exchanged_before_its_start(chronicle: Chronicle, name: str, at: float) -> bool:
+    """Return whether its CPUs were exchanged between people's order to start it and the start, at this time."""
+    starts = [each for each in chronicle.scenario["event"] if each["do"] in ("run", "start")]
+    ordered = max((each["at"] for each in starts if each["container"] == name and each["at"] <= at), default=at)
+    return any(e.what == "exchanged" and e.container == name and ordered <= e.at <= at for e in chronicle.said)
 
 
 def notice_is_as_long_as_promised(chronicle: Chronicle) -> Iterator[Finding]:
@@ -221,7 +229,8 @@ def lines_tell_the_places(chronicle: Chronicle) -> Iterator[Finding]:
 
 def a_take_is_needed(chronicle: Chronicle) -> Iterator[Finding]:
     """ "If R is no longer needed before step 4, it stays: a growth cancels the take" (dynamic): what left with notice
-    does not come back at once.
+    does not come back at once. But for what a container that may be replaced had: "after the removal its CPUs are kept
+    for `linger`" (labels).
     """
     left: dict[tuple[str, int], float] = {}
     for each in chronicle.said:
@@ -232,10 +241,18 @@ def a_take_is_needed(chronicle: Chronicle) -> Iterator[Finding]:
             others = [
                 e for e in chronicle.said if e.at >= each.at - 0.2 and e.at <= each.at and e.container != each.container
             ]
-            if back and not others:
+            if back and not others and not _was_kept(chronicle, back, each.at):
                 yield Finding(
                     "a_take_is_needed", each.at, each.container, f"{listed(back)} left, and came back at once"
                 )
+
+
+def _was_kept(chronicle: Chronicle, cpus: CPUs, at: float) -> bool:
+    """Return whether these CPUs were kept until then for what replaces a container that was removed."""
+    linger = seconds(chronicle.stage_at(at).settings.get("linger", "10s"))
+    released = [e for e in chronicle.said if e.what == "released" and cpus <= e.cpus]
+    lately = [e.container for e in released if abs(at - e.at - linger) < ORDERS]
+    return any(chronicle.asks_now(name, chronicle.stage_at(at)).role for name in lately)
 
 
 def nothing_breaks(chronicle: Chronicle) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import permutations
 
-from tests.blackbox.asked import Asked, CPUs, joined
+from tests.blackbox.asked import Asked, CPUs, joined, seconds
 from tests.blackbox.chronicle import Chronicle, Stage
 from tests.blackbox.finding import AFTERMATH, ORDERS, Finding, listed
 
@@ -24,9 +24,9 @@ def it_comes_to_rest(chronicle: Chronicle) -> Iterator[Finding]:
 def at_rest_all_are_in_place(chronicle: Chronicle) -> Iterator[Finding]:
     """An exclusive container runs on its grant; others in the shared pool, "what is online and not granted" (files);
     one that is pinned by hand where its owner put it, or "where it is" as long as another "has any of them exclusively"
-    (run-beside-hand-pinned-containers), if it had CPUs by a rule that was taken away.
+    (run-beside-hand-pinned-containers), if it asked by a rule that was taken away.
     """
-    had = {each.container for each in chronicle.said if each.what == "granted"}
+    answered = {each.container for each in chronicle.said if each.what in ("granted", "refused")}
     last = chronicle.last
     if not chronicle.has_rested or last.until - last.at < ORDERS:
         return
@@ -39,7 +39,7 @@ def at_rest_all_are_in_place(chronicle: Chronicle) -> Iterator[Finding]:
             continue
         if place.granted is not None:
             right = place.granted
-        elif asked.pin and name in had and asked.pin & last.granted:
+        elif asked.pin and name in answered and asked.pin & last.granted:
             continue
         elif asked.pin:
             right = asked.pin & last.online or last.online
@@ -63,6 +63,7 @@ def nothing_is_spare(chronicle: Chronicle) -> Iterator[Finding]:
     # What is isolated is not in the shared pool, which keeps its minimum of the others.
     free = _free(chronicle, last)
     free -= frozenset() if over > 0 else free - apart
+    free -= _last_core(chronicle, last)
     for name in sorted(last.running):
         asked, place = chronicle.asked(name, last), last.place(name)
         if asked != chronicle.asks_now(name, last):
@@ -92,9 +93,29 @@ def _least(chronicle: Chronicle, stage: Stage) -> int:
     return max(least, len(stage.reserved & stage.online))
 
 
+def _last_core(chronicle: Chronicle, stage: Stage) -> CPUs:
+    """Return the core that must stay in the shared pool: the only whole one there, "under `full-pcpus-only` with
+    `strict-cpu-reservation`" (upgrade-and-change-policy).
+    """
+    if not stage.is_strict or "full-pcpus-only" not in stage.settings.get("options", []):
+        return frozenset()
+    whole = [core for core in chronicle.plan.cores if core <= chronicle.pool(stage)]
+    return whole[0] if len(whole) == 1 else frozenset()
+
+
 def _free(chronicle: Chronicle, stage: Stage) -> CPUs:
     free = stage.online - stage.reserved - stage.granted - chronicle.pinned(stage)
+    free -= _kept_for_successors(chronicle, stage)
     return free & chronicle.isolated if stage.settings.get("isolated") == "only" else free
+
+
+def _kept_for_successors(chronicle: Chronicle, stage: Stage) -> CPUs:
+    """Return the CPUs of removed containers that another may replace: "after the removal its CPUs are kept for
+    `linger`" (labels).
+    """
+    linger = seconds(stage.settings.get("linger", "10s"))
+    released = [e for e in chronicle.said if e.what == "released" and 0 <= stage.at - e.at <= linger + ORDERS]
+    return joined(each.cpus for each in released if chronicle.asks_now(each.container, stage).role)
 
 
 def _nodes(chronicle: Chronicle, cpus: CPUs) -> CPUs:
@@ -192,7 +213,8 @@ def fits(chronicle: Chronicle, stage: Stage, asked: Asked) -> bool:
             for name, each in stage.places.items()
             if each.granted is not None
         )
-    room = len(stage.online - stage.granted - chronicle.kept_isolated(stage)) + spare - _least(chronicle, stage)
+    taken = stage.granted | chronicle.kept_isolated(stage) | _kept_for_successors(chronicle, stage)
+    room = len(stage.online - taken) + spare - _least(chronicle, stage)
     return asked.floor <= min(room, len(_free(chronicle, stage)) + spare)
 
 

@@ -99,6 +99,9 @@ def a_reload_leaves_what_it_may(chronicle: Chronicle) -> Iterator[Finding]:
                 continue
             if asked.numa in ("single", "restricted") or after.is_strict or not had <= before.online & after.online:
                 continue
+            # Two reloads at once are two changes: what the first one took does not come back.
+            if sum(e["do"] == "reload" and e["at"] == after.at for e in chronicle.scenario["event"]) > 1:
+                continue
             may_keep = had - after.reserved - chronicle.pinned(after, but=name)
             least = asked.floor if after.is_dynamic else asked.number
             if len(place.granted & may_keep) < min(least, len(may_keep)):

@@ -143,13 +143,22 @@ def _gives_way(chronicle: Chronicle, before: Stage, after: Stage, name: str) -> 
 
 
 def _cuts_the_pool(chronicle: Chronicle, before: Stage, after: Stage) -> bool:
-    """Return whether a hotplug left too little in the shared pool: the newest grants end for that, too, and may be
-    granted again at once.
+    """Return whether a hotplug or a reload left too little in the shared pool: the newest grants end for that, too,
+    and may be granted again at once.
     """
     left = after.online - before.granted - chronicle.kept_isolated(after)
     left -= after.reserved if after.is_strict else frozenset()
     is_new = not chronicle.is_quiet(after.at - 1.1, after.at)
     return is_new and len(left) < max(1, int(after.settings.get("shared_min", 0)))
+
+
+def _is_made_whole(chronicle: Chronicle, before: Stage, after: Stage, name: str) -> bool:
+    """Return whether CPUs came back while a container had half cores, which its request now excludes: they "are made
+    whole" (cpu-hotplug), but for a number that comes to no whole cores.
+    """
+    now, had = chronicle.asks_now(name, after), before.place(name).granted or frozenset()
+    came = any(e.what == "came online" and 0 <= after.at - e.at < 1.1 for e in chronicle.said)
+    return came and now.whole_cores and now.number > 0 and any(c & had and not c <= had for c in chronicle.plan.cores)
 
 
 def originals_stay(chronicle: Chronicle) -> Iterator[Finding]:
@@ -179,6 +188,7 @@ def originals_stay(chronicle: Chronicle) -> Iterator[Finding]:
                 _gives_way(chronicle, before, after, name)
                 or _cuts_the_pool(chronicle, before, after)
                 or (asked.whole_cores and chronicle.hotplugs)
+                or _is_made_whole(chronicle, before, after, name)
                 or after.at in chronicle.reloads
             ):
                 always[name] = place.granted
@@ -214,6 +224,8 @@ def static_sizes_stay(chronicle: Chronicle) -> Iterator[Finding]:
             # What it has to give up is replaced "by the rules of a new request" (upgrade-and-change-policy).
             by_rule |= _has_a_rule(chronicle.asks_now(name, after))
             is_new = by_rule and (is_evicted or not chronicle.is_quiet(after.at - 1.1, after.at))
+            # "They do not fit, too, if they would leave too little in the shared pool" (upgrade-and-change-policy).
+            is_new |= _cuts_the_pool(chronicle, before, after)
             if gone and had <= after.online & before.online and not is_new:
                 yield Finding("static_sizes_stay", after.at, name, f"lost {listed(gone)}")
 

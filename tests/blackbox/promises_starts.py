@@ -16,6 +16,10 @@ STARTS = 0.2
 """Seconds that a start takes here."""
 
 
+RACE = 0.02
+"""Seconds: "it runs on other CPUs for about 20 ms" (README), if it is created and started in one go."""
+
+
 def strict_ones_start_on_their_own(chronicle: Chronicle) -> Iterator[Finding]:
     """Under the runtime `cpuset`: "on its CPUs from the first instruction: always"; "not enough CPUs: does not start"
     (start-strictly). A stage begins with the start: what runs there then, ran there at the first instruction.
@@ -33,7 +37,9 @@ def strict_ones_start_on_their_own(chronicle: Chronicle) -> Iterator[Finding]:
             others = {
                 name: both
                 for name in stage.running - {line.container}
-                if _is_moved(chronicle, name, stage) and (both := stage.place(name).cpus & line.cpus - stage.reserved)
+                if _is_moved(chronicle, name, stage)
+                and not _wins_the_race(chronicle, name, line.at)
+                and (both := stage.place(name).cpus & line.cpus - stage.reserved)
             }
             # Of one whose last CPU went offline the kernel decides, until the sidecar's next look.
             if others and chronicle.is_quiet(line.at - 1.1, line.at):
@@ -45,6 +51,19 @@ def strict_ones_start_on_their_own(chronicle: Chronicle) -> Iterator[Finding]:
             ):
                 text = f"starts on {listed(line.cpus)}, its grant is {listed(place.granted or frozenset()) or 'none'}"
                 yield Finding("strict_ones_start_on_their_own", line.at, line.container, text)
+
+
+def _wins_the_race(chronicle: Chronicle, name: str, at: float) -> bool:
+    """Return whether a container by events has just been created and started in one go: "a client that starts the
+    container immediately wins that race, and the container runs on other CPUs for about 20 ms" (README).
+    """
+    if chronicle.asked(name, chronicle.stage_at(at)).is_strict:
+        return False
+    heard = [e for e in chronicle.said if e.container == name and e.at <= at and e.what in ("created", "started")]
+    if [e.what for e in heard[-2:]] != ["created", "started"]:
+        return False
+    created, started = heard[-2:]
+    return started.at - created.at <= STARTS + RACE and at - started.at <= RACE
 
 
 def _is_off_its_grant(chronicle: Chronicle, line: Said, place: Place) -> bool:
@@ -147,16 +166,16 @@ def a_refused_start_has_a_reason(chronicle: Chronicle) -> Iterator[Finding]:
 
 
 def a_release_lasts_until_the_next_start(chronicle: Chronicle) -> Iterator[Finding]:
-    """ "People released its CPUs with `cpuset-sidecar release NAME`; it asks again at its next start" (labels). An
-    order to a sidecar that is killed at that moment is lost.
+    """ "People released its CPUs with `cpuset-sidecar release NAME`; it asks again at its next start" (labels). A
+    start that was not over, or not seen, when they ordered that may count as the next one. An order to a sidecar that
+    is killed at that moment is lost.
     """
     kills = [each.at for each in chronicle.said if each.what == "the sidecar is killed"]
-    starts = [each for each in chronicle.scenario["event"] if each["do"] in ("start", "run")]
     for line in chronicle.said:
         if line.what != "release" or line.why or any(line.at <= at < line.at + ORDERS for at in kills):
             continue
         name = line.container
-        again = [each["at"] for each in starts if each["container"] == name and each["at"] >= line.at - ORDERS]
+        again = [at for at, turn in _starts_in_turn(chronicle, name) if turn >= line.at - ORDERS]
         ends = [each.at for each in chronicle.said if each.container == name and each.what in ("started", "removed")]
         until = min([*again, *(at for at in ends if at >= line.at)], default=chronicle.last.until)
         for stage in chronicle.stages:
@@ -164,6 +183,19 @@ def a_release_lasts_until_the_next_start(chronicle: Chronicle) -> Iterator[Findi
             if line.at < stage.at < until and granted is not None:
                 text = f"has {listed(granted)}, and was not started since its release"
                 yield Finding("a_release_lasts_until_the_next_start", stage.at, name, text)
+
+
+def _starts_in_turn(chronicle: Chronicle, name: str) -> Iterator[tuple[float, float]]:
+    """Yield when people ordered each start of a container, and when its turn comes at the latest: a start holds the
+    container's lock for 0.2 s, and looks, updates and other orders wait for that lock (decision 0013).
+    """
+    verbs, free_at = ("run", "start", "stop"), 0.0
+    events = [each for each in chronicle.scenario["event"] if each.get("container") == name and each["do"] in verbs]
+    for each in sorted(events, key=lambda event: event["at"]):
+        turn = max(each["at"], free_at)
+        free_at = turn + STARTS
+        if each["do"] != "stop":
+            yield each["at"], turn
 
 
 def successors_take_over(chronicle: Chronicle) -> Iterator[Finding]:
@@ -200,8 +232,10 @@ def _taken_over(chronicle: Chronicle, gone: Said, name: str, had: CPUs, floor: i
     )
     for stage in soon[:1] if calm and not others and is_known else ():
         granted = stage.place(name).granted or frozenset()
+        ended = [e for e in chronicle.said if e.what == "stopped" and gone.at <= e.at <= stage.at]
         if (
             name in stage.there
+            and name not in {each.container for each in ended}
             and not chronicle.is_given_up(name, stage.at)
             and len(granted & had) < min(floor, len(had))
         ):

@@ -52,3 +52,24 @@ def test_what_breaks_nothing_is_not_cut_down() -> None:
     scenario = _short_run()
     assert broken_in(scenario) == ()
     assert cut_down(scenario, "owners_are_alone") == scenario
+
+
+def test_a_client_that_wins_the_race_breaks_no_strict_start() -> None:
+    """What is created and started in one go runs on other CPUs for some milliseconds: the sidecar has not seen it."""
+    by_events, strict = "batch", "voice"
+    scenario: Scenario = {
+        "machine": {"cores": 8},
+        "settings": {"policy": "static", "reserved": "0"},
+        "container": [
+            {"name": by_events},
+            {"name": strict, "labels": {"cpuset.exclusive": "2"}, "runtime": "cpuset"},
+        ],
+        "event": [
+            {"at": 19.0, "do": "run", "container": strict},
+            {"at": 23.05, "do": "stop", "container": strict},
+            {"at": 23.05, "do": "start", "container": strict},
+            {"at": 23.1, "do": "create", "container": by_events},
+            {"at": 23.1, "do": "start", "container": by_events},
+        ],
+    }
+    assert broken_in(scenario) == ()

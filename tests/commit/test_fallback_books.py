@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hmac
 from pathlib import Path
 
 import pytest
 
 from sidecar.commit.fallback_books import SparedCheckpoint
-from state.checkpoint import NAME, CheckpointFile
+from state.checkpoint import NAME, CheckpointFile, encode_checkpoint
 from state.errors import FileUnwritable
 from state.model import Originals, State
 from tests.support.keys import docker
@@ -97,6 +98,25 @@ def test_planted_books_are_not_used(
         loaded = checkpoint.load()
     assert loaded.state == books(1)
     assert "or not the sidecar's own" in loaded.notes[0]
+
+
+def test_books_that_are_swapped_after_they_were_verified_are_not_used(
+    places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was verified is what is read: a file is read once."""
+    state, spare = places
+    with SparedCheckpoint(str(state), str(spare)) as checkpoint:
+        break_disk(monkeypatch, state)
+        checkpoint.save(books(2))
+    compare = hmac.compare_digest
+
+    def swapped(*digests: bytes) -> bool:
+        (spare / NAME).write_bytes(encode_checkpoint(books(666)))
+        return compare(*digests)
+
+    monkeypatch.setattr(hmac, "compare_digest", swapped)
+    with SparedCheckpoint(str(state), str(spare)) as checkpoint:
+        assert checkpoint.load().state == books(2)
 
 
 def test_books_without_a_seal_are_not_used(places: tuple[Path, Path]) -> None:

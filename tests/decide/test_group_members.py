@@ -10,6 +10,7 @@ from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.facts import ContainerSeen
 from sidecar.decide.orders import LookAgain
 from sidecar.decide.world import World, replace
+from sidecar.projection.projection_of import projection_of
 from state.cpuset import CPUSet
 from tests.support.decide.real import Real
 from tests.support.decide.stories import Story, cpus
@@ -145,3 +146,22 @@ def test_a_member_that_was_moved_back_is_a_member_again_at_once() -> None:
     assert story.known(member).wish.standing is Standing.MANAGED
     story.deliver(0, "ok")
     assert story.known(member).wish.standing is Standing.MEMBER
+
+
+def test_a_member_that_could_not_be_moved_back_is_told_where_it_is() -> None:
+    """Another tool pinned it, and what is between it and the group lacks CPUs. It is looked at when the group moves."""
+    story = Story(shared_slice="pool.slice")
+    member = story.arrive("member", is_member=True)
+    story.tamper(member, cpus("3,5"))
+    story.look(member)
+    story.deliver(0, "ineffective")
+    assert story.known(member).wish.standing is Standing.MEMBER
+    assert story.world.sure_of(story.known(member)) == member.effective == cpus("3,5")
+    assert not projection_of(story.world, story.known(member)).settled
+    story.relent(member)
+    rt = story.arrive("rt", 3)
+    story.settle()
+    assert story.world.sure_of(story.known(member)) == member.effective == cpus("0,4-7")
+    story.away(rt)
+    story.settle()
+    assert story.world.sure_of(story.known(member)) == member.effective == cpus("0-7")

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from sidecar.decide.container.place import Place
-from sidecar.decide.facts import InventoryTaken, Phase, TopologyRead
-from sidecar.decide.reconcile import begin
+from sidecar.decide.facts import ContainerView, InventoryTaken, Phase, TopologyRead
+from sidecar.decide.reconcile import begin, with_topology
 from sidecar.decide.settings import PolicyName, Settings
 from sidecar.decide.sightings import differs, sighted
 from sidecar.decide.world import replace
@@ -190,6 +190,22 @@ def test_cpus_that_come_back_are_shared() -> None:
     for _ in range(2):
         story.hotplug(7)
     assert where(plain) == "0,3-7"
+
+
+def test_cpus_that_come_back_are_everybodys_until_a_look() -> None:
+    """A container that is being started cannot be looked at, and may begin on CPUs that came online meanwhile."""
+    machine = uniform(cores=8)
+    world = begin(State(), without(machine, "4-7"), static())
+    glance = ContainerView(id="a" * 64, name="a", phase=Phase.CREATED, is_glance=True)
+    pinned = ContainerView(id="b" * 64, name="b", phase=Phase.RUNNING, cpuset="1,5", effective=cpus("1"))
+    for number, view in enumerate((glance, pinned), 1):
+        world = sighted(world, view, number)
+    world = with_topology(world, machine)
+    one, two = (world.containers[view.key] for view in (glance, pinned))
+    assert one.footprint == cpus("0-7").mask
+    assert two.footprint == cpus("1,5").mask
+    looked = sighted(world, msgspec.structs.replace(glance, is_glance=False, cpuset="2"), 3)
+    assert looked.containers[glance.key].footprint == cpus("2").mask
 
 
 def test_a_replacement_is_not_taken_from_a_later_grant_while_there_is_any_other() -> None:

@@ -301,6 +301,27 @@ def test_a_parent_that_is_told_is_watched_in_place_of_the_defaults(v1: FileStage
         until(lambda: v1.cpus("/lane/step") == "0")
 
 
+def test_on_v2_a_pin_that_the_parent_lacks_keeps_no_owners_cpus(v2: FileStage) -> None:
+    """The kernel takes the pin, and runs the group on the parent's CPUs: a found one leaves those of owners."""
+    v2.hand.close()
+    found, newborn = f"/machine.slice/libpod-{ONE}.scope", f"/machine.slice/libpod-{'c' * 64}.scope"
+    above = v2.root / "machine.slice" / "cpuset.cpus.effective"
+    above.write_text("0-2\n")
+    v2.make(found)
+    v2.overwrite(found, "3")
+    v2.begin()
+    v2.hand.hold(ANSWERS)
+    assert v2.cpus(found) == "0,2"
+    v2.make(newborn)
+    until(lambda: v2.cpus(newborn) == "0")
+    v2.overwrite(newborn, "3")
+    until(lambda: v2.hand._table.by_id["c" * 64][0].theirs == b"3")
+    until(lambda: v2.cpus(newborn) == "0")
+    above.write_text("0-3\n")
+    v2.hand.hold(Answers(others=POOL, owned=OWN))
+    assert [v2.cpus(found), v2.cpus(newborn)] == ["3", "3"]
+
+
 def test_a_pin_whose_cpus_cannot_be_had_falls_back_to_the_pool(v1: FileStage) -> None:
     """Version 1 refuses CPUs that the parent lacks: they went offline."""
     v1.hand.hold(Answers(others=POOL))

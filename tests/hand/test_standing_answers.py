@@ -55,3 +55,12 @@ def test_the_lines_name_everything_for_whoever_writes_them() -> None:
 def test_a_text_that_is_no_list_has_no_cpus() -> None:
     assert parsed(b"\xff") is None
     assert parsed(b"0-1") == CPUSet.of(0, 1)
+
+
+@pytest.mark.parametrize(("wrote", "gets"), [("", b"1"), ("0-7", b"1"), ("?", b"1"), ("2", b"2")])
+def test_one_that_is_left_alone_gets_what_the_engine_has_unless_another_program_wrote_it(
+    wrote: str, gets: bytes
+) -> None:
+    """The runtime's copy of the parent's CPUs is no such write."""
+    held = StandingAnswers(Answers(others=CPUSet.parse("0-3"), left={docker("left"): CPUSet.of(1)}))
+    assert held.for_released("left", wrote.encode()) == gets

@@ -200,7 +200,8 @@ def test_a_directory_that_is_not_ours_to_write_is_said(
     os.chown(sidecar.state_dir, 65534, 65534)
     refused = sidecar.command("run")
     assert refused.returncode == 1
-    assert f"the state directory {sidecar.state_dir} cannot be used: permission denied" in refused.stderr
+    assert f"the state directory {sidecar.state_dir}" in refused.stderr
+    assert "give it to the user that runs the sidecar" in refused.stderr
     assert kernel.allowed(second) == LAST
     os.chown(sidecar.state_dir, 0, 0)
     sidecar.start()

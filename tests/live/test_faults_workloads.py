@@ -13,7 +13,7 @@ from tests.live.crowd import footprint
 from tests.live.kernelview import KernelView, online
 from tests.live.sidecarprocess import LAST, REST, SidecarProcess
 from tests.live.waiting import eventually
-from tests.live.watching import ONE, WAITING, given_back, problems, until_alone, until_shared
+from tests.live.watching import ONE, WAITING, given_back, until_alone, until_shared
 from tests.support.keys import by_id
 
 pytestmark = pytest.mark.live
@@ -86,9 +86,7 @@ def test_what_is_planted_is_not_followed_and_stops_nobody(
     until_alone(running, heir)
     assert (kernel.allowed(heir), kernel.once_running(planted)) == (LAST, REST)
     assert not secret.exists()
-    if what == "directories":
-        eventually(lambda: told.name in problems(running), "said")
-    elif what in ("links", "pipes"):
+    if what in ("links", "pipes", "directories"):
         eventually(lambda: (told / "cpuset").read_text().strip() == str(REST), "its files are files again")
     by_id = running.projections / "by-id" / planted[:12] / "cpuset"
     eventually(lambda: by_id.read_text().strip() == str(REST), "by id it is told as ever")

@@ -33,7 +33,8 @@ COUNT: Final = 8
 @pytest.fixture
 def owner(own_engine: PrivateEngine, sidecar: SidecarProcess, workloads: Containers) -> str:
     """Start a sidecar with a hand, and an owner that is alone; return its id."""
-    sidecar.configure(hand="auto")
+    # Its CPUs are kept while it restarts, however long the engine takes.
+    sidecar.configure(hand="auto", linger="1m")
     sidecar.start()
     assert not sidecar.has_logged("the engine alone changes CPUs"), sidecar.log()
     id = workloads.run("owner", labels=ONE)

@@ -32,7 +32,7 @@ def watched(sidecar: SidecarProcess, *ids: str) -> Iterator[Watcher]:
         yield watcher
     finally:
         watcher.stop()
-    assert watcher.violations == []
+    assert watcher.violations == [], watcher.violations[:3]
     assert watcher.samples
 
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import lzma
+import os
 import tarfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
+
+from state import files
+from state.errors import StateError
 
 Expected = Mapping[str, Any]
 """What other programs said of one machine: `hwloc` (sets by level, and counts) and `lscpu` (counts); either may be
@@ -19,6 +24,9 @@ missing.
 _MAX_BYTES: Final = 2 * 1024**3
 _MAX_MEMBERS: Final = 4_000_000
 """A tarball beyond these is not one of machines."""
+
+_OF_ONE_NAME: Final = (errno.ENAMETOOLONG, errno.EINVAL, errno.ELOOP)
+"""What is wrong with one name, and not with the disk."""
 
 _ABOVE_ROOT: Final = "/sys/"
 
@@ -47,7 +55,7 @@ def unpacked(tarball: Path, directory: Path) -> dict[str, Path]:
                 elif not _is_extracted(packed, member, directory / path):
                     continue
                 found[name] = directory / name / "sys"
-            # Last of all, so that nothing is ever written through a link.
+            # Last of all, and none through another one, so that nothing is ever written through a link.
             for path, target in links:
                 _link(directory, path, target)
     except (OSError, EOFError, tarfile.TarError, lzma.LZMAError, zlib.error) as error:
@@ -68,8 +76,12 @@ def _is_extracted(packed: tarfile.TarFile, member: tarfile.TarInfo, path: Path) 
             return False
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.read())
-    except (FileExistsError, NotADirectoryError, IsADirectoryError):
+    except (FileExistsError, NotADirectoryError, IsADirectoryError, ValueError, tarfile.ExtractError):
         return False
+    except OSError as error:
+        if error.errno in _OF_ONE_NAME:
+            return False
+        raise
     return True
 
 
@@ -80,9 +92,12 @@ def _link(directory: Path, path: PurePosixPath, target: str) -> None:
     depth = len(path.parts) - path.parts.index("sys") - 2
     if PurePosixPath(target).is_absolute() or ".." in parts[up:] or up > depth:
         return
-    with contextlib.suppress(FileExistsError, NotADirectoryError):
-        (directory / path).parent.mkdir(parents=True, exist_ok=True)
-        (directory / path).symlink_to(target)
+    # An OSError or a NUL is this link's own fault; a directory on its way that is a link is not followed.
+    with contextlib.suppress(StateError, OSError, ValueError), contextlib.ExitStack() as stack:
+        at = stack.enter_context(files.directory(directory))
+        for part in path.parent.parts:
+            at = stack.enter_context(files.directory(part, at=at, create=True))
+        os.symlink(target, path.name, dir_fd=at)
 
 
 def expectations(file: Path) -> dict[str, Expected]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 from sidecar.host.machine.record import unpack
 from state.topology import Topology, uniform
+from tests.machines.archive import unpacked
 from tests.machines.running import deviations, main
 from tests.support.host.trees import CPU, NODE, rendered
 
@@ -135,3 +137,48 @@ def test_a_tarball_cannot_write_elsewhere(tmp_path: Path) -> None:
         archive.addfile(link)
     assert main([tarball, said]) == 0
     assert not list(tmp_path.rglob("escaped"))
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_tarball_cannot_write_elsewhere_through_its_own_links(tmp_path: Path, order: int) -> None:
+    """Two links that each stay within the machine, and lead above it together: the second is made through no link."""
+    tarball, into = tmp_path / "evil.tar", tmp_path / "deep" / "into"
+    into.mkdir(parents=True)
+    links = [
+        ("m/sys/a/b/c/d/l", "../../../.."),
+        ("m/sys/a/b/c/d/l/e", "../../../../.."),
+        ("m/sys/a/b/c/d/l/e/ESCAPED/link", "../x"),
+        ("m/sys/ok", "a"),
+    ]
+    with tarfile.open(tarball, "w") as archive:
+        content = b"0-3\n"
+        member = tarfile.TarInfo("m/sys/devices/system/cpu/online")
+        member.size = len(content)
+        archive.addfile(member, io.BytesIO(content))
+        for name, target in links[::order]:
+            link = tarfile.TarInfo(name)
+            link.type, link.linkname = tarfile.SYMTYPE, target
+            archive.addfile(link)
+    before = {path for path in tmp_path.rglob("*") if not path.is_relative_to(into)}
+    found = unpacked(tarball, into)
+    assert {path for path in tmp_path.rglob("*") if not path.is_relative_to(into)} == before
+    assert os.readlink(into / "m/sys/ok") == "a"
+    root = os.path.realpath(found["m"])
+    for path in into.rglob("*"):
+        assert os.path.realpath(path) == str(into / "m") or os.path.realpath(path).startswith(root), path
+
+
+@pytest.mark.parametrize("kind", ["path", "linkpath"])
+def test_a_name_that_no_file_can_have_is_left_out(tmp_path: Path, kind: str) -> None:
+    """A null character, by an extended header: the other files are there."""
+    tarball = tmp_path / "evil.tar"
+    with tarfile.open(tarball, "w", format=tarfile.PAX_FORMAT) as archive:
+        for name in ("bad", "online", "longer" * 60):
+            member = tarfile.TarInfo(f"m/sys/devices/system/cpu/{name}")
+            if name == "bad":
+                member.pax_headers = {kind: f"m/sys/devices/{name}\0x"}
+                member.type = tarfile.REGTYPE if kind == "path" else tarfile.SYMTYPE
+            archive.addfile(member, io.BytesIO(b""))
+    (tmp_path / "into").mkdir()
+    found = unpacked(tarball, tmp_path / "into")
+    assert (found["m"] / "devices/system/cpu/online").exists()

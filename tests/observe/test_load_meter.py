@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 
@@ -19,6 +20,7 @@ from sidecar.decide.container.place import Place
 from sidecar.decide.facts import ContainerView, Fact, Load, LoadMeasured, Phase
 from sidecar.decide.settings import PolicyName, Settings
 from sidecar.decide.world import World, replace
+from sidecar.log import Log
 from sidecar.observe.load_meter import LoadMeter
 from state.cpuset import CPUSet
 from state.demand import Demand, Scale
@@ -96,7 +98,12 @@ class Measured:
         self.told: list[tuple[float, Load]] = []
         self._outbox, self._inbox = trio.open_memory_channel[Fact](10)
         self.meter = LoadMeter(
-            self.board, self._outbox, usages=self.kernel, period_seconds=2.0, half_life_seconds=HALF_LIFE
+            self.board,
+            self._outbox,
+            usages=self.kernel,
+            period_seconds=2.0,
+            half_life_seconds=HALF_LIFE,
+            log=Log(io.StringIO()),
         )
 
     @asynccontextmanager

@@ -21,6 +21,7 @@ from sidecar.decide.sightings import sighted
 from sidecar.decide.world import Ready, replace
 from sidecar.failures import EngineFailed, EngineSilent, EngineUnavailable
 from state.cpuset import CPUSet
+from state.errors import FileUnreadable
 from state.key import ContainerKey
 from tests.observe.bench import Bench, drained
 from tests.support.keys import by_id, docker
@@ -199,6 +200,34 @@ async def test_a_container_that_hangs_hides_no_other(
     assert bench.board.problems == {}
 
 
+async def test_a_container_that_cannot_be_read_at_all_may_be_anywhere(
+    autojump_clock: MockClock, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither a description nor a glance: it is named among the problems, counts everywhere, and hides no other."""
+    one, two = await bench.docker.run("one"), await bench.docker.run("two")
+    inspect = bench.engine.inspect
+
+    async def of_two(container: str) -> ContainerView:
+        if container == one:
+            raise EngineFailed("the engine's answer has more parts than any container needs")
+        return await inspect(container)
+
+    async def too_large(_: str) -> NoReturn:
+        raise EngineFailed("the engine's answer has more parts than any container needs")
+
+    monkeypatch.setattr(bench.engine, "inspect", of_two)
+    monkeypatch.setattr(bench.engine, "glance", too_large)
+    bench.looker.look(docker(one))
+    fact = await bench.next()
+    assert isinstance(fact, ContainerSeen)
+    assert fact.view.is_glance
+    assert bench.board.problems == {"looks": f"these containers cannot be inspected: {one[:12]}"}
+    await bench.looker.take_inventory()
+    await bench.next()
+    assert bench.board.latest.containers[docker(one)].footprint == 0b1111
+    assert not bench.board.latest.containers[docker(two)].view.is_glance
+
+
 async def test_an_engine_that_hangs_during_an_inventory_hides_no_container(
     autojump_clock: MockClock, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -259,3 +288,22 @@ async def test_an_inventory_that_is_refused_is_said_and_is_no_disconnection(
 
 
 # The stream.
+
+
+async def test_a_look_that_the_kernel_cannot_answer_is_none(
+    autojump_clock: MockClock, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Out of descriptors: the engine is not believed instead, and nothing ends."""
+
+    def exhausted(view: ContainerView) -> NoReturn:
+        raise FileUnreadable("too many open files")
+
+    await drained(bench)
+    monkeypatch.setattr(bench.docker.kernel, "effective_cpus", exhausted)
+    one = await bench.docker.run("one")
+    await trio.sleep(5)
+    assert docker(one) not in bench.board.latest.containers
+    assert "where it runs cannot be found out: too many open files" in str(bench.board.problems)
+    monkeypatch.undo()
+    bench.looker.look(docker(one))
+    assert isinstance(await bench.next(), ContainerSeen)

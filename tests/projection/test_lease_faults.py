@@ -109,7 +109,7 @@ def a_reader_that_believes_the_future(patch: pytest.MonkeyPatch) -> None:
 
 
 def one_file_for_all(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(projections, "_lease_of", lambda path, short: ("by-id", A[:12]))
+    patch.setattr(projections, "lease_of", lambda path, short: ("by-id", A[:12]))
 
 
 def renewed_by_its_name(patch: pytest.MonkeyPatch) -> None:

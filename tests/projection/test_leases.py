@@ -19,6 +19,7 @@ from state.cpuset import CPUSet
 from state.errors import ProjectionError
 from state.projection import Projection, Sharing, read_with_lease
 from tests.state.raw_inotify import RawInotify
+from tests.support.planted import plant, unplant
 
 A, B = "a" * 64, "b" * 64
 IN_ALL_EVENTS: Final = 0xFFF
@@ -190,13 +191,11 @@ def test_a_name_that_passes_to_one_that_was_not_written_yet_is_not_vouched_for(r
 def test_a_directory_that_cannot_be_written_is_not_vouched_for(root: Root) -> None:
     """Its files are old. The others are vouched for, one that shared its lease by a new one."""
     root.write()
-    (root.path / NAMED / "status.json").unlink()
-    (root.path / NAMED / "status.json" / "planted").mkdir(parents=True)
-    with pytest.raises(ProjectionError, match="a directory is there"):
+    plant(root.path / NAMED / "status.json")
+    with pytest.raises(ProjectionError, match=r"cannot write status\.json"):
         root.write("3")
     assert root.counts(REPLICA)
-    (root.path / NAMED / "status.json" / "planted").rmdir()
-    (root.path / NAMED / "status.json").rmdir()
+    unplant(root.path / NAMED / "status.json")
     shutil.copy(root.path / OURS / "status.json", root.path / NAMED)
     root.renew()
     assert not root.counts(NAMED)
@@ -264,13 +263,12 @@ def test_a_lease_that_was_renamed_is_mended_when_the_files_are_written(root: Roo
 
 def test_a_directory_in_its_place_is_left_and_reported(root: Root) -> None:
     root.write()
-    (root.path / NAMED / lease.NAME).unlink()
-    (root.path / NAMED / lease.NAME / "planted").mkdir(parents=True)
-    with pytest.raises(ProjectionError, match="by-name/voice: cannot write lease: a directory is there"):
+    plant(root.path / NAMED / lease.NAME)
+    with pytest.raises(ProjectionError, match="by-name/voice: cannot write lease"):
         root.renew_for_a_minute()
     assert root.counts(OURS)
     assert not root.counts(NAMED)
-    shutil.rmtree(root.path / NAMED / lease.NAME)
+    unplant(root.path / NAMED / lease.NAME)
     root.renew()
     assert root.counts(NAMED)
 

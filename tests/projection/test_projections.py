@@ -14,10 +14,11 @@ import pytest
 
 from sidecar.projection.projections import Projections
 from state.cpuset import EMPTY, CPUSet
-from state.errors import ProjectionError, ProjectionMissing
+from state.errors import ProjectionError
 from state.lease import LEASE_SECONDS
 from state.projection import Projection, Sharing, read
 from tests.state.raw_inotify import RawInotify
+from tests.support.planted import plant, unplant
 
 A, B, C = "a" * 64, "b" * 64, "c" * 64
 a, b, c = A[:12], B[:12], C[:12]
@@ -198,12 +199,11 @@ def test_withdrawing_right_after_a_restart_reaches_every_file(root: Path) -> Non
 def test_a_withdrawal_that_failed_is_tried_again(projections: Projections, root: Path) -> None:
     projections.write(A, ["voice"], told(A, "2-5"))
     cpuset = root / "by-name" / "voice" / "cpuset"
-    cpuset.unlink()
-    cpuset.mkdir()
+    plant(cpuset)
     with pytest.raises(ProjectionError):
         projections.withdraw(A, CPUSet.parse("2-3"))
     assert (root / "by-id" / a / "cpuset").read_text() == "2-3\n"
-    cpuset.rmdir()
+    unplant(cpuset)
     cpuset.write_text("2-5\n")
     projections.withdraw(A, CPUSet.parse("2-3"))
     assert cpuset.read_text() == "2-3\n"
@@ -248,16 +248,6 @@ def test_leftovers_of_an_earlier_run_are_found_and_strange_files_left_alone(root
     opened(root).retain([])
     assert sorted(os.listdir(root / "by-id")) == ["README", "nothex"]
     assert os.listdir(root / "by-name" / "voice" / "by-id") == []
-
-
-def test_a_directory_with_foreign_files_is_emptied_of_ours(projections: Projections, root: Path) -> None:
-    projections.write(A, [], told(A, "2"))
-    (root / "by-id" / a / "ack").write_text("1")
-    (root / "by-id" / a / "precious").write_text("x")
-    projections.remove(A)
-    assert os.listdir(root / "by-id" / a) == ["precious"]
-    with pytest.raises(ProjectionMissing):
-        read(root / "by-id" / a)
 
 
 @pytest.mark.parametrize("what", ["everything", "by-id", "by-name/voice", ".staging", "files"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,6 +16,7 @@ from sidecar.board import Board
 from sidecar.decide.facts import ContainerRemoved, ContainerSeen
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import replace
+from sidecar.log import Log
 from sidecar.projection.projections import Projections
 from sidecar.projection.teller import PAUSE, Teller
 from state.cpuset import CPUSet
@@ -24,6 +26,7 @@ from state.projection import Projection, read
 from state.refusal import Said
 from tests.support.decide.real import Real
 from tests.support.decide.stories import Story
+from tests.support.planted import plant
 
 pytestmark = pytest.mark.trio
 
@@ -52,7 +55,10 @@ class Bench:
         self.board = Board(self.story.world)
         self.projections = Counting(path)
         self.problems: list[str | None] = []
-        self.teller = Teller(self.board, self.projections, lambda where, problem: self.problems.append(problem))
+        self.log = Log(io.StringIO())
+        self.teller = Teller(
+            self.board, self.projections, lambda where, problem: self.problems.append(problem), self.log
+        )
 
     async def tell(self) -> list[str]:
         """Post the story's latest World; return the names of written containers."""
@@ -170,11 +176,11 @@ async def test_one_that_could_never_be_told_in_full_is_forgotten_all_the_same(
 ) -> None:
     """A workload planted something in the place of one of its files."""
     bench = Bench(tmp_path)
-    (tmp_path / "by-name/game/status.json/planted").mkdir(parents=True)
+    plant(tmp_path / "by-name/game/status.json")
     rt = bench.story.arrive("rt", labels={"cpuset.projection": "game"})
     bench.story.settle()
     await bench.tell()
-    assert "a directory is there" in str(bench.problems[-1])
+    assert "cannot write status.json" in str(bench.problems[-1])
     assert bench.told(rt).cpus
     bench.story.away(rt)
     await bench.tell()
@@ -246,3 +252,18 @@ async def test_it_is_silent_where_there_is_nothing_to_say(autojump_clock: MockCl
         await trio.sleep(2 * PAUSE)
         nursery.cancel_scope.cancel()
     assert bench.projections.written == []
+
+
+async def test_what_one_workload_planted_hides_no_other_problem(autojump_clock: MockClock, tmp_path: Path) -> None:
+    """However many directories it spoils: a reason is told once, with the number of directories."""
+    bench = Bench(tmp_path)
+    for number in range(8):
+        plant(tmp_path / f"by-name/evil{number}/status.json")
+        bench.story.arrive(f"evil{number}", labels={"cpuset.projection": f"evil{number}"})
+    honest = bench.story.arrive("honest")
+    bench.projections.failing.add(honest.id)
+    bench.story.settle()
+    await bench.tell()
+    assert "disk full" in str(bench.problems[-1])
+    assert "(and 7 more)" in str(bench.problems[-1])
+    assert len(str(bench.problems[-1])) < 500

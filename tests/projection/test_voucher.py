@@ -19,6 +19,7 @@ from state.lease import LEASE_SECONDS, RENEW_SECONDS
 from state.projection import read_with_lease
 from tests.projection.test_leases import OURS, A, told
 from tests.support.decide.stories import Story
+from tests.support.planted import plant, unplant
 
 pytestmark = pytest.mark.trio
 
@@ -169,12 +170,10 @@ async def test_the_first_round_after_a_stall_proves_nothing(bench: Bench, mock_c
 async def test_what_cannot_be_renewed_is_a_problem_until_it_can(bench: Bench, autojump_clock: MockClock) -> None:
     async with bench.running():
         lease = bench.path / OURS / "lease"
-        lease.unlink()
-        (lease / "planted").mkdir(parents=True)
+        plant(lease)
         await trio.sleep(70)
         assert "by-id" in str(bench.problems[-1])
-        os.rmdir(lease / "planted")
-        os.rmdir(lease)
+        unplant(lease)
         await trio.sleep(RENEW_SECONDS + 1)
         assert bench.problems[-1] is None
         assert bench.counts()

@@ -180,3 +180,17 @@ def test_the_id_is_found_in_the_path_of_the_cgroup(path: str) -> None:
 def test_a_path_without_an_id_is_a_refusal() -> None:
     with pytest.raises(bundle.StartRefused, match="is not in the path"):
         bundle.id_in("/machine.slice/abc")
+
+
+def test_a_number_that_json_cannot_hold_is_a_refusal() -> None:
+    """It is read as infinity, and would be written as no JSON."""
+    spec = bundle.loaded(b'{"linux": {"resources": {"cpu": {"shares": 1e999}}}}')
+    with pytest.raises(bundle.StartRefused, match="cannot be written as JSON"):
+        bundle.dumped(spec)
+
+
+def test_a_null_character_in_a_path_is_no_crash() -> None:
+    spec = bundle.loaded(b'{"mounts": [{"source": "/\\u0000/c/hostname", "destination": "/etc/hostname"}]}')
+    assert bundle.described("c", spec) == {}
+    assert "not a projection directory" in bundle.mount(spec, "/run", "by-id/a\0b", "/run/x")
+    assert "not a projection directory" in bundle.mount(spec, "/run", "by-id/a", "/run/\0")

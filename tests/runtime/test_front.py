@@ -37,11 +37,16 @@ SPEC: dict[str, Any] = {
         ["--version"],
         ["--cgroup-manager", "create", "exec", "--process", "create", ID],
         ["features"],
+        ["--log-level", "create", "state", ID],
+        ["a-later-command", "--of", "runc"],
+        ["checkpoint", "--image-path", "/x", "create"],
         [],
         ["--root", "a folder", "start", 'it\'s $(here) "x"\n'],
     ],
 )
-def test_all_but_create_becomes_the_real_runtime_with_the_same_words(bench: Workbench, words: list[str]) -> None:
+def test_what_begins_no_container_becomes_the_real_runtime_with_the_same_words(
+    bench: Workbench, words: list[str]
+) -> None:
     """It does not ask: no sidecar runs here, and a container may be stopped and removed all the same."""
     done = bench.call(*words)
     assert (done.returncode, done.stderr) == (0, "")
@@ -156,6 +161,39 @@ def test_every_way_of_calling_is_understood(bench: Workbench, way: str) -> None:
     assert (refused.returncode, refused.stderr) == (1, "cpuset-sidecar: no, not now\n")
     assert bench.became() is None
     assert [(line["level"], line["msg"]) for line in bench.logged()] == [("error", "cpuset-sidecar: no, not now")]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--log-level", "debug", "create", "--bundle", "BUNDLE", ID],
+        ["restore", "--image-path", "/checkpoint", "--work-path", "/work", "--bundle", "BUNDLE", "--detach", ID],
+        ["restore", "--image-path=/checkpoint", "--manage-cgroups-mode", "soft", "-b", "BUNDLE", ID],
+        ["run", "--bundle", "BUNDLE", ID],
+    ],
+)
+def test_whatever_begins_a_container_is_asked_for(bench: Workbench, words: list[str]) -> None:
+    """A checkpoint is restored on the granted CPUs, or not at all."""
+    words = [str(bench.bundle) if word == "BUNDLE" else word for word in words]
+    bench.put(SPEC)
+    bench.answer((200, {"update": {"cpus": "7", "quota": None, "mems": None}}), (409, {"error": "no, not now"}))
+    assert bench.call(*words).returncode == 0
+    assert bench.sidecar.asked[0]["id"] == ID
+    assert bench.spec()["linux"]["resources"]["cpu"]["cpus"] == "7"
+    assert bench.became() == words
+    bench.called.unlink()
+    assert bench.call(*words).returncode == 1
+    assert bench.became() is None
+
+
+@pytest.mark.parametrize("before", [["--a-later-option", "value"], ["--a-later-option", "value", "--log", "LOG"]])
+def test_a_call_that_may_begin_a_container_or_not_is_refused(bench: Workbench, before: list[str]) -> None:
+    """An option that is not known may have a value or none: nothing starts unasked."""
+    bench.put(SPEC)
+    done = bench.create(*(str(bench.log) if word == "LOG" else word for word in before))
+    assert done.returncode == 1
+    assert "'value' stands where a command is expected" in done.stderr
+    assert bench.became() is None
 
 
 def test_the_bundle_is_where_it_was_called_if_nothing_else_is_said(bench: Workbench) -> None:

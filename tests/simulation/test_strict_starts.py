@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from sidecar.__main__ import parser
 from sidecar.api import start_route
 from sidecar.simulation.happenings import What
 from sidecar.simulation.strict_starts import ANSWER_SECONDS, NOT_RUNNING, PATIENCE_SECONDS, TOO_LATE
 from sidecar.simulation.virtual_host import Simulation
 from state.cpuset import EMPTY, CPUSet
-from tests.simulation.hosts import host, runs, said
+from tests.simulation.hosts import CONFIG, host, runs, said
 
 
 def strict(sim: Simulation, name: str, cpus: str = "2", **labels: str) -> None:
@@ -106,6 +108,23 @@ def test_what_is_taken_from_one_that_ends_at_once_needs_no_notice() -> None:
     sim.stop("own")
     sim.advance(1.5)
     assert sim.cpus_of("late") == CPUSet.of(3, 4, 5, 6, 7)
+
+
+def test_a_sidecar_that_restarts_while_a_start_is_under_way_keeps_its_cpus() -> None:
+    """Without linger too: the start was answered, and the new sidecar can only glance at the container."""
+    sim = host(6, msgspec.structs.replace(CONFIG, linger_seconds=0.0))
+    strict(sim, "own")
+    sim.advance(5)
+    sim.stop("own")
+    sim.run("own")
+    sim.advance(5.2)
+    sim.crash_sidecar()
+    sim.start_sidecar()
+    sim.advance(7)
+    assert sim.cpus_of("own") == CPUSet.of(1, 2)
+    assert len(said(sim, "own", What.STARTED)) == 2
+    assert said(sim, "own", "released") == []
+    assert sim.broken == []
 
 
 def test_what_asks_for_nothing_starts_in_the_pool() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from state import codec
 from state.checkpoint import decode_checkpoint, encode_checkpoint
@@ -83,3 +84,18 @@ def test_an_error_names_the_place(text: str, words: str) -> None:
 def test_what_files_may_not_hold_is_refused() -> None:
     with pytest.raises(TypeError, match="complex is not a type that files may hold"):
         codec.encode([1j])
+
+
+@given(st.text())
+def test_all_text_is_printable_json_with_the_same_meaning(text: str) -> None:
+    """A terminal that shows it is not driven by it: what JSON need not escape is escaped as well."""
+    content = codec.encode({text: [text]})
+    assert content.decode().isprintable()
+    assert json.loads(content) == {text: [text]}
+
+
+@pytest.mark.parametrize("mark", ["\x7f", "\x9b31m", "\u202egnol", "\u2066", "\U000e0001", "\U0001f600\u200b"])
+def test_marks_that_drive_a_terminal_are_escaped(mark: str) -> None:
+    content = codec.encode([mark])
+    assert content.decode().isprintable()
+    assert json.loads(content) == [mark]

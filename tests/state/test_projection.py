@@ -17,6 +17,7 @@ from state.cpuset import EMPTY, CPUSet
 from state.errors import ProjectionError, ProjectionMissing
 from state.projection import MAX_GENERATION, Projection, ProjectionDirectory, Sharing, checked_name, read
 from tests.state.raw_inotify import RawInotify
+from tests.support.planted import plant, unplant
 
 FORMATS = Path(__file__).parent.parent / "data" / "projections"
 
@@ -103,13 +104,22 @@ def test_a_link_that_was_planted_is_replaced_and_not_followed(
 
 
 @pytest.mark.parametrize("name", ["status.json", "cpuset"])
-def test_a_directory_that_was_planted_is_an_error(directory: ProjectionDirectory, here: Path, name: str) -> None:
-    (here / name).mkdir()
-    with pytest.raises(ProjectionError, match="a directory is there"):
+def test_a_directory_that_was_planted_is_moved_aside(directory: ProjectionDirectory, here: Path, name: str) -> None:
+    """With what is in it, to a dotted name beside the files; an error if that is planted, too."""
+    (here / name / "planted").mkdir(parents=True)
+    directory.write(TOLD)
+    assert read(here).projection == TOLD
+    (here / name).unlink()
+    plant(here / name)
+    with pytest.raises(ProjectionError, match=f"cannot write {name}"):
         directory.write(TOLD)
     if name == "cpuset":
-        with pytest.raises(ProjectionError, match="a directory is there"):
+        with pytest.raises(ProjectionError, match="cannot remove cpuset"):
             directory.write(Projection())
+        unplant(here / name)
+        (here / name / "planted").mkdir(parents=True)
+        directory.write(Projection())
+        assert not (here / name).exists()
 
 
 def test_what_cannot_be_believed_is_not_told(directory: ProjectionDirectory, here: Path) -> None:

@@ -41,6 +41,7 @@ from tests.vectors.verdict import EQUAL, Vector, Verdict, wanted
 
 REPAIRED: Final = "books that no longer fit are carried over as far as lawful, and the rest reported"
 WHOLE_CORES: Final = "full-pcpus-only grants no half core, where the kubelet grants one"
+RESERVES_CORES: Final = "a count reserves whole cores first, where the kubelet reserves threads of several cores"
 CONTRADICTORY: Final = "the machine's counts contradict its rows: whole cores by one are half cores by the other"
 NEVER_EMPTY: Final = "the shared pool is never emptied: at least one CPU stays, one core under full-pcpus-only"
 
@@ -152,7 +153,8 @@ class _Run:
         ours = reserve(self.topology, settings, State())
         theirs = CPUSet.parse(answer["reserved"])
         if ours != theirs:
-            self._deviate(f"{at}: reserved {ours}, expected {theirs}", self._more_cores(settings.options, ours, theirs))
+            reason = self._more_cores(settings.options, ours, theirs) or self._fewer_halves(ours, theirs)
+            self._deviate(f"{at}: reserved {ours}, expected {theirs}", reason)
         if self.topology.whole_cores(theirs) != CPUSet.parse(answer["reserved_physical"]):
             raise _Differs(f"{at}: the cores of the reservation are not {answer['reserved_physical']}")
         self.reserved.append((asked, theirs))
@@ -292,6 +294,13 @@ class _Run:
         if ACROSS_CORES not in options or len(ours) != len(theirs):
             return ""
         return MORE_CORES if cores_of(self.topology, ours) > cores_of(self.topology, theirs) else ""
+
+    def _fewer_halves(self, ours: CPUSet, theirs: CPUSet) -> str:
+        """Return the reason, if a thread is offline, and our reservation has more whole cores than theirs."""
+        if not self.topology.offline or len(ours) != len(theirs):
+            return ""
+        whole = [sum(core.cpus <= cpus for core in self.topology.full_cores) for cpus in (ours, theirs)]
+        return RESERVES_CORES if whole[0] > whole[1] else ""
 
     def _deviate(self, difference: str, reason: str) -> None:
         if not reason:

@@ -88,7 +88,7 @@ def test_a_replacement_is_never_taken_from_a_container_pinned_by_hand() -> None:
 def test_a_single_file_mount_is_warned_of() -> None:
     story = Story()
     real = story.unseen("stale", starts=False)
-    mount = Mount(source="/run/cpuset-sidecar/by-id/1/cpuset", target="/cpus")
+    mount = Mount(source="/run/cpuset-sidecar/by-id/1/cpuset")
     view = msgspec.structs.replace(real.view(), mounts=(mount,))
     after = sighted(story.world, view, 10**6)
     assert [line.message for line in news(story.world, after)] == [

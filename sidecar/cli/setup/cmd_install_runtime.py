@@ -103,6 +103,7 @@ def _install(args: argparse.Namespace, root: str) -> Done:
         projections=config.projections,
         patience=args.patience,
     )
+    runtime_files.see_that_private(root, places)
     docker, podman = _engines(args, root)
     planned = runtime_files.changes(root, runtime_files.runtime_files(places, made))
     if podman:

@@ -28,6 +28,7 @@ from sidecar.decide.books.grants import (
     no_multiple,
     options_of,
     unless_only_told_anew,
+    with_neighbours,
 )
 from sidecar.decide.books.pinned import off_the_pinned
 from sidecar.decide.books.size_causes import Events, why_gained, why_lost
@@ -69,7 +70,7 @@ class DynamicPolicy:
         # 4. Better CPUs.
         if was_released or world.is_defragmenting:
             state = defragmented(world, state)
-        state = _without_takes_of_what_was_not_its_own(world, state)
+        state = with_neighbours(world, _without_takes_of_what_was_not_its_own(world, state))
         return unless_only_told_anew(world.state, state)
 
     def desired(self, world: World, container: Container) -> CPUSet | None:

@@ -21,7 +21,7 @@ from sidecar.decide.placement.order.packed import packed
 from sidecar.decide.placement.tiers import around, beside
 from sidecar.decide.placement.whole_cores import is_by_cores, takeable, unit_of
 from sidecar.decide.settings import IsolatedRule
-from sidecar.decide.world import World
+from sidecar.decide.world import World, replace
 from state.cpuset import EMPTY, CPUSet, union
 from state.demand import NumaRule
 from state.model import Assignment, State
@@ -75,16 +75,22 @@ def gained(world: World, state: State, assignment: Assignment, count: int) -> CP
     free = eligible(world, state, assignment)
     # Cores that it has in part, since a CPU was offline, become whole first.
     halves = free & world.topology.whole_cores(assignment.cpus) if is_by_cores(options) else EMPTY
-    chosen = packed(world.topology, halves, min(len(halves), count)) or EMPTY
-    chosen |= beside(
-        world.topology, _in_turn(world, free - halves, assignment), count - len(chosen), options, unit=unit
+    completing = packed(world.topology, halves, min(len(halves), count)) or EMPTY
+    nearest = beside(
+        world.topology, _in_turn(world, free - halves, assignment), count - len(completing), options, unit=unit
     )
     room = room_in(world, state)
-    while chosen and room.objection(chosen) is not None:
-        chosen = packed(world.topology, chosen, max(0, len(chosen) - unit)) or EMPTY
-    # What is not in the shared pool takes nothing from it.
-    apart = takeable(world.topology, options, (free - room.shared - chosen) | assignment.cpus) - assignment.cpus
-    return chosen | beside(world.topology, _in_turn(world, apart, assignment), count - len(chosen), options, unit=unit)
+    if room.objection(completing | nearest) is None:
+        return completing | nearest
+    # The pool keeps some. The grant gains as many of the nearest as may be spared, then others that cost the pool less.
+    while completing and room.objection(completing) is not None:
+        completing = packed(world.topology, completing, len(completing) - 1) or EMPTY
+    chosen = completing
+    for part in (nearest, free - halves):
+        left = replace(room, shared=room.shared - chosen, givable=part - chosen)
+        spare = _in_turn(world, left.spare(by_cores=is_by_cores(options)), assignment)
+        chosen |= beside(world.topology, spare, count - len(chosen), options, unit=unit)
+    return chosen
 
 
 def eligible(world: World, state: State, assignment: Assignment) -> CPUSet:

@@ -151,7 +151,8 @@ def _chosen(world: World, state: State, demand: Demand, count: int) -> CPUSet | 
 
 
 def never(world: World, state: State, demand: Demand, count: int) -> Refusal | None:
-    """Return why `count` CPUs for a demand could not be granted even without any other container; None if they could.
+    """Return why `count` CPUs for a demand, or more up to its own number, could not be granted even without any other
+    container; None if they could: a larger number may use more NUMA nodes.
 
     The refusal says the most that could be, if fewer could.
     """
@@ -166,12 +167,15 @@ def never(world: World, state: State, demand: Demand, count: int) -> Refusal | N
     if isinstance(refusal, CPUSet):
         return None
     options = options_of(world, demand)
-    most = min(count - 1, len(room.spare(by_cores=is_by_cores(options))))
+    spare = len(room.spare(by_cores=is_by_cores(options)))
+    most = min(count - 1, spare)
     unit = unit_of(world.topology, options)
 
     def fits(number: int) -> bool:
         return isinstance(found(number), CPUSet)
 
+    if any(map(fits, range(count + unit, min(demand.cpus, spare) + 1, unit))):
+        return None
     # A number that is no multiple of a core's threads fails for that, whatever the most is.
     if isinstance(refusal.detail, NoMultiple):
         refusal = only_fitting(refusal, unit, fits)

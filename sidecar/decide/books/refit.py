@@ -14,7 +14,8 @@ Every change to a grant is reported, and no file has to be deleted by hand.
    No other grant gives up CPUs of its least size. A container whose grant ended so asks again as soon as there is room
    (`askers`).
 5. If CPUs came back, a grant that breaks its rules (half cores, too many nodes) lies by them again if free CPUs
-   allow it.
+   allow it. It may leave its original CPUs for that only if offline CPUs can be the cause: a grant that must have been
+   made under other options keeps them.
 6. If the shared pool is short, grants keep no more above their least sizes than is fair.
 7. Under `dynamic`, CPUs that a grant loses leave it with notice, as in any take, unless they are offline or reserved
    now. The policy's next decision does all the rest: growing, and CPUs that become spare.
@@ -43,7 +44,7 @@ from sidecar.decide.books.holdings import (
     surplus_of,
     with_holdings,
 )
-from sidecar.decide.books.replacing import is_by_its_rules, replaced
+from sidecar.decide.books.replacing import is_by_its_rules, is_made_by_its_rules, replaced
 from sidecar.decide.books.room import room_in
 from sidecar.decide.placement.options import FULL_PCPUS_ONLY, STRICT_CPU_RESERVATION
 from sidecar.decide.placement.order.packed import packed
@@ -218,10 +219,10 @@ def _by_their_rules(world: World, bare: State, holdings: Holdings) -> Holdings:
         without = with_holdings(world, bare, {other: cpus for other, cpus in holdings.items() if other != key})
         free = without.assignable - world.strangers - held
         # Made larger, up to its number, it need not give up what it has.
-        most = bounds(world, demand)[1]
+        most, may_leave = bounds(world, demand)[1], is_made_by_its_rules(world, demand, held)
         for count in dict.fromkeys((min(most, len(world.topology.whole_cores(held))), len(held))):
             found = replaced(world, without, demand, held, [free], count) if count >= len(held) else None
-            if found:
+            if found and (may_leave or grant.original & held <= found):
                 holdings = {**holdings, key: found}
                 break
     return holdings

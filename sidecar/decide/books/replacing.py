@@ -59,6 +59,15 @@ def is_by_its_rules(world: World, demand: Demand, cpus: CPUSet) -> bool:
     return most is None or len(_homes(world.topology, cpus)) <= most
 
 
+def is_made_by_its_rules(world: World, demand: Demand, cpus: CPUSet) -> bool:
+    """Return whether a grant of these CPUs can have been made under the options in force, while CPUs were offline: its
+    number comes to whole cores, and under `single` it is on one node whatever is offline.
+    """
+    terms = Terms(world.settings, demand)
+    is_single = terms.numa is not NumaRule.SINGLE or len(_homes(world.topology, cpus)) <= 1
+    return is_single and demand.cpus % unit_of(world.topology, terms.options) == 0
+
+
 def _parts(world: World, demand: Demand, kept: CPUSet, free: CPUSet, count: int) -> Iterator[CPUSet]:
     """Yield what a grant may keep, the most first; at most `count` CPUs each."""
     topology, usable, options = world.topology, kept, Terms(world.settings, demand).options

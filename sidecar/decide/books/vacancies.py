@@ -59,9 +59,19 @@ def answered(world: World, state: State, answer: Answer, last: World | None = No
     while True:
         after = _answered(world, state, answer, last)
         if isinstance(after, State):
-            return with_neighbours(world, after)
+            return with_neighbours(world, _told_again(world, state, after, answer))
         # 4. All are asked again, without the vacancy that was of no use.
         state = state.keeping(_without(state.vacancies, after))
+
+
+def _told_again(world: World, before: State, after: State, answer: Answer) -> State:
+    """Return the answered State in which what waits was refused beside all grants of this decision, also those that
+    were made after it was asked: the next decision would tell the same.
+    """
+    if after.assignments is before.assignments or not any(is_hopeful(each) for each in after.refusals.values()):
+        return after
+    again = _answered(world, after, answer, None)
+    return again if isinstance(again, State) and again.assignments == after.assignments else after
 
 
 def after_refit(before: State, fitted: State) -> State:

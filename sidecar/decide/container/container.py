@@ -23,7 +23,7 @@ from functools import cached_property
 import msgspec
 
 from sidecar.decide.container.grip import Grip, Guarded, Loose, Writing
-from sidecar.decide.container.line import Barred, Doubt, Ends, Fault, Free, Line, Sent
+from sidecar.decide.container.line import Barred, Doubt, Ends, Fault, FaultKind, Free, Line, Sent
 from sidecar.decide.container.place import Place
 from sidecar.decide.container.start import Answered, Held, Plain, Start
 from sidecar.decide.facts import ContainerView, Phase
@@ -75,6 +75,8 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     known: int
     """The ticket of the newest news. News with an older ticket is outdated."""
     place: Place
+    looked: int = 0
+    """The ticket of the newest look, 0 if it was only glanced at: an order's outcome is news, and no look."""
     line: Line = Free()
     barred: Barred | None = None
     """The update that is not repeated until its pause is over or another run begins."""
@@ -123,6 +125,11 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def may_change_unseen(self) -> bool:
         """Whether a lost order may still take effect, which no look can rule out, or an answered start."""
         return isinstance(self.start, Answered) or any(doubt.ends is Ends.ORDER for doubt in self.doubts)
+
+    @property
+    def is_held_back(self) -> bool:
+        """Whether its last order had no effect: the kernel gives it other CPUs than the engine has configured."""
+        return self.fault is not None and self.fault.kind is FaultKind.INEFFECTIVE
 
     @property
     def is_disputed(self) -> bool:

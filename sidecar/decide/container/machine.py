@@ -39,6 +39,7 @@ from sidecar.decide.container.line import Barred, Doubt, Ends, Fault, FaultKind,
 from sidecar.decide.container.news import (
     AnswerOverdue,
     AnswersTold,
+    CpusCame,
     Disputed,
     HoldAnswered,
     HoldBegan,
@@ -75,7 +76,8 @@ _made = msgspec.structs.replace
 def first_seen(view: ContainerView, place: Place, wish: Wish, arrival: int, began: int) -> Container:
     """Return a container at its first look."""
     start = Asks() if shows_strict_runtime(view) else Plain()
-    return Container(view=view, wish=wish, arrival=arrival, known=began, place=place, start=start)
+    looked = 0 if view.is_glance else began
+    return Container(view=view, wish=wish, arrival=arrival, known=began, place=place, looked=looked, start=start)
 
 
 def after(container: Container, news: News) -> Container:
@@ -83,6 +85,8 @@ def after(container: Container, news: News) -> Container:
     match news:
         case NotStopped():
             return _made(container, fault=Fault(FaultKind.NOT_STOPPED, news.text))
+        case CpusCame():
+            return _made(container, place=news.place)
         case Recognized():
             return _made(container, wish=news.wish)
         case Lapsed():
@@ -133,6 +137,7 @@ def _looked(container: Container, news: Looked) -> Container:
         view=view,
         wish=news.wish,
         known=news.began,
+        looked=container.looked if view.is_glance else news.began,
         place=place,
         doubts=() if view.phase is Phase.DEAD else tuple(each for each in container.doubts if each.ends is Ends.ORDER),
         barred=container.barred if is_same_run(container.view, view) else None,

@@ -87,6 +87,12 @@ class WishRead(msgspec.Struct, frozen=True):
     wish: Wish
 
 
+class CpusCame(msgspec.Struct, frozen=True):
+    """CPUs came online. Until a look, it may be in this place: on those for which it is configured as well."""
+
+    place: Place
+
+
 class Recognized(msgspec.Struct, frozen=True):
     """News other than a look changed what a look would show, and its wish was read from that."""
 
@@ -174,4 +180,4 @@ StartNews = Looked | OrderApplied | OrderIneffective | HoldBegan | HoldGivenUp |
 GripNews = Looked | HoldBegan | WriteSent | WriteDone | WriteUndone | AnswersTold | LetGo
 """The input of the machine of the hand's grip."""
 
-News = LineNews | StartNews | GripNews | NotStopped | Recognized | Lapsed | Disputed
+News = LineNews | StartNews | GripNews | NotStopped | CpusCame | Recognized | Lapsed | Disputed

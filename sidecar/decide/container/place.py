@@ -28,6 +28,15 @@ def place_of(view: ContainerView, online: CPUSet) -> Place:
     return Place(seen, seen if view.forgets_updates and view.phase.is_live else configured)
 
 
+def with_cpus(view: ContainerView, place: Place, came: CPUSet, online: CPUSet) -> Place:
+    """Return where a container may be after these CPUs came online, as long as it was not looked at since.
+
+    The kernel lets it run there at once if it is configured for them, and so does the engine at its next start.
+    """
+    configured = place.configured | cpus_of(view.cpuset, online)
+    return Place(place.seen | configured & came, configured)
+
+
 def cpus_of(cpuset: str, without: CPUSet) -> CPUSet:
     """Return an engine's cpuset text as a set; `without` if it is empty or cannot be parsed."""
     try:

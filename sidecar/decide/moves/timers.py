@@ -120,9 +120,11 @@ def grace_of(world: World, assignment: Assignment) -> float:
 
 def is_resting(container: Container) -> bool:
     """Return whether it waits for a start that may never come, and may still keep its CPUs. A container whose start is
-    held, or answered and under way, does not rest.
+    held, or answered and under way, does not rest. One that was only glanced at may be starting: an earlier sidecar may
+    have answered.
     """
-    return rests(container.view) and not container.is_lapsed and not isinstance(container.start, Held | Answered)
+    is_starting = isinstance(container.start, Held | Answered) or container.view.is_glance
+    return rests(container.view) and not container.is_lapsed and not is_starting
 
 
 def _that_begin(container: Container, batches: Sequence[Batch], begun: int) -> Iterator[Batch]:

@@ -13,12 +13,13 @@ import trio
 from sidecar.decide.facts import ContainerView, EngineInfo
 from sidecar.decide.orders import Update
 from sidecar.engines.address import Address, choose
-from sidecar.engines.answer_bounds import BACKLOG, INSPECT_BYTES, LIST_BYTES, SMALL_BYTES, Patience, path_of
+from sidecar.engines.answer_bounds import BACKLOG, Patience, path_of
 from sidecar.engines.asyncio_room import AsyncioRoom, open_room
 from sidecar.engines.docker import docker_glance, docker_wire, engine_identity
 from sidecar.engines.docker.docker_signals import refused
 from sidecar.engines.event_feed import Feed
 from sidecar.engines.http_client import GAP, Client, Reader
+from sidecar.engines.intakes import Intake, Sifted, listed_ids
 from sidecar.failures import ContainerGone, EngineLacks, EngineUnavailable
 from sidecar.ports import EngineEvent
 
@@ -53,7 +54,7 @@ class DockerEngine:
         """
         socket = self._client.socket()
         version = await self._room.call(self._client.negotiate, self._patience.look)
-        described = await self._ask("GET", "info", most=SMALL_BYTES, is_introduction=True)
+        described = await self._ask("GET", "info", is_introduction=True)
         info = engine_identity.engine_info_of(described, version)
         self._recognize(engine_identity.home_of(described))
         self._client.trust(socket)
@@ -63,7 +64,7 @@ class DockerEngine:
                 "controller to it (systemd, for a rootless engine: Delegate=cpu cpuset io memory pids on user@.service)"
             )
         with suppress(ContainerGone):  # this is the answer of an existing route
-            await self._ask("POST", f"containers/{_ABSENT}/update", most=SMALL_BYTES, body=b"{}")
+            await self._ask("POST", f"containers/{_ABSENT}/update", body=b"{}")
         return info
 
     def _recognize(self, home: str) -> None:
@@ -79,7 +80,7 @@ class DockerEngine:
 
     async def containers(self) -> tuple[str, ...]:
         """Return the full ids of all containers, including stopped ones."""
-        return docker_wire.ids_of(await self._ask("GET", "containers/json", most=LIST_BYTES, params={"all": "1"}))
+        return docker_wire.ids_of(await self._ask("GET", "containers/json", into=listed_ids(), params={"all": "1"}))
 
     async def inspect(self, container: str) -> ContainerView:
         """Return the engine's view of one container."""
@@ -88,7 +89,7 @@ class DockerEngine:
     async def glance(self, container: str) -> ContainerView:
         """Return the parts of a container's view that need no lock, which a start holds."""
         params = docker_glance.params_of(container)
-        answer = await self._ask("GET", "containers/json", most=INSPECT_BYTES, params=params)
+        answer = await self._ask("GET", "containers/json", into=Sifted(docker_glance.is_wanted), params=params)
         return msgspec.structs.replace(docker_glance.glance_of(answer, container, self._labels), engine=NAME)
 
     async def update(self, container: str, update: Update) -> None:
@@ -96,7 +97,6 @@ class DockerEngine:
         answer = await self._ask(
             "POST",
             f"{path_of(container)}/update",
-            most=SMALL_BYTES,
             body=docker_wire.update_body(update),
             seconds=self._patience.update,
         )
@@ -104,17 +104,17 @@ class DockerEngine:
 
     async def stop(self, container: str) -> None:
         """Stop a container, with its own grace; no error if it is already stopped."""
-        await self._ask("POST", f"{path_of(container)}/stop", most=SMALL_BYTES, seconds=self._patience.stop)
+        await self._ask("POST", f"{path_of(container)}/stop", seconds=self._patience.stop)
 
     async def signal(self, container: str, signal: str) -> None:
         """Send a signal to a container's first process. Raise EngineRefused if it would do more than that
         (`docker_signals`).
         """
         path = path_of(container)
-        described = await self._ask("GET", f"{path}/json", most=INSPECT_BYTES)
+        described = await self._ask("GET", f"{path}/json", into=Sifted(docker_wire.is_wanted))
         if effect := docker_wire.side_effect_of(described, signal):
             raise refused(effect, signal)
-        await self._ask("POST", f"{path}/kill", most=SMALL_BYTES, params={"signal": signal})
+        await self._ask("POST", f"{path}/kill", params={"signal": signal})
 
     @asynccontextmanager
     async def events(self) -> AsyncIterator[AsyncIterator[EngineEvent]]:
@@ -130,15 +130,15 @@ class DockerEngine:
 
     async def _inspect_from_the_room(self, container: str) -> ContainerView:
         path, seconds = f"{path_of(container)}/json", self._patience.look
-        view = docker_wire.view_of(await self._client.ask("GET", path, seconds, most=INSPECT_BYTES), self._labels)
-        return msgspec.structs.replace(view, engine=NAME)
+        answer = await self._client.ask("GET", path, seconds, into=Sifted(docker_wire.is_wanted))
+        return msgspec.structs.replace(docker_wire.view_of(answer, self._labels), engine=NAME)
 
     async def _ask(
         self,
         method: str,
         path: str,
         *,
-        most: int,
+        into: Intake | None = None,
         body: bytes | None = None,
         params: dict[str, str] | None = None,
         seconds: float | None = None,
@@ -148,7 +148,7 @@ class DockerEngine:
 
         async def ask() -> bytearray:
             return await self._client.ask(
-                method, path, limit, most=most, body=body, params=params, is_introduction=is_introduction
+                method, path, limit, into=into, body=body, params=params, is_introduction=is_introduction
             )
 
         return await self._room.call(ask)

@@ -9,19 +9,15 @@ from __future__ import annotations
 import msgspec
 
 from sidecar.decide.facts import ContainerView, Mount, Phase
+from sidecar.engines.cut_text import cut
 from sidecar.engines.docker import docker_wire
 from sidecar.failures import ContainerGone
-
-_LONGEST = 4096
-_NAME_LENGTH = 256
-_MOUNT_COUNT = 256
 
 
 class _Mounted(msgspec.Struct, rename="pascal"):
     type: str | None = None
     name: str | None = None
     source: str | None = None
-    destination: str | None = None
 
 
 class _Glanced(msgspec.Struct, rename="pascal"):
@@ -36,6 +32,11 @@ class _Glanced(msgspec.Struct, rename="pascal"):
 def params_of(container: str) -> dict[str, str]:
     """Return the parameters of the list route for one container, stopped or not."""
     return {"all": "1", "filters": msgspec.json.encode({"id": [container]}).decode()}
+
+
+def is_wanted(path: tuple[str, ...]) -> bool:
+    """Return whether this member of a listed container is read here."""
+    return path[0] in ("Id", "Names", "State", "Image", "Labels", "Mounts")
 
 
 def glance_of(body: bytes | bytearray, container: str, keep: frozenset[str] = frozenset()) -> ContainerView:
@@ -53,27 +54,17 @@ def glance_of(body: bytes | bytearray, container: str, keep: frozenset[str] = fr
     name = next((name for name in names if name and "/" not in name), "")
     return ContainerView(
         id=each.id,
-        name=name[:_NAME_LENGTH],
+        name=cut(name, docker_wire.NAME_LENGTH),
         phase=_PHASES.get(each.state or "", Phase.CREATED),
         labels=docker_wire.labels(each.labels or {}, keep),
         is_glance=True,
-        image=(each.image or "")[:_NAME_LENGTH],
-        mounts=tuple(_mount(mounted) for mounted in (each.mounts or [])[:_MOUNT_COUNT] if _is_sound(mounted)),
+        image=cut(each.image or "", docker_wire.NAME_LENGTH),
+        mounts=docker_wire.kept_mounts(_mount(mounted) for mounted in each.mounts or []),
     )
 
 
 _PHASES = {phase.value: phase for phase in Phase}
 
 
-def _is_sound(mounted: _Mounted) -> bool:
-    """Return whether it has paths of at most PATH_MAX: a longer text is no path, and cut it would be another path."""
-    source, target = _source(mounted), mounted.destination
-    return bool(source and target) and max(len(source), len(target or "")) <= _LONGEST
-
-
 def _mount(mounted: _Mounted) -> Mount:
-    return Mount(source=_source(mounted), target=mounted.destination or "")
-
-
-def _source(mounted: _Mounted) -> str:
-    return (mounted.name if mounted.type == "volume" else mounted.source) or ""
+    return Mount(source=(mounted.name if mounted.type == "volume" else mounted.source) or "")

@@ -17,6 +17,9 @@ import signal as signals
 
 from sidecar.failures import EngineRefused
 
+_DIGITS = 9
+"""Digits of a number that is read as one. The engine checks no signal of an image, and the highest is 64."""
+
 
 class SideEffect(enum.Enum):
     """What a signal would do in addition to being delivered."""
@@ -47,7 +50,7 @@ def _bare(signal: str) -> str:
 def _number(signal: str) -> int | str:
     """Return a signal in one spelling: engines take names with and without SIG, in any case, and numbers."""
     bare = _bare(signal.strip())
-    if bare.isascii() and bare.isdigit():
+    if bare.isascii() and bare.isdigit() and len(bare) <= _DIGITS:
         return int(bare)
     known = signals.Signals.__members__.get(f"SIG{bare}")
     return bare if known is None else int(known)

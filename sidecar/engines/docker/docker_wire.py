@@ -8,16 +8,19 @@ phases fall back on the engine's flags, and every text that is kept has a length
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any, Final, TypeVar
 
 import msgspec
 
 from sidecar.decide.container import labels as container_labels
 from sidecar.decide.container import role, swarm_task
+from sidecar.decide.container.mounts import may_show_projection
 from sidecar.decide.facts import ContainerView, Mount, Phase
 from sidecar.decide.orders import Update
 from sidecar.engines.answer_errors import shown
+from sidecar.engines.cut_text import cut
 from sidecar.engines.docker.docker_signals import SideEffect, side_effect
 from sidecar.failures import EngineFailed, EngineLacks
 from sidecar.ports import EngineEvent
@@ -41,18 +44,27 @@ WATCHED_ACTIONS: Final = (
 
 _LABELS: Final = frozenset((*role.LABELS, *swarm_task.LABELS))
 _OUR_LABELS: Final = "cpuset."
+_MOST_COMPARED: Final = 64
 _LIKE_OURS: Final = re.compile(r"[cC].?[pPsS]")
 _LABEL_LENGTH: Final = 256
 """Characters of a label's key and value that are kept: no meaningful one is longer."""
-_LABEL_COUNT: Final = 64
-"""Labels kept, in alphabetical order: four times as many as there are."""
-_NAME_LENGTH: Final = 256
+_ODD_LABELS: Final = 8
+"""Labels kept that are none of ours, but like one, in alphabetical order: people are warned of them."""
+NAME_LENGTH: Final = 256
 STAMP_LENGTH: Final = 64
+_NO_START: Final = "0001-01-01T00:00:00Z"
+"""Go's zero time, which Docker and Podman report as the start of a container that was never started."""
 PATH_LENGTH: Final = 4096
 """PATH_MAX; a longer text is no path, and cutting it would make another path."""
-_MOUNT_COUNT: Final = 256
+MOUNT_COUNT: Final = 8
+"""Mounts kept, of those that may show a projection."""
+MOUNT_LENGTH: Final = 1024
+"""Characters of a mount's source and subpath: a longer one is passed over, because cut it would be another path."""
 
 _SET_ASIDE: Final = re.compile(rb'"DOCKER_RESOURCE_%s=(\d{1,5})"' % swarm_task.KIND.upper().encode())
+_WANTED: Final = frozenset(
+    ("Id", "Name", "Created", "State", "HostConfig", "Config", "Mounts", "OCIRuntime")  # of _Container
+)
 _ID: Final = re.compile(r"[0-9a-f]{64}")
 _NUMBER_AT_END: Final = re.compile(rb'"timeNano":(\d{1,19})\}?\s*$')
 _ACTION_IN_HEAD: Final = re.compile(rb'"Action":"([a-z_]{1,32})","Actor":\{"ID":"([0-9a-f]{64})"')
@@ -185,6 +197,11 @@ def ids_of(body: bytes | bytearray) -> tuple[str, ...]:
     return tuple(each.id for each in decoded(body, list[_Listed]) if _ID.fullmatch(each.id))
 
 
+def is_wanted(path: tuple[str, ...]) -> bool:
+    """Return whether this member of an inspect route's answer is read here."""
+    return path[0] in _WANTED
+
+
 def side_effect_of(body: bytes | bytearray, signal: str) -> SideEffect | None:
     """Return what this signal would do in addition to being delivered, to the container that the inspect route
     describes.
@@ -216,7 +233,7 @@ def view_of(body: bytes | bytearray, keep: frozenset[str] = frozenset()) -> Cont
     limits, state = read.host_config, read.state
     return ContainerView(
         id=read.id,
-        name=(read.name or "").removeprefix("/")[:_NAME_LENGTH],
+        name=cut((read.name or "").removeprefix("/"), NAME_LENGTH),
         phase=_phase(state),
         labels=labels(read.config.labels or {}, keep),
         cpuset=(limits.cpuset_cpus or "")[:PATH_LENGTH],
@@ -231,9 +248,9 @@ def view_of(body: bytes | bytearray, keep: frozenset[str] = frozenset()) -> Cont
         cgroup=(state.cgroup_path or "")[:PATH_LENGTH],
         runtime=(read.oci_runtime or limits.runtime or "")[:PATH_LENGTH],
         created_at=(read.created or "")[:STAMP_LENGTH],
-        started_at=(state.started_at or "")[:STAMP_LENGTH],
-        image=(read.config.image or "")[:_NAME_LENGTH],
-        mounts=tuple(_mounts(read)),
+        started_at="" if state.started_at == _NO_START else (state.started_at or "")[:STAMP_LENGTH],
+        image=cut(read.config.image or "", NAME_LENGTH),
+        mounts=kept_mounts(_mounts(read)),
         set_aside=_set_aside(read.config),
     )
 
@@ -285,13 +302,11 @@ _PHASES: Final = {
 
 def labels(values: Mapping[str, msgspec.Raw], keep: frozenset[str]) -> dict[str, str]:
     """Return the relevant labels of a container, cut to a bounded length."""
-    # Names like ours, for a warning; no more of them than are kept, since a comparison takes long.
-    alike = sorted(key for key in values if _LIKE_OURS.match(key) and not key.startswith(_OUR_LABELS))[:_LABEL_COUNT]
-    slips = {key for key in alike if container_labels.meant(key)}
-    wanted = sorted(
-        key for key in values if key.startswith(_OUR_LABELS) or key in _LABELS or key in keep or key in slips
-    )
-    return {key[:_LABEL_LENGTH]: label(values[key]) for key in wanted[:_LABEL_COUNT]}
+    # Names like ours, for a warning; only some, since a comparison takes long.
+    known = sorted(key for key in values if key in container_labels.ROWS or key in _LABELS or key in keep)
+    alike = sorted(key for key in values.keys() - set(known) if _LIKE_OURS.match(key))[:_MOST_COMPARED]
+    odd = [key for key in alike if key.startswith(_OUR_LABELS) or container_labels.meant(key)][:_ODD_LABELS]
+    return {cut(key, _LABEL_LENGTH): label(values[key]) for key in sorted((*known, *odd))}
 
 
 def _set_aside(config: _Config) -> int:
@@ -310,7 +325,7 @@ def label(raw: msgspec.Raw) -> str:
         value = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return ""
-    return value[:_LABEL_LENGTH] if isinstance(value, str) else ""
+    return cut(value, _LABEL_LENGTH) if isinstance(value, str) else ""
 
 
 def _mounts(read: _Container) -> Iterator[Mount]:
@@ -319,12 +334,19 @@ def _mounts(read: _Container) -> Iterator[Mount]:
         for wanted in read.host_config.mounts or []
         if wanted.volume_options is not None and wanted.volume_options.subpath
     }
-    for mount in (read.mounts or [])[:_MOUNT_COUNT]:
-        source = mount.name if mount.type == "volume" else mount.source
-        target, subpath = mount.destination, subpaths.get(mount.destination) or ""
-        if not source or not target or max(len(source), len(target), len(subpath)) > PATH_LENGTH:
-            continue
-        yield Mount(source=source, target=target, subpath=subpath)
+    for mount in read.mounts or []:
+        source = (mount.name if mount.type == "volume" else mount.source) or ""
+        yield Mount(source=source, subpath=subpaths.get(mount.destination) or "")
+
+
+def kept_mounts(mounts: Iterable[Mount]) -> tuple[Mount, ...]:
+    """Return the first of the mounts that may show a projection."""
+    relevant = (
+        each
+        for each in mounts
+        if max(len(each.source), len(each.subpath)) <= MOUNT_LENGTH and may_show_projection(each)
+    )
+    return tuple(islice(relevant, MOUNT_COUNT))
 
 
 def decoded(body: bytes | bytearray, wanted: type[T]) -> T:

@@ -22,12 +22,13 @@ import trio
 
 from sidecar.decide.facts import ContainerView, EngineInfo
 from sidecar.decide.orders import Update
-from sidecar.engines.answer_bounds import BACKLOG, INSPECT_BYTES, LIST_BYTES, SMALL_BYTES, Patience, path_of
+from sidecar.engines.answer_bounds import BACKLOG, Patience, path_of
 from sidecar.engines.asyncio_room import AsyncioRoom
-from sidecar.engines.byte_lines import Lines, Torn
 from sidecar.engines.docker import docker_wire
+from sidecar.engines.event_dialect import Dialect
 from sidecar.engines.event_feed import Feed
-from sidecar.engines.http_client import GAP, Client, Dialect, Reader, Socket
+from sidecar.engines.http_client import EVENT_BYTES, GAP, Client, Reader, Socket
+from sidecar.engines.intakes import EachLine, Sifted, listed_ids
 from sidecar.engines.podman import libpod_wire
 from sidecar.engines.podman.libpod_wire import Native
 from sidecar.engines.podman.podman_memory import Remembered
@@ -132,9 +133,7 @@ class PodmanEngine:
         socket = self._client.socket()
         version = await self._greet()
         try:
-            answer = await self._client.ask(
-                "GET", "info", self._patience.introduction, most=SMALL_BYTES, is_introduction=True
-            )
+            answer = await self._client.ask("GET", "info", self._patience.introduction, is_introduction=True)
         except EngineSilent:
             # A container that is being started is in the way (3).
             if self._info is None or self._info.version != version or socket != self._socket:
@@ -177,13 +176,13 @@ class PodmanEngine:
     async def _restarts(self, container: str) -> bool:
         path = f"{path_of(container)}/json"
         return docker_wire.has_restart_policy(
-            await self._client.ask("GET", path, self._patience.look, most=INSPECT_BYTES)
+            await self._client.ask("GET", path, self._patience.look, into=Sifted(docker_wire.is_wanted))
         )
 
     async def _list(self) -> tuple[str, ...]:
         try:
             answer = await self._client.ask(
-                "GET", "containers/json", self._patience.look, most=LIST_BYTES, params={"all": "true"}
+                "GET", "containers/json", self._patience.look, into=listed_ids(), params={"all": "true"}
             )
         except EngineSilent:
             if not self._remembered.ids():
@@ -203,7 +202,7 @@ class PodmanEngine:
 
     async def _exists(self, container: str) -> bool:
         try:
-            await self._client.ask("GET", f"{path_of(container)}/exists", self._patience.look, most=SMALL_BYTES)
+            await self._client.ask("GET", f"{path_of(container)}/exists", self._patience.look)
         except ContainerGone:
             return False
         return True
@@ -217,7 +216,7 @@ class PodmanEngine:
         keeps = await self._keeps_updates()
         try:
             answer = await self._client.ask(
-                "GET", f"{path_of(container)}/json", self._patience.look, most=INSPECT_BYTES
+                "GET", f"{path_of(container)}/json", self._patience.look, into=Sifted(docker_wire.is_wanted)
             )
         except ContainerGone:
             self._remembered.forget(container)
@@ -240,13 +239,10 @@ class PodmanEngine:
     async def _read_history(self, container: str) -> None:
         """Remember a container from Podman's own record of events, which needs no lock."""
         filters = msgspec.json.encode({"container": [container], "event": ["create", "rename"]}).decode()
-        answer = await self._client.ask(
-            "GET", "events", self._patience.look, most=INSPECT_BYTES, params={"stream": "false", "filters": filters}
+        params = {"stream": "false", "filters": filters}
+        await self._client.ask(
+            "GET", "events", self._patience.look, into=EachLine(self._heard, EVENT_BYTES), params=params
         )
-        lines = Lines(len(answer) + 1)
-        for line in lines.feed(bytes(answer)):
-            if not isinstance(line, Torn):
-                self._heard(line)
 
     def _heard(self, line: bytes) -> EngineEvent | None:
         event = libpod_wire.event_of(line)
@@ -336,7 +332,7 @@ class PodmanEngine:
     async def _post(
         self, path: str, seconds: float, body: bytes | None = None, params: dict[str, str] | None = None
     ) -> bytearray:
-        return await self._client.ask("POST", path, seconds, most=SMALL_BYTES, body=body, params=params)
+        return await self._client.ask("POST", path, seconds, body=body, params=params)
 
 
 def _is_within(cpus: str, online: CPUSet) -> bool:

@@ -28,7 +28,15 @@ from sidecar.astray import Astray
 from sidecar.decide.facts import ContainerView, Phase
 from sidecar.host.cgroup.confinement import confining, reason
 from sidecar.host.cgroup.mending import Mender
-from sidecar.host.cgroup.places import CGROUP, Hierarchy, find_directory, has_place, read, v1_hierarchy, v2_hierarchy
+from sidecar.host.cgroup.places import (
+    CGROUP,
+    Hierarchy,
+    find_directory,
+    has_place,
+    read_or_raise,
+    v1_hierarchy,
+    v2_hierarchy,
+)
 from sidecar.host.machine.sysfs import CPU_DIR, read_topology
 from state.cpuset import CPUSet
 from state.errors import CPUSetError, StateError
@@ -80,7 +88,10 @@ class HostKernel:
         return self._mender.mend(hierarchy, self._cgroup, views)
 
     def effective_cpus(self, view: ContainerView) -> CPUSet | None:
-        """Return where a container may really run; None if kernel and engine show that it runs nothing."""
+        """Return where a container may really run; None if kernel and engine show that it runs nothing.
+
+        Raise FileUnreadable if that cannot be found out.
+        """
         if not has_place(view):
             self._files.pop(view.id, None)
             return self._leftover_cpus(view) if view.phase is Phase.EXITED else None
@@ -121,7 +132,7 @@ class HostKernel:
         if hierarchy is None or not has_place(as_if_running):
             return None
         directory = find_directory(hierarchy, as_if_running, self._proc)
-        if directory is None or not read(f"{directory}/cgroup.procs"):
+        if directory is None or not read_or_raise(f"{directory}/cgroup.procs"):
             return None
         return self._read_upwards(hierarchy, directory, view.id)
 
@@ -145,8 +156,8 @@ class HostKernel:
 
 
 def _read_cpus(path: str) -> CPUSet | None:
-    """Return the set in a cgroup's file; None if it is empty, gone, or not a list."""
+    """Return the set in a cgroup's file; None if it is empty, gone, or not a list. Raise FileUnreadable."""
     try:
-        return CPUSet.parse((read(path) or b"").decode("ascii")) or None
+        return CPUSet.parse((read_or_raise(path) or b"").decode("ascii")) or None
     except (UnicodeDecodeError, CPUSetError):
         return None

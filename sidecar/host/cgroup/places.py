@@ -11,6 +11,7 @@ group at the top, where an engine's own cgroup parent usually is.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Iterator
@@ -20,11 +21,15 @@ from typing import Final, NamedTuple
 
 from sidecar.decide.facts import ContainerView
 from sidecar.systemd_names import slice_path
+from state.errors import FileUnreadable
+from state.files import reason
 
 CGROUP: Final = "/sys/fs/cgroup"
 
 _ID: Final = re.compile(r"[0-9a-f]{64}")
 _PARENT: Final = re.compile(r"[A-Za-z0-9_.:@\\/-]{1,1024}")
+_EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+
 _READ_BYTES: Final = 64 * 1024
 """More than the longest CPU list (40 KiB), less than anything that would hurt."""
 
@@ -73,12 +78,22 @@ def find_directory(hierarchy: Hierarchy, view: ContainerView, proc: str) -> str 
 def read(path: str) -> bytes | None:
     """Return the content of a kernel's file; None if it is gone, or cannot be read."""
     try:
+        return read_or_raise(path)
+    except FileUnreadable:
+        return None
+
+
+def read_or_raise(path: str) -> bytes | None:
+    """Return the same. Raise FileUnreadable if this process lacks what it needs to find out: a descriptor, memory."""
+    try:
         opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             return os.read(opened, _READ_BYTES)
         finally:
             os.close(opened)
-    except OSError:
+    except OSError as error:
+        if error.errno in _EXHAUSTED:
+            raise FileUnreadable(f"{path} cannot be read: {reason(error)}") from error
         return None
 
 
@@ -116,11 +131,8 @@ def _names(parent: str, id: str) -> Iterator[str]:
 def _path_from_proc(hierarchy: Hierarchy, view: ContainerView, proc: str) -> str | None:
     if view.pid <= 0:
         return None
-    try:
-        lines = Path(f"{proc}/{view.pid}/cgroup").read_text(errors="replace").splitlines()
-    except OSError:
-        return None
-    for line in lines:
+    content = read_or_raise(f"{proc}/{view.pid}/cgroup") or b""
+    for line in content.decode(errors="replace").splitlines():
         # proc_pid_cgroup(5): "hierarchy:controllers:path"; v2 is "0::path".
         number, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")

@@ -28,6 +28,8 @@ DAEMON_JSON: Final = "/etc/docker/daemon.json"
 _LIMIT: Final = 1024 * 1024
 """Bytes of a daemon.json: a larger one is something else."""
 
+_HALVES: Final = re.compile("[\ud800-\udfff]")
+
 _INDENT: Final = re.compile(r'^([ \t]+)"', re.MULTILINE)
 
 Keys = Sequence[str]
@@ -120,7 +122,9 @@ def without(settings: Mapping[str, Any], keys: Keys) -> dict[str, Any]:
 def encode_settings(settings: Mapping[str, Any], like: bytes | None = None) -> bytes:
     """Return the settings as JSON, with the indentation of the bytes that they came from."""
     found = _INDENT.search((like or b"").decode("utf-8", "replace"))
-    return (json.dumps(settings, indent=found[1] if found else 2, ensure_ascii=False) + "\n").encode()
+    text = json.dumps(settings, indent=found[1] if found else 2, ensure_ascii=False) + "\n"
+    # Half of a surrogate pair, which only an escape can write.
+    return _HALVES.sub(lambda half: f"\\u{ord(half[0]):04x}", text).encode()
 
 
 def write_daemon_json(found: DaemonJson, settings: Mapping[str, Any]) -> Written:

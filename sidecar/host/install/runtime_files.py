@@ -144,6 +144,27 @@ def is_foreign(root: str, path: str) -> bool:
     return content is not None and not content.startswith(WRITTEN.encode())
 
 
+def see_that_private(root: str, places: Places) -> None:
+    """Raise ConfigError if another user could replace what an engine runs as root: the runtime, its program, or its
+    settings, which a shell reads. Directories that are not there yet are made by this user.
+    """
+    top = os.path.realpath(root)
+    for path in (places.runtime, f"{places.package}/front.py", places.settings):
+        at = os.path.realpath(_below(root, path))
+        while (at := os.path.dirname(at)) not in (top, "/"):
+            try:
+                found = os.stat(at)
+            except OSError:
+                continue
+            is_open = found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX
+            if is_open or found.st_uid not in (0, os.geteuid()):
+                writer = "everybody" if is_open else f"user {found.st_uid}"
+                raise ConfigError(
+                    f"{at} can be written by {writer}, and what is installed below it runs as root: change that, or "
+                    "choose another place with --prefix"
+                )
+
+
 def carry_out(root: str, planned: list[Planned]) -> None:
     """Write and remove files, each in one step. Raise StateError if one fails."""
     for each in planned:

@@ -22,6 +22,9 @@ from state.topology import CacheLevel, Group
 _MAX_INDEX: Final = 15
 """Caches of one CPU that are read: real ones have up to five."""
 
+_TYPES: Final = (None, "Data", "Instruction", "Unified", "Unknown")
+"""What the kernel calls a cache (drivers/base/cacheinfo.c); None: it does not say."""
+
 _MAX_LEVEL: Final = 9
 
 
@@ -66,10 +69,15 @@ def cache_levels(told: MachineFiles, cpu_dir: str, online: CPUSet, cores: list[C
                 continue
             number = int(text) if text.isdigit() and len(text) == 1 else 0
             level = levels.get(number)
-            if not 1 <= number <= _MAX_LEVEL or (level and level.covered & bit):
+            if not 1 <= number <= _MAX_LEVEL:
+                told.note_ignored(f"{at}/level", f"{text[:40]!r} is not the level of a cache")
+                continue
+            if level and level.covered & bit:
                 continue
             if types.get((index, number)) is None:
-                types[index, number] = value(f"{at}/type")
+                kind = types[index, number] = value(f"{at}/type")
+                if kind not in _TYPES:
+                    told.note_ignored(f"{at}/type", f"{(kind or '')[:40]!r} is not the type of a cache")
             if types[index, number] == "Instruction":
                 continue
             if (sharing := _sharing(told, at, cpu, cores)) is None:

@@ -2,7 +2,7 @@
 
 Both answer the same few questions, so that one reading (sysfs.py) serves both, and a recorded machine is read exactly
 as it would be read in place. Nothing here raises for the contents of a tree: a file that is missing, unreadable, a loop
-of links, or not one line of printable text counts as missing.
+of links, or not one line of printable text counts as missing. A file that is there, and is no such line, is noted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,12 @@ _READ: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 class Files(Protocol):
-    """The files of one machine."""
+    """The files of one machine. `passed_over` are those that were read and count as missing, each with the reason."""
+
+    @property
+    def passed_over(self) -> Mapping[str, str]:
+        """The files that were read so far, and are not one line of printable text."""
+        ...
 
     def value(self, path: str) -> str | None:
         """Return the stripped text of a file; None if there is none that is one line of printable ASCII."""
@@ -48,6 +53,7 @@ class Live:
     def __init__(self, root: str) -> None:
         self._root = root
         self._fd = self._cpus = -1
+        self.passed_over: dict[str, str] = {}
 
     def __enter__(self) -> Self:
         # Without the directory, every file counts as missing.
@@ -83,7 +89,7 @@ class Live:
             return None
         finally:
             os.close(fd)
-        return _line(found)
+        return _line(path, found, self.passed_over)
 
     def children(self, directory: str) -> list[str]:
         """Return a directory's names, as `Files` defines them."""
@@ -118,6 +124,7 @@ class Recorded:
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self._values = values
+        self.passed_over: dict[str, str] = {}
         self._names: dict[str, set[str]] = {}
         for path in values:
             directory = path.rstrip("/")
@@ -131,7 +138,7 @@ class Recorded:
     def value(self, path: str) -> str | None:
         """Return a file's text, as `Files` defines it."""
         found = self._values.get(path)
-        return None if found is None else _line(found.encode("utf-8", "surrogatepass"))
+        return None if found is None else _line(path, found.encode("utf-8", "surrogatepass"), self.passed_over)
 
     def children(self, directory: str) -> list[str]:
         """Return a directory's names, as `Files` defines them."""
@@ -152,11 +159,13 @@ def numbered(files: Files, directory: str, prefix: str) -> list[int]:
     )
 
 
-def _line(found: bytes) -> str | None:
+def _line(path: str, found: bytes, passed_over: dict[str, str]) -> str | None:
+    """Return the text of a file; None, with the reason in `passed_over`, if it is not one line."""
+    text = found.decode("ascii", "replace").strip()
     if len(found) > _MAX_VALUE:
-        return None
-    try:
-        text = found.decode("ascii").strip()
-    except UnicodeDecodeError:
-        return None
-    return text if text.isprintable() else None
+        passed_over[path] = f"it has more than {_MAX_VALUE} bytes"
+    elif not text.isascii() or not text.isprintable():
+        passed_over[path] = "it is not one line of printable text"
+    else:
+        return text
+    return None

@@ -41,15 +41,24 @@ class MachineFiles:
     @property
     def notes(self) -> tuple[str, ...]:
         """All notes: first the single files, then the levels."""
-        shown = [f"{path} is ignored: {why}" for path, why in self._nonsense.items()]
+        ignored = {**self.files.passed_over, **self._nonsense}
+        shown = [f"{path} is ignored: {why}" for path, why in ignored.items()]
         if more := shown[_MAX_NONSENSE:]:
             shown[_MAX_NONSENSE:] = [f"{counted(len(more), 'more file')} {agree(len(more), 'is', 'are')} ignored"]
         return (*shown, *self._notes)
 
     def number(self, path: str) -> int | None:
-        """Return a number that is not negative; None if there is none. -1 is the kernel's value for "unknown"."""
+        """Return a number that is not negative; None if there is none, with a note if something else is there.
+
+        -1 is the kernel's value for "unknown".
+        """
         text = self.files.value(path)
-        return int(text) if text and text.isdigit() and len(text) <= _MAX_DIGITS else None
+        if text is None or text == "-1":
+            return None
+        if text.isdigit() and len(text) <= _MAX_DIGITS:
+            return int(text)
+        self.note_ignored(path, f"{text[:40]!r} is not a number")
+        return None
 
     def cpus(self, path: str) -> CPUSet | None:
         """Return a list of CPUs, or of nodes, which have the same syntax; None if there is none."""

@@ -159,7 +159,7 @@ def test_containers_that_are_pinned_mounted_or_labelled_wrongly() -> None:
     """A container that the sidecar pinned is not pinned by hand. All mistakes in labels are reported."""
     ours = container("ours", cpuset="1-2", exclusive=2)
     pinned = container("pinned", cpuset="3")
-    stale = container("stale", mounts=(Mount(source="/run/cpuset-sidecar/by-id/x/cpuset", target="/c"),))
+    stale = container("stale", mounts=(Mount(source="/run/cpuset-sidecar/by-id/x/cpuset"),))
     odd = container("odd", labels={"cpuset.exclusiv": "2", "cpuset.mems": "fllw"})
     report = EngineReport(views=(ours, pinned, stale, odd))
     found = told(check_containers(Config(), report, {ours.key: Originals()}, ALL))

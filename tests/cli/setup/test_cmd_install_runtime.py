@@ -210,6 +210,21 @@ def test_what_the_host_lacks_is_said(
     assert word in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("path", "mode", "owner"), [("usr/local", 0o777, 0), ("usr", 0o777, 0), ("etc", 0o755, 12345)])
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give a directory away")
+def test_what_another_user_could_replace_is_not_installed(
+    host: Host, capsys: pytest.CaptureFixture[str], path: str, mode: int, owner: int
+) -> None:
+    """The engine runs it as root, and a shell reads the settings."""
+    before = host.files()
+    (host.root / path).mkdir(exist_ok=True)
+    (host.root / path).chmod(mode)
+    os.chown(host.root / path, owner, -1)
+    assert host.install() == 1
+    assert f"/{path} can be written by " in capsys.readouterr().err
+    assert host.files() == before
+
+
 def test_crun_serves_where_there_is_no_runc(host: Host) -> None:
     """As on many hosts with Podman alone."""
     (host.root / "usr/sbin/runc").unlink()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from sidecar.decide.facts import Purpose
-from sidecar.decide.settings import PolicyName
+from sidecar.decide.settings import IsolatedRule, PolicyName
 from state.refusal import RefusalCode
 from state.topology import uniform
 from tests.support.decide.dynamic import Dynamic
@@ -137,3 +138,14 @@ def test_a_number_that_is_not_whole_cores_is_refused_with_a_range_too() -> None:
     assert "would fit" in story.why_refused(uneven)
     even = story.elastic("even", 4, 1, 5)
     assert story.layout(even) == ["1-2,5-6"]
+
+
+def test_cores_that_are_isolated_in_part_do_not_stay_idle_beside_the_one_that_the_pool_keeps() -> None:
+    """Cores 0,6 1,7 2,8 3,9 4,10 5,11, the first reserved: only 5,11 may stay whole in the pool, and the cores 3,9 and
+    4,10 cost it one CPU each.
+    """
+    machine = replace(uniform(cores=6, threads=2), isolated=cpus("9-10"))
+    options = ("full-pcpus-only", "strict-cpu-reservation")
+    story = Dynamic(machine, reserved_cpus=cpus("0"), options=options, isolated=IsolatedRule.PREFER)
+    batch = story.elastic("batch", 4, 4, 12)
+    assert story.layout(batch) == ["1-4,7-10"]

@@ -244,3 +244,20 @@ def test_whether_it_waits_follows_its_present_wish() -> None:
     story.away(holder)
     story.settle()
     assert story.granted(other) is not None
+
+
+@pytest.mark.parametrize("policy", [PolicyName.STATIC, PolicyName.DYNAMIC])
+def test_a_refusal_counts_what_was_granted_after_it_in_the_same_decision(policy: PolicyName) -> None:
+    """The next decision tells the same: nothing has changed since."""
+    story = Story(policy=policy)
+    most = story.arrive("most", 6, labels=WAIT)
+    holder = story.arrive("holder", 4)
+    story.settle()
+    story.remove(holder)
+    waits = story.unseen("waits", 7, labels=WAIT)
+    few = story.unseen("few", 1)
+    story.take_inventory()
+    told = story.world.state.refusals
+    assert (most.key in told, waits.key in told, few.key in told) == (False, True, False)
+    story.feed()
+    assert story.world.state.refusals == told

@@ -13,6 +13,7 @@ from sidecar.decide.settings import PolicyName
 from sidecar.words.causes import why
 from sidecar.words.repairs import noted
 from state.cpuset import CPUSet
+from state.demand import NumaRule
 from state.invariants import violations
 from state.refusal import PoolEmptied, RefusalCode
 from state.topology import uniform
@@ -75,6 +76,24 @@ def test_the_same_requests_from_nothing_are_answered_the_same() -> None:
     owners = three(story)
     assert granted(story, owners) == ["1,5", "2,6", None]
     assert story.refusal(owners[2]).code is RefusalCode.POOL_WOULD_BE_EMPTY
+
+
+def test_cpus_that_come_back_move_no_container_that_was_granted_under_other_options() -> None:
+    """Half of a core, and CPUs on two nodes, are lawful until the next grant, whatever comes online."""
+    story = Story(uniform(cores=4, threads=2), policy=PolicyName.DYNAMIC)
+    half = story.arrive("half", 1, labels={"cpuset.max": "2"})
+    other = story.arrive("other", 1)
+    story.hotplug(2)
+    story.change_settings(policy=PolicyName.DYNAMIC, options=BY_CORES)
+    before = granted(story, [half, other])
+    story.hotplug(2)
+    assert granted(story, [half, other]) == before
+    story = Story(uniform(nodes=2, cores=2))
+    story.hotplug(2)
+    both = story.arrive("both", 2)
+    story.change_settings(numa=NumaRule.SINGLE)
+    story.hotplug(2)
+    assert story.granted(both) == "1,3"
 
 
 def test_a_waiting_container_gets_its_cpus_back_with_the_old_options() -> None:

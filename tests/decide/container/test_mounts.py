@@ -21,15 +21,15 @@ def view(labels: dict[str, str] | None = None, **fields: Any) -> ContainerView:
     [
         ({}, (), None),
         ({"cpuset.projection": "game"}, (), "game"),
-        ({}, (Mount(source="/run/cpuset-sidecar/by-name/game", target="/cpus"),), "game"),
-        ({}, (Mount(source="cpusets", target="/cpus", subpath="by-name/game"),), "game"),
-        ({}, (Mount(source="cpusets", target="/cpus", subpath="/by-name/game"),), "game"),
-        ({"cpuset.projection": "a"}, (Mount(source="/run/cpuset-sidecar/by-name/b", target="/c"),), "a"),
-        ({}, (Mount(source="/run/cpuset-sidecar", target="/cpus"),), None),
-        ({}, (Mount(source="/run/cpuset-sidecar/by-id/0123456789ab", target="/cpus"),), None),
-        ({}, (Mount(source="/run/cpuset-sidecar/by-name/a/b", target="/cpus"),), None),
-        ({}, (Mount(source="/run/cpuset-sidecar/by-name/..", target="/cpus"),), None),
-        ({}, (Mount(source="/elsewhere/by-name/game", target="/cpus"),), None),
+        ({}, (Mount(source="/run/cpuset-sidecar/by-name/game"),), "game"),
+        ({}, (Mount(source="cpusets", subpath="by-name/game"),), "game"),
+        ({}, (Mount(source="cpusets", subpath="/by-name/game"),), "game"),
+        ({"cpuset.projection": "a"}, (Mount(source="/run/cpuset-sidecar/by-name/b"),), "a"),
+        ({}, (Mount(source="/run/cpuset-sidecar"),), None),
+        ({}, (Mount(source="/run/cpuset-sidecar/by-id/0123456789ab"),), None),
+        ({}, (Mount(source="/run/cpuset-sidecar/by-name/a/b"),), None),
+        ({}, (Mount(source="/run/cpuset-sidecar/by-name/.."),), None),
+        ({}, (Mount(source="/elsewhere/by-name/game"),), None),
     ],
 )
 def test_the_name_of_a_projection(labels: dict[str, str], mounts: tuple[Mount, ...], name: str | None) -> None:
@@ -38,7 +38,7 @@ def test_the_name_of_a_projection(labels: dict[str, str], mounts: tuple[Mount, .
 
 
 def test_a_root_with_a_slash_at_its_end_is_the_same_root() -> None:
-    one = view(mounts=(Mount(source="/srv/cpus/by-name/game", target="/cpus"),))
+    one = view(mounts=(Mount(source="/srv/cpus/by-name/game"),))
     assert projection_name(one, Settings(projections="/srv/cpus/")) == "game"
 
 
@@ -52,7 +52,7 @@ def test_a_name_that_leads_elsewhere_is_none(name: str) -> None:
 
 @pytest.mark.parametrize("file", ["cpuset", "status.json"])
 def test_a_single_file_mount_is_noticed(file: str) -> None:
-    one = view(mounts=(Mount(source=f"/run/cpuset-sidecar/by-name/game/{file}", target="/cpus"),))
+    one = view(mounts=(Mount(source=f"/run/cpuset-sidecar/by-name/game/{file}"),))
     assert is_single_file_mount(one, Settings())
     assert not is_single_file_mount(view(), Settings())
-    assert not is_single_file_mount(view(mounts=(Mount(source="/etc/cpuset", target="/c"),)), Settings())
+    assert not is_single_file_mount(view(mounts=(Mount(source="/etc/cpuset"),)), Settings())

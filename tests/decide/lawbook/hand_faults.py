@@ -172,6 +172,19 @@ def believes_looks_from_before_the_hand_was_lost(patch: pytest.MonkeyPatch) -> N
     patch.setattr(step, "after_hand", after_hand)
 
 
+def covers_without_a_look(patch: pytest.MonkeyPatch) -> None:
+    """Cover a container as soon as its births are answered: its group may be older, and anywhere."""
+    honest = covering.told_of_answers
+
+    def told_of_answers(world: World) -> World:
+        since = world.hand.since if world.hand else 0
+        seen = {key: replace(each, looked=since + 1) for key, each in world.containers.items()}
+        return honest(replace(world, containers=seen))
+
+    for module in (covering, newborn_answers, step):
+        patch.setattr(module, "told_of_answers", told_of_answers)
+
+
 FAULTS = (
     Fault(enters_before_the_answers_are_held, handlaws.APART_FROM_NEWBORNS, first=525),
     Fault(takes_sent_answers_for_held, handlaws.NEWBORNS, first=73),
@@ -191,4 +204,5 @@ FAULTS = (
     Fault(confirms_answers_too_early, handlaws.NEWBORNS, first=59),
     Fault(leaves_newborns_with_the_older_answer, handlaws.NEWBORNS, first=59),
     Fault(believes_looks_from_before_the_hand_was_lost, laws.TOLD, first=73),
+    Fault(covers_without_a_look, laws.FOOTPRINTS, first=179),
 )

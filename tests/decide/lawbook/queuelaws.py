@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sidecar.decide.books.grants import bounds, place
+from sidecar.decide.books.grants import ask_of, bounds, place
 from sidecar.decide.container.askers import is_coming
 from sidecar.decide.container.container import Container
 from sidecar.decide.container.swarm_task import is_over
+from sidecar.decide.placement.choose import choose
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World, replace
+from state.cause import ForOthers, Together
 from state.cpuset import CPUSet
 from state.demand import Demand
 from state.model import Assignment, State
@@ -30,7 +32,9 @@ def not_handed_on(reality: Reality) -> Iterator[str]:
 
 
 def _left(before: World, world: World) -> Iterator[Assignment]:
-    """Yield the grants of containers that are gone, by role: those that ended now, and those that were vacant."""
+    """Yield the grants of containers that are gone, by role: those that ended now, and those that were vacant. Left out
+    are those on CPUs that the rules of these settings do not allow any more.
+    """
     vacant = [each for key, each in before.state.vacancies.items() if key not in world.state.vacancies]
     for key, each in before.state.assignments.items():
         container = world.containers.get(key)
@@ -38,8 +42,13 @@ def _left(before: World, world: World) -> Iterator[Assignment]:
             vacant.append(each)
     for each in vacant:
         is_free = each.cpus <= world.state.online - world.strangers - world.state.reserved
-        if each.demand.role and is_free:
+        if each.demand.role and is_free and _is_by_the_rules(world, each):
             yield each
+
+
+def _is_by_the_rules(world: World, left: Assignment) -> bool:
+    """Return whether these CPUs could be granted today: a grant that was made under other settings may have others."""
+    return choose(world.topology, left.cpus, ask_of(world, left.demand, len(left.cpus))) == left.cpus
 
 
 def _is_heir(before: World, container: Container, left: Assignment) -> bool:
@@ -56,7 +65,18 @@ def _has_taken_over(world: World, heir: Container, left: Assignment) -> bool:
         return False
     if world.settings.policy is PolicyName.STATIC:
         return grant.cpus == left.cpus
-    return len(grant.cpus & left.cpus) >= min(grant.demand.floor, len(left.cpus))
+    return len(_before_exchanges(grant) & left.cpus) >= min(grant.demand.floor, len(left.cpus))
+
+
+def _before_exchanges(grant: Assignment) -> CPUSet:
+    """Return the CPUs of a new grant without its exchanges for better ones, which its label allows when CPUs were
+    released: docs/dynamic.md, "Defragmentation". A predecessor that is gone has released its CPUs.
+    """
+    cpus = grant.cpus
+    for move in reversed(grant.moves):
+        if grant.demand.move and isinstance(move.cause, Together | ForOthers):
+            cpus = (cpus - move.gained) | move.lost
+    return cpus
 
 
 def put_behind(reality: Reality) -> Iterator[str]:

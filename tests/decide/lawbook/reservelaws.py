@@ -24,13 +24,15 @@ def reserved_otherwise(reality: Reality) -> list[str]:
 
 def originals_reserved(reality: Reality) -> list[str]:
     """Return the original CPUs that stand in for others since the last burst, although CPUs are free or above floors,
-    as sentences. A CPU on which a container is pinned by hand is not free.
+    as sentences. A CPU on which a container is pinned by hand is not free. Under `static` no grant has CPUs above its
+    number, also if its original set is smaller since it was made under `dynamic`.
     """
     before, world = reality.recorded, reality.world
     chosen, online = _chosen(world), world.topology.online
     if chosen is None or before.policy != world.settings.policy.value:
         return []
-    originals = union(each.original for each in before.assignments.values())
+    is_static = world.settings.policy is PolicyName.STATIC
+    originals = union(each.cpus if is_static else each.original for each in before.assignments.values())
     taken = (world.state.reserved - chosen - before.reserved) & originals
     if not taken:
         return []

@@ -165,7 +165,8 @@ def taken_from_the_poorer(reality: Reality) -> list[str]:
 
 def wrongly_said_used(reality: Reality) -> list[str]:
     """Return the changes of the last burst whose reason is a load, though the container wants more CPUs by it than it
-    kept, or gained some at another size than it was measured at, as sentences.
+    kept, or gained some at another size than it was measured at, as sentences. Where it lost CPUs by an earlier move of
+    the same burst, as they went offline, its size is what was left.
     """
     world, found = reality.world, list[str]()
     for was, now in _changed(reality):
@@ -174,8 +175,9 @@ def wrongly_said_used(reality: Reality) -> list[str]:
             continue
         if move.lost and wish_for(world, now) > max(len(now.cpus), least_of(world, now)):
             found.append(f"{now.name} lost {move.lost} for its load, by which it wants {wish_for(world, now)} CPUs")
-        if move.gained and move.cause.of != len(was.cpus):
-            found.append(f"{now.name} gained {move.gained} for a load on {move.cause.of} CPUs, and had {was.cpus}")
+        had = (now.cpus - move.gained) | move.lost
+        if move.gained and move.cause.of != len(had):
+            found.append(f"{now.name} gained {move.gained} for a load on {move.cause.of} CPUs, and had {had}")
     return found
 
 

@@ -29,10 +29,13 @@ def test_no_history_breaks_a_law(machine, node, ops) -> None:  # type: ignore[no
 @pytest.mark.parametrize(
     ("seed", "begun_with"),
     [
+        pytest.param(1104003, BEGUN_WITH, id="a successor whose CPUs are exchanged at once"),
         pytest.param(1241, BEGUN_WITH, id="an order back onto CPUs that were taken before they were written"),
         pytest.param(3824, BEGUN_WITH, id="the same, after another tool pinned it"),
         pytest.param(23243, BEGUN_WITH, id="a start of an unmanaged container that nothing reports"),
         pytest.param(910550, BEGUN_WITH, id="an ordered size below a floor in whole cores"),
+        pytest.param(520931, BEGUN_WITH, id="a stand-in for a reserved CPU beside a grant made under dynamic"),
+        pytest.param(603597, BEGUN_WITH, id="a predecessor on CPUs that the settings do not allow any more"),
         pytest.param(933156, BEGUN_WITH, id="settings that change while the engine is away"),
         pytest.param(3538, MIXED, id="two inventories that a removal overtakes"),
     ],

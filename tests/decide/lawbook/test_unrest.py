@@ -47,11 +47,27 @@ def test_a_restart_at_any_moment_changes_nothing_that_people_read(first: int, la
         pytest.param(700627, id="a run that no look showed, after a rest that was over"),
         pytest.param(700889, id="a reservation that changed after a refusal"),
         pytest.param(27875, id="a rest that ended while the engine was away"),
+        pytest.param(1211054, id="a removal that failed before the first start, after such a rest"),
     ],
 )
 def test_a_restart_in_the_middle_changes_nothing_in_rare_histories(seed: int) -> None:
     """In each of these it once did."""
     assert changed([seed]) == []
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(703670, id="a grant that only one of the two made, and that ended"),
+        pytest.param(710942, id="a grant that was made after a refusal, in the same decision"),
+        pytest.param(902531, id="a grant that shrank after a refusal, in the same decision"),
+        pytest.param(902504, id="a rest that is over before or after a notice"),
+        pytest.param(705042, id="a stop under way, for a container that is granted CPUs"),
+    ],
+)
+def test_a_restart_in_the_middle_changes_nothing_in_rare_long_histories(seed: int) -> None:
+    """The same, with up to 200 events."""
+    assert changed([seed], 200) == []
 
 
 @pytest.mark.slow
@@ -89,6 +105,16 @@ def waits_for_an_order_that_never_comes(patch: pytest.MonkeyPatch) -> None:
     patch.setitem(STARTS, (Answered, Looked), lambda container, news: container)
 
 
+def forgets_the_order_of_grants(patch: pytest.MonkeyPatch) -> None:
+    """The newest grant is the oldest after a restart."""
+
+    def turned(state: State) -> State:
+        grants = {key: replace(each, since=state.grants - each.since) for key, each in state.assignments.items()}
+        return replace(state, assignments=grants)
+
+    _begun_with(patch, turned)
+
+
 def leaves_the_gap_of_a_container_that_went_meanwhile(patch: pytest.MonkeyPatch) -> None:
     honest = sightings.counted
 
@@ -104,6 +130,7 @@ def leaves_the_gap_of_a_container_that_went_meanwhile(patch: pytest.MonkeyPatch)
     [
         (forgets_the_queue, 96),
         (forgets_the_originals, 0),
+        (forgets_the_order_of_grants, 0),
         (reads_what_a_start_that_asks_will_not_use, 302),
         (waits_for_an_order_that_never_comes, 1595),
         (leaves_the_gap_of_a_container_that_went_meanwhile, 9736),

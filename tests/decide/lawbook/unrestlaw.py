@@ -2,7 +2,8 @@
 
 A history is played twice up to some moment, often with orders and looks under way, timers running and events missed.
 Then one of the two sidecars is restarted, and the other goes on. Both get the same news: the machine is read, the
-outstanding orders take effect or fail, held starts are given up, and everything is looked at. The promise is:
+outstanding orders take effect or fail, stops fail, held starts are given up, and everything is looked at. At rest,
+timers end in the same order for both. The promise is:
 
 1. **At once**, as soon as everything was looked at: what each container is, the CPUs that it is granted, its refusal,
    its place in the queue, and what the machine can give. The rest depends on what is still under way: after a restart
@@ -18,6 +19,8 @@ A restart changes times, and what depends on them. It may do no more than this:
   as a new one: it may have more than it was measured to need.
 - A sidecar that starts reads the machine before it looks at any container. If CPUs changed meanwhile, it completes
   grants before it knows what is gone or pinned by hand, and undoes what it may not keep (`World.unlooked`).
+- A grant that only one of the two made, and which ended soon, is counted there (`since`). The order of the grants is
+  compared, and not their numbers.
 - Of a container whose start is under way only a glance is possible, which shows no cpuset. A pin by hand, and what
   follows from it, is known when the start is over.
 """
@@ -27,7 +30,7 @@ from __future__ import annotations
 import random
 from typing import Final
 
-from sidecar.decide.facts import Phase
+from sidecar.decide.facts import Purpose, StopFailed
 from sidecar.decide.world import World, replace
 from state.demand import Scale
 from tests.decide.lawbook.restartlaw import differences, tries_memory_again
@@ -38,6 +41,9 @@ from tests.support.decide.workloads import measure_all
 
 _STEPS: Final = 3000
 """More than any restart takes."""
+
+_ENDS: Final = (Purpose.GRACE, Purpose.LINGER, Purpose.COOLDOWN)
+"""The order in which timers end at rest."""
 
 AT_ONCE: Final = frozenset(
     {
@@ -56,14 +62,18 @@ def changed_in_unrest(seed: int, length: int = 60) -> list[str]:
         return []
     granted = going.world.containers.keys() & going.world.state.assignments
     ended = (going.world.containers[key] for key in granted)
-    is_overdue = any(each.is_lapsed and each.view.phase is not Phase.CREATED for each in ended)
+    is_overdue = any(each.is_lapsed and each.view.started_at for each in ended)
     asked = {key: each.wish.demand for key, each in going.world.containers.items() if key in going.world.loads}
     is_measured = any(demand and demand.scale is Scale.LOAD for demand in asked.values())
     takes_effect = seed % 4 > 0
     restarted.crash([takes_effect])
     _answer(going, takes_effect=takes_effect)
+    # A restart ends the connections over which containers are stopped.
+    stops, going.stopping = going.stopping, []
     for each in (going, restarted):
         _look_at_everything(each)
+    if stops:
+        going.feed(*(StopFailed(order.container, "it cannot be stopped") for order in stops))
     found = {} if is_overdue or is_measured else _differences(going, restarted)
     if at_once := [words for where, words in found.items() if where.rpartition(" ")[2] in AT_ONCE]:
         return [f"at once, {words}" for words in at_once]
@@ -112,6 +122,8 @@ def _look_at_everything(reality: Reality) -> None:
 
 def _rest(reality: Reality) -> None:
     for _ in range(_STEPS):
+        # In the same order for both, whichever began first.
+        reality.timers.sort(key=lambda timer: (_ENDS.index(timer.purpose), timer.container))
         if not strictstarts.one_goes_on(reality) and not reality.go_on() and not measure_all(reality):
             return
     raise AssertionError("it never comes to rest")
@@ -123,7 +135,10 @@ def _differences(going: Reality, restarted: Reality) -> dict[str, str]:
 
 
 def _timeless(world: World) -> World:
-    """Return the world without the changes on the way, which are a matter of time."""
+    """Return the world without the changes on the way, which are a matter of time, and with its grants numbered anew in
+    their order.
+    """
     state = world.state
-    grants = {key: replace(each, forced=0, moves=()) for key, each in state.assignments.items()}
+    numbers = {each.container: number for number, each in enumerate(state.by_age)}
+    grants = {key: replace(each, since=numbers[key], forced=0, moves=()) for key, each in state.assignments.items()}
     return replace(world, state=replace(state, assignments=grants, forced=0, acknowledged=0))

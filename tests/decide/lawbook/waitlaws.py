@@ -59,8 +59,9 @@ def untimed(reality: Reality) -> list[str]:
         and rests(container.view)
         and not container.is_lapsed
         and id not in timed
-        # A start that is held or was answered is no rest.
+        # A start that is held or was answered is no rest; one that was only glanced at may be starting.
         and not isinstance(container.start, Held | Answered)
+        and not container.view.is_glance
     ]
 
 

@@ -95,6 +95,19 @@ def test_a_lost_answer_tells_nothing_of_memory() -> None:
     assert (rt.cpuset, rt.mems) == ("4-7", "1")
 
 
+@pytest.mark.parametrize(("before", "after"), [("", "0-1"), ("0", "0")])
+def test_memory_that_a_lost_order_changed_comes_back(before: str, after: str) -> None:
+    """The order took effect, and no look has shown it: memory nodes are written again, as limits are."""
+    host = story()
+    rt = host.unseen("rt", 4, labels=FOLLOW, mems=before)
+    host.look(rt)
+    host.deliver(0, "lost-after")
+    host.release()
+    host.retry(0)
+    host.settle()
+    assert rt.mems == after
+
+
 def test_memory_that_stays_is_told() -> None:
     host = story()
     host.mems = cpus("0")

@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 
 from sidecar.decide.moves.never_alone import is_never_alone
+from sidecar.decide.settings import PolicyName
+from state.demand import NumaRule
+from state.topology import uniform
 from tests.support.decide.real import Real
 from tests.support.decide.stories import Story
 
@@ -58,6 +61,18 @@ def test_more_than_the_machine_can_give_is_never_alone(labels: dict[str, str]) -
     story = Story()
     assert never(story, story.arrive("huge", 9, labels=labels))
     assert never(story, story.arrive("created", 9, labels=labels, starts=False))
+
+
+def test_a_floor_that_no_machine_could_give_is_not_for_good_if_its_number_could_be() -> None:
+    """Four CPUs fit on one NUMA node, and may not come onto two; five may."""
+    story = Story(uniform(packages=2, cores=4), policy=PolicyName.DYNAMIC, numa=NumaRule.RESTRICTED)
+    story.hotplug(7)
+    rt = story.arrive("rt", 2)
+    wide = story.arrive("wide", 5, labels={"cpuset.min": "4", **WAITS})
+    assert story.granted(wide) is None
+    assert not never(story, wide)
+    story.away(rt)
+    assert story.granted(wide) is not None
 
 
 def test_before_a_start_a_refusal_is_not_for_good() -> None:

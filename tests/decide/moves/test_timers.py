@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from sidecar.decide.facts import Purpose
+from sidecar.decide.facts import Phase, Purpose
 from sidecar.decide.orders import StartTimer
+from tests.decide.moves.test_starts import strict
+from tests.support.decide import strictstarts
 from tests.support.decide.dynamic import Dynamic
 from tests.support.decide.real import Real
 from tests.support.decide.stories import Story, cpus
@@ -87,4 +89,50 @@ def test_a_rest_that_ends_while_the_engine_is_away_is_remembered() -> None:
     assert story.granted(real) == "1-2"
     story.crash([True])
     assert story.known(real).is_lapsed
+    assert story.granted(real) is None
+
+
+def test_what_went_dead_before_its_first_start_rests_on() -> None:
+    """Its removal failed while the engine was away. A sidecar that is restarted meanwhile remembers its rest, too."""
+    story = Story()
+    real = story.arrive("rt", 2, starts=False)
+    story.settle()
+    story.disconnect()
+    story.time_out(0)
+    real.phase = Phase.DEAD
+    story.begin_look(real.key)
+    story.deliver_look(-1)
+    assert story.granted(real) == "1-2"
+    story.crash([True])
+    assert story.granted(real) is None
+
+
+def test_what_ran_meanwhile_has_another_rest() -> None:
+    """It was started and ended while the engine was away: a sidecar that is restarted times that rest in full."""
+    story = Story()
+    real = story.arrive("rt", 2, starts=False)
+    story.settle()
+    story.disconnect()
+    story.time_out(0)
+    story.start(real)
+    story.end(real)
+    story.crash([True])
+    assert not story.known(real).is_lapsed
+    assert story.granted(real) == "1-2"
+
+
+def test_what_was_only_glanced_at_does_not_rest() -> None:
+    """An earlier sidecar may have answered its start, which is under way. Its rest is timed from the first look."""
+    story = Story()
+    real = strict(story, exclusive=2)
+    story.look(real)
+    strictstarts.hold(story, real)
+    story.crash([True])
+    assert story.known(real).view.is_glance
+    assert Purpose.LINGER not in story.world.timers.get(real.key, {})
+    assert story.granted(real) == "1-2"
+    strictstarts.go_on(story, real, fails=True)
+    story.look(real)
+    assert Purpose.LINGER in story.world.timers[real.key]
+    story.time_out(0)
     assert story.granted(real) is None

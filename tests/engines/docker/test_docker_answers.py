@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 from pathlib import Path
@@ -30,6 +29,7 @@ from state.cpuset import CPUSet
 from tests.support.daemon.rawdaemon import INFO, NO_CONTAINER, VERSION, Connection, RawDaemon, Script, answer
 
 ONE = "a" * 64
+TWO = "b" * 64
 UPDATE = Update(cpus=CPUSet.of(1))
 IMPATIENT = Patience(look=0.2, update=0.2, stop=0.2)
 
@@ -197,17 +197,29 @@ async def test_a_label_of_forty_megabytes_is_survived(daemon: RawDaemon) -> None
     async with open_docker(daemon.address) as engine:
         assert await engine.containers() == (ONE,)
         view = await engine.inspect(ONE)
-    assert view.labels == {"cpuset.exclusive": "x" * 256}
+    assert view.labels == {"cpuset.exclusive": "x" * 255 + "…"}
+
+
+@pytest.mark.trio
+async def test_a_million_labels_hide_nothing_but_labels(daemon: RawDaemon) -> None:
+    """Its state and its limits are read, and so are the other containers."""
+    labels = {f"a{number}": "" for number in range(1_000_000)}
+    described = {"Id": ONE, "Config": {"Labels": labels}, "HostConfig": {"CpusetCpus": "3"}}
+    daemon.scripts[f"/containers/{ONE}/json"] = answer(200, described)
+    daemon.scripts["/containers/json"] = answer(200, [{"Id": ONE, "Labels": labels}, {"Id": TWO, "Labels": {}}])
+    async with open_docker(daemon.address) as engine:
+        assert (await engine.inspect(ONE)).cpuset == "3"
+        assert await engine.containers() == (ONE, TWO)
 
 
 @pytest.mark.trio
 async def test_an_answer_beyond_all_bounds_is_not_read(daemon: RawDaemon) -> None:
     """A refusal to read on, not a death by memory; the other containers are still seen."""
-    body = json.dumps({"Id": ONE, "Config": {"Labels": {"a": "x" * 120_000_000}}}).encode()
-    daemon.scripts[f"/containers/{ONE}/json"] = answer(200, body)
+    mounts = [{"Source": "/" + "x" * 60_000, "Destination": "/y"}] * 100
+    daemon.scripts[f"/containers/{ONE}/json"] = answer(200, {"Id": ONE, "Mounts": mounts})
     daemon.scripts["/containers/json"] = answer(200, [])
     async with open_docker(daemon.address) as engine:
-        with pytest.raises(EngineFailed, match="larger than 96 MiB"):
+        with pytest.raises(EngineFailed, match="more parts than any container needs"):
             await engine.inspect(ONE)
         assert await engine.containers() == ()
 
@@ -266,9 +278,9 @@ async def test_a_signal_that_is_not_delivered_is_one_error(
 
 
 @pytest.mark.trio
-@pytest.mark.parametrize("stop_signal", ["SIGTERM", "term", 15, "RTMIN+3"])
+@pytest.mark.parametrize("stop_signal", ["SIGTERM", "term", 15, "RTMIN+3", "9" * 5000, "SIG" + "9" * 4999])
 async def test_a_signal_goes_out_however_the_stop_signal_is_written(daemon: RawDaemon, stop_signal: object) -> None:
-    """Podman reports a number."""
+    """Podman reports a number, and an image may have any text, which no engine checks."""
     described = {"Id": ONE, "Config": {"StopSignal": stop_signal}, "HostConfig": {"RestartPolicy": {"Name": "always"}}}
     daemon.scripts[f"/containers/{ONE}/json"] = answer(200, described)
     daemon.scripts[f"/containers/{ONE}/kill"] = answer(204, b"")

@@ -26,7 +26,7 @@ LISTED: dict[str, Any] = {
     "HostConfig": {"NetworkMode": "none"},
     "NetworkSettings": {"Networks": {}},
     "Mounts": [
-        {"Type": "bind", "Source": "/run/cpuset-sidecar", "Destination": "/x", "Mode": "ro", "RW": False},
+        {"Type": "bind", "Source": "/run/cpuset-sidecar/by-name/voice", "Destination": "/x", "RW": False},
         {"Type": "volume", "Name": "told", "Source": "/var/lib/docker/volumes/told/_data", "Destination": "/y"},
         {"Type": "tmpfs", "Source": "", "Destination": "/z"},
     ],
@@ -47,7 +47,7 @@ def test_a_glance_has_name_labels_phase_and_mounts_and_no_limits() -> None:
     view = glance_of(body({"Id": "b" * 64}, LISTED), ID)
     assert (view.id, view.name, view.phase, view.is_glance) == (ID, "voice", Phase.CREATED, True)
     assert view.labels == {"cpuset.exclusive": "2", "com.docker.compose.service": "voice"}
-    assert view.mounts == (Mount(source="/run/cpuset-sidecar", target="/x"), Mount(source="told", target="/y"))
+    assert view.mounts == (Mount(source="/run/cpuset-sidecar/by-name/voice"),)
     assert (view.cpuset, view.nano_cpus, view.cpu_quota, view.memory, view.pid) == ("", 0, 0, 0, 0)
     assert glance_of(body(LISTED), ID, frozenset({"maintainer"})).labels["maintainer"] == "x"
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import threading
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import trio
 
 from sidecar.engines.answer_bounds import Patience
+from sidecar.engines.docker import docker_wire
 from sidecar.engines.docker.docker_engine import open_docker
 from sidecar.failures import EngineError, EngineFailed, EngineUnavailable
 from sidecar.ports import EngineEvent
@@ -301,3 +303,39 @@ async def test_a_view_of_what_was_destroyed_meanwhile_is_never_told(daemon: RawD
             assert [(await anext(stream)).action for _ in range(2)] == ["destroy", "start"]
             with trio.move_on_after(0.3):
                 pytest.fail(f"told: {await anext(stream)}")
+
+
+@pytest.mark.trio
+async def test_an_event_that_cannot_be_read_unexpectedly_is_a_gap(
+    daemon: RawDaemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stream goes on, and everything is looked at."""
+    was = docker_wire._event
+
+    def planted(container: str, *rest: Any) -> EngineEvent | None:
+        if container == ONE:
+            raise ValueError("planted")
+        return was(container, *rest)
+
+    monkeypatch.setattr(docker_wire, "_event", planted)
+    daemon.scripts["/events"] = sends(chunk(line(ONE, "start", 1) + line(TWO, "start", 2)))
+    events, _ = await collected(daemon)
+    assert [(event.is_gap, event.crash) for event in events] == [(True, "ValueError: planted"), (False, "")]
+
+
+@pytest.mark.trio
+async def test_a_created_container_that_cannot_be_read_unexpectedly_is_an_event(
+    daemon: RawDaemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a view: the look that the event requests meets the error, where it is contained."""
+    monkeypatch.setattr(docker_wire, "view_of", lambda *_: 1 / 0)
+    daemon.scripts[f"/containers/{ONE}/json"] = answer(200, {"Id": ONE})
+
+    def script(connection: Connection) -> None:
+        connection.send(STREAM + chunk(line(ONE, "create", 1)))
+        connection.hang()
+
+    daemon.scripts["/events"] = script
+    with trio.fail_after(20):
+        async with open_docker(daemon.address) as engine, engine.events() as stream:
+            assert await anext(stream) == EngineEvent(container=ONE, action="create", time_nano=1)

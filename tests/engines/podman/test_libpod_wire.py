@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.decide.facts import Mount, Phase
+from sidecar.decide.facts import Phase
 from sidecar.decide.orders import Update
 from sidecar.engines.docker import docker_wire
 from sidecar.engines.podman import libpod_wire
@@ -31,9 +31,7 @@ def info(**host: Any) -> bytes:
 
 
 def test_a_container_is_described_in_the_port_s_words() -> None:
-    """Its limit as nano CPUs alone, its cgroup and runtime as Podman reports them, volumes by name and binds by
-    path.
-    """
+    """Its limit as nano CPUs alone, its cgroup and runtime as Podman reports them."""
     view = docker_wire.view_of(INSPECT)
     said = libpod_wire.native_of(view)
     assert said == Native(cpus="0-1", quota=150_000, period=100_000)
@@ -43,8 +41,6 @@ def test_a_container_is_described_in_the_port_s_words() -> None:
     assert told.cgroup == f"/libpod_parent/libpod-{told.id}"
     assert told.labels == {"cpuset.exclusive": "2", "cpuset.projection": "web"}
     assert (told.memory, told.memory_reservation) == (64 << 20, 32 << 20)
-    assert Mount(source="books", target="/books") in told.mounts
-    assert "/cpus" in [mount.target for mount in told.mounts]
     assert libpod_wire.told(view, said, keeps_updates=False).forgets_updates
     assert docker_wire.has_restart_policy(INSPECT)
 
@@ -53,7 +49,7 @@ def test_a_glance_has_no_limits() -> None:
     """Its identity, and nothing that a lock guards."""
     glance = libpod_wire.stripped(docker_wire.view_of(INSPECT))
     assert (glance.cpuset, glance.nano_cpus, glance.cpu_quota, glance.memory, glance.pid) == ("", 0, 0, 0, 0)
-    assert (glance.name, glance.labels["cpuset.exclusive"], len(glance.mounts)) == ("rec2", "2", 2)
+    assert (glance.name, glance.labels["cpuset.exclusive"]) == ("rec2", "2")
 
 
 def test_events_come_in_docker_s_words() -> None:

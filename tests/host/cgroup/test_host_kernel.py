@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 from sidecar.decide.facts import ContainerView, Phase
 from sidecar.host.cgroup.host_kernel import HostKernel, find_hierarchy
 from state.cpuset import CPUSet
+from state.errors import FileUnreadable
 
 ID = "0123456789abcdef" * 4
 
@@ -258,3 +261,20 @@ def test_a_told_path_that_leads_out_of_the_hierarchy_is_not_followed(tmp_path: P
     base = v2(tmp_path / "mount")
     group(tmp_path, "outside", "cpuset.cpus.effective", "4-5\n")
     assert effective(base, msgspec.structs.replace(view(), cgroup="/../outside")) is None
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+def test_what_cannot_be_read_for_lack_of_descriptors_is_not_absent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Absent would mean that the engine is believed."""
+    group(v2(tmp_path), f"docker/{ID}", "cpuset.cpus.effective", "2-3\n")
+    kernel = HostKernel(cgroup=tmp_path, proc=tmp_path / "proc")
+    assert str(kernel.effective_cpus(view())) == "2-3"
+
+    def exhausted(*_: object, **__: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "open", exhausted)
+    with pytest.raises(FileUnreadable, match="cannot be read"):
+        kernel.effective_cpus(view())

@@ -48,6 +48,13 @@ def test_a_key_that_was_set_and_removed_leaves_what_was_there(settings: dict[str
     assert without(with_value(settings, keys, "mine"), keys) == settings
 
 
+@pytest.mark.parametrize("text", [r"\ud800", r"a\udfff\ud83d\ude00", r"\udc00\ud800"])
+def test_half_a_character_stays_as_it_was_written(text: str) -> None:
+    """JSON may name one, and UTF-8 has no bytes for it."""
+    settings = decode_settings(f'{{"x": "{text}"}}'.encode(), "daemon.json")
+    assert json.loads(encode_settings(settings)) == json.loads(f'{{"x": "{text}"}}')
+
+
 def test_one_runtime_is_added_beside_others_and_taken_out_again() -> None:
     """An entry of a table comes and goes alone; the table goes with its last entry."""
     before = {"runtimes": {"kata": {"path": "/usr/bin/kata"}}, "debug": True}

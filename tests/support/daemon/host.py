@@ -89,6 +89,8 @@ class Host:
         )
         self.lines = io.StringIO()
         self.broken: list[str] = []
+        self.may_crash = False
+        """Whether a test plants errors that the daemon contains; otherwise there must be none."""
         self.surprised: set[str] = set()
         """Containers that somebody else changed: the files are allowed to learn of it afterwards."""
         patch.setattr(trio.to_thread, "run_sync", inline)
@@ -118,7 +120,7 @@ class Host:
         """Run the daemon; return its exit code."""
         log = Log(self.lines, level=LogLevel.DEBUG)
         kernel = self.docker.kernel
-        return await daemon.serve(
+        code = await daemon.serve(
             self.config,
             log,
             engine=self.engine,
@@ -128,6 +130,8 @@ class Host:
             stop=stop,
             is_release=is_release,
         )
+        assert self.may_crash or "failed unexpectedly" not in self.lines.getvalue(), self.lines.getvalue()
+        return code
 
     async def until(self, condition: Callable[[], object], *, seconds: float = 60) -> None:
         """Wait until the condition holds. It is seen within a virtual millisecond, or 0.5 % of the time it took."""

@@ -217,9 +217,11 @@ def _least_nodes(topology: Topology, count: int) -> int:
 
 
 def _least_sockets(topology: Topology, nodes: int) -> int:
-    """Return how many sockets so many nodes fill, as the kubelet counts: by the average number of nodes in a socket."""
+    """Return how many sockets so many nodes fill, as the kubelet counts: by the average number of nodes in a socket,
+    rounded down. All sockets if that comes to more.
+    """
     in_a_socket = max(1, len(topology.nodes) // len(topology.packages))
-    return -(-nodes // in_a_socket)
+    return min(-(-nodes // in_a_socket), len(topology.packages))
 
 
 def _sockets(topology: Topology, cpus: CPUSet) -> int:

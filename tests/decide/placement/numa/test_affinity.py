@@ -46,6 +46,17 @@ def test_the_direct_way_finds_what_the_list_ends_with(
     assert affinity(machine, available, count, rule, by_socket=by_socket) == merged(machine, listed, rule)
 
 
+def test_nodes_that_would_fill_more_sockets_than_there_are_may_lie_in_all() -> None:
+    """Five nodes in three sockets are one in each, rounded down: four would fill four sockets."""
+    nodes = {number: CPUSet.of(2 * number, 2 * number + 1) for number in range(5)}
+    packages = {0: nodes[0] | nodes[1], 1: nodes[2] | nodes[3], 2: nodes[4]}
+    machine = topology(cores=list(nodes.values()), nodes=nodes, packages=packages)
+    available = CPUSet.parse("0-4,6,8")
+    found = affinity(machine, available, 7, NumaRule.BEST_EFFORT, by_socket=True)
+    assert found == merged(machine, hints(machine, available, 7, by_socket=True), NumaRule.BEST_EFFORT)
+    assert found == Affinity((0, 1, 2, 3, 4), is_preferred=True)
+
+
 @pytest.mark.parametrize(
     ("rule", "expected"),
     [

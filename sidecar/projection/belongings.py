@@ -1,0 +1,70 @@
+"""Which container a directory by id belongs to, and which directories of names belong to none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from typing import Final
+
+from state.errors import ProjectionError
+
+SPARE_NAMES: Final = 64
+"""Directories of unused names that are kept for a container to come: a compose project that is down, and its like."""
+
+_FULL_ID: Final = re.compile(r"[0-9a-f]{12,64}")
+
+
+def short_of(container: str) -> str:
+    """Return the name of a container's directory by id. Raise ProjectionError if this is no container's id."""
+    if not _FULL_ID.fullmatch(container):
+        raise ProjectionError(f"{container[:70]!r} is not a container's id")
+    return container[:12]
+
+
+class Owners:
+    """The containers to which the directories by id belong: each to the first one whose id begins so."""
+
+    def __init__(self) -> None:
+        self._owners: dict[str, str] = {}
+
+    def own(self, container: str) -> str:
+        """Return the name of the container's directory, which is its own now. Raise ProjectionError if it is
+        another's.
+        """
+        short = short_of(container)
+        if (owner := self._owners.setdefault(short, container)) != container:
+            raise ProjectionError(f"by-id/{short}: it belongs to {owner}, so {container} has none")
+        return short
+
+    def is_owner(self, container: str) -> bool:
+        """Return whether the directory is the container's own, or no container's."""
+        return self._owners.get(short_of(container), container) == container
+
+    def release(self, short: str) -> None:
+        """Leave a directory to the next container."""
+        self._owners.pop(short, None)
+
+
+class SpareNames:
+    """The names that no container uses, in the order in which they were left."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = dict.fromkeys(names)
+
+    def used(self, names: Iterable[str]) -> None:
+        """Note that a container uses these names, or that their directories are gone."""
+        for name in names:
+            self._names.pop(name, None)
+
+    def left(self, name: str) -> None:
+        """Note that the last container has left a name."""
+        self.used([name])
+        self._names[name] = None
+
+    def too_many(self) -> int:
+        """Return how many there are beyond `SPARE_NAMES`; 0 for none."""
+        return max(0, len(self._names) - SPARE_NAMES)
+
+    def oldest(self, kept: Collection[str]) -> list[str]:
+        """Return those that are too many, the first that were left, but none of `kept`."""
+        return [name for name in self._names if name not in kept][: self.too_many()]

@@ -1,0 +1,48 @@
+"""The numbers of projections: they only grow, and stay far below the highest, whatever stands in a workload's files.
+
+A daemon that starts goes on from the numbers that it finds, in files that a workload may have written. So a number is
+believed only up to a ceiling that no counter reaches by itself; a higher one counts as the ceiling, and so does a file
+that cannot be understood. A planted ceiling makes it rise a little, in a record that no workload can write: it would
+take some 2**43 plantings to use all numbers up. A workload that lowers the number in all its files, before a restart of
+the daemon, misleads its own readers alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from state.projection import Projection, ProjectionDirectory
+
+_CEILING: Final = 2**40
+"""A thousand changes a second reach it in 35 years."""
+
+_STEP: Final = 1024
+"""How much the ceiling rises: each time costs one more write."""
+
+
+class Numbers:
+    """Which numbers are believed. `put` records a ceiling, and may raise StateError."""
+
+    def __init__(self, recorded: int | None) -> None:
+        self._ceiling = max(recorded or 0, _CEILING)
+
+    def believed(self, directories: Iterable[ProjectionDirectory], *, is_known: bool) -> list[Projection]:
+        """Return what these directories hold, with numbers that are believed. `is_known`: the last number is known, so
+        that files which cannot be understood do not matter.
+        """
+        found: list[Projection] = []
+        for directory in directories:
+            told = directory.told()
+            if told is None and not is_known and not directory.is_new():
+                told = Projection(generation=self._ceiling)
+            if told is not None:
+                found.append(told.stamped(min(told.generation, self._ceiling), told.updated_at))
+        return found
+
+    def claim(self, number: int, put: Callable[[int], None]) -> int:
+        """Return the number, which is believed from now on, after a restart too."""
+        if number > self._ceiling:
+            put(number + _STEP)
+            self._ceiling = number + _STEP
+        return number

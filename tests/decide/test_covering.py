@@ -1,0 +1,60 @@
+"""Cover begins with a look: a group that existed before the hand answered births may be anywhere."""
+
+from __future__ import annotations
+
+import pytest
+
+from sidecar.decide.container.container import Container, Standing, Wish
+from sidecar.decide.container.machine import after, first_seen
+from sidecar.decide.container.news import OrderApplied, OrderSent
+from sidecar.decide.container.place import Place
+from sidecar.decide.covering import told_of_answers
+from sidecar.decide.facts import ContainerView, Phase
+from sidecar.decide.hand_state import HandState
+from sidecar.decide.orders import Answers, ApplyCpuset, HoldAnswers, Update
+from sidecar.decide.reconcile import begin
+from sidecar.decide.settings import PolicyName, Settings
+from sidecar.decide.world import World, replace
+from state.cpuset import CPUSet
+from state.key import ContainerKey
+from state.model import State
+from state.topology import uniform
+
+KEY = ContainerKey("docker", "a" * 64)
+POOL, OTHER = CPUSet.of(0, 1), CPUSet.of(2)
+SINCE = 10
+
+
+def _seen(began: int, *, is_glance: bool = False) -> Container:
+    view = ContainerView(engine="docker", id=KEY.id, name="c", phase=Phase.RUNNING, cpuset="2", is_glance=is_glance)
+    return first_seen(view, Place(OTHER, OTHER), Wish(standing=Standing.MANAGED), 0, began)
+
+
+def _told(container: Container) -> Container:
+    """Return the container after the answers of a hand that answers births since ticket 10."""
+    held = HoldAnswers(1, Answers(others=POOL, own={KEY: POOL}))
+    hand = HandState(parents=("/docker",), since=SINCE, held=held, home=("/docker",), met=("/docker",))
+    world = begin(State(policy="static"), uniform(cores=4), Settings(policy=PolicyName.STATIC))
+    world = replace(world, hand=hand)
+    return told_of_answers(_with(world, container)).containers[KEY]
+
+
+def _with(world: World, container: Container) -> World:
+    return replace(world, containers={KEY: container})
+
+
+@pytest.mark.parametrize(("began", "is_covered"), [(SINCE - 1, False), (SINCE, False), (SINCE + 1, True)])
+def test_cover_begins_with_a_look_that_is_later_than_the_hand(began: int, is_covered: bool) -> None:
+    assert _told(_seen(began)).is_covered is is_covered
+
+
+def test_the_outcome_of_an_order_begins_no_cover() -> None:
+    """It tells what the engine has configured, and not where a group is that was born before."""
+    sent = after(_seen(SINCE - 1), OrderSent(ApplyCpuset(KEY, 1, Update(cpus=POOL), live=True)))
+    applied = after(sent, OrderApplied(None, SINCE + 1))
+    assert applied.known > SINCE
+    assert not _told(applied).is_covered
+
+
+def test_a_glance_begins_no_cover() -> None:
+    assert not _told(_seen(SINCE + 1, is_glance=True)).is_covered

@@ -1,0 +1,31 @@
+"""The modelled hand moves a group by where it runs, not by what was written into it."""
+
+from __future__ import annotations
+
+import pytest
+
+from sidecar.decide.orders import Answers
+from sidecar.simulation.model_hand import ModelHand
+from sidecar.simulation.model_kernel import ENGINE_GROUP, ModelKernel
+from state.cpuset import EMPTY, CPUSet
+from state.topology import uniform
+
+ANSWERS = Answers(others=CPUSet.of(0), owned=CPUSet.of(1))
+
+
+@pytest.mark.parametrize("is_found", [True, False])
+def test_a_pin_that_the_group_above_lacks_keeps_no_owners_cpus(is_found: bool) -> None:
+    """The kernel of version 2 runs it on the CPUs of the group above."""
+    kernel = ModelKernel(uniform(cores=4))
+    kernel.confine(CPUSet.parse("0-2"), ENGINE_GROUP)
+    if is_found:
+        kernel.enter("c", CPUSet.of(3))
+    hand = ModelHand(kernel, "docker")
+    stuck = hand.hold(ANSWERS)
+    if not is_found:
+        kernel.enter("c", CPUSet.of(3))
+    assert (stuck, hand.missed) == (EMPTY, set())
+    assert kernel.effective("c") == CPUSet.of(0)
+    kernel.confine(CPUSet.parse("0-3"), ENGINE_GROUP)
+    hand.hold(ANSWERS)
+    assert kernel.effective("c") == CPUSet.of(3), "it has what its runtime wrote once that is possible"
