@@ -122,7 +122,7 @@ class Client:
         await left.close()
 
     def _see_that_trusted(self) -> None:
-        # A socket that is back again is the trusted one, but connections were made to the one that stood there meanwhile.
+        # A socket may be back again while connections lead to the one that stood there meanwhile.
         if self._trusted is None or (found := self.socket()) == self._trusted == self._connected_to:
             return
         what = (
