@@ -152,6 +152,14 @@ class GroupOverwritten(msgspec.Struct, frozen=True):
     times: int
 
 
+class GroupStuck(msgspec.Struct, frozen=True):
+    """A cgroup that no order has written should have other CPUs than it has, and could not be written: at the first of
+    the attempts. Only answers that are held again tell where it may be.
+    """
+
+    path: str
+
+
 class ParentsChanged(msgspec.Struct, frozen=True):
     """The hand watches these parents now: one has appeared, is gone, or was freed by another process. `taken` are those
     that another process has locked.
@@ -171,7 +179,7 @@ class HandBroken(msgspec.Struct, frozen=True):
     reason: str
 
 
-HandNews = GroupBorn | GroupGone | GroupOverwritten | ParentsChanged | NewsLost | HandBroken
+HandNews = GroupBorn | GroupGone | GroupOverwritten | GroupStuck | ParentsChanged | NewsLost | HandBroken
 
 
 class Hand(Protocol):

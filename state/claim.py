@@ -26,7 +26,7 @@ def claimed(state: State, engine: str) -> State:
 
     Return the same State if there is nothing to claim. An existing entry of that key is newer, and stays.
     """
-    recorded = (*state.assignments, *state.refusals, *state.originals, *state.lifts, *state.lapsed)
+    recorded = (*state.assignments, *state.refusals, *state.originals, *state.lifts, *state.lapsed, *state.held_back)
     if not engine or all(key.engine for key in recorded):
         return state
     return replace(
@@ -36,6 +36,7 @@ def claimed(state: State, engine: str) -> State:
         originals=_by_key(state.originals, engine),
         lifts=_by_key(state.lifts, engine),
         lapsed=tuple(_by_key(dict.fromkeys(state.lapsed), engine)),
+        held_back=_by_key(state.held_back, engine),
     )
 
 

@@ -92,7 +92,9 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     container. `layers` is what an elastic container holds in addition, in the order in which it came. `since` numbers
     grants in their order (higher is later). `ordered` is the size that `resize` ordered. `cooling` numbers its last
     growth while it may not be shrunk again for its own sake; None after that. `forced` counts takes without its
-    acknowledgement. `asked` numbers the containers in the order in which they first asked.
+    acknowledgement. `asked` numbers the containers in the order in which they first asked. `is_measured` if its size
+    follows its load, and a load was known. `ended` is the start, by `started_at`, since whose end the container rests
+    longer than it may keep its CPUs, if the grant could not end yet; None otherwise.
     """
 
     demand: Demand
@@ -106,6 +108,8 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     forced: int = 0
     moves: tuple[Move, ...] = ()
     asked: int = 0
+    is_measured: bool = False
+    ended: str | None = None
 
     @property
     def container(self) -> ContainerKey:
@@ -164,7 +168,9 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     `isolated` may be granted, and is never in the shared pool. `lifts` holds the values, in 1e-9 CPUs, to which the
     limit of a container was lifted: the sidecar set a limit of such a value, and restores the original. `vacancies` are
     the last grants of containers that are gone, for their successors. `lapsed` have never run, and kept no CPUs for
-    it. `grants` counts all grants ever made, and numbers the next; `asks` does so for containers that first ask.
+    it. `held_back` are members of the shared group whose last order had no effect, with the reason, for people.
+    `unlooked` are CPUs that grants gained before all containers were looked at: another may be pinned there.
+    `grants` counts all grants ever made, and numbers the next; `asks` does so for containers that first ask.
     """
 
     policy: str = "none"
@@ -178,7 +184,9 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     lifts: Mapping[ContainerKey, tuple[int, ...]] = {}
     vacancies: Mapping[ContainerKey, Assignment] = {}
     lapsed: tuple[ContainerKey, ...] = ()
+    held_back: Mapping[ContainerKey, str] = {}
     counted: CPUSet = EMPTY
+    unlooked: CPUSet = EMPTY
     asks: int = 0
     grants: int = 0
     takes: int = 0
@@ -336,6 +344,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         state = self._with_its_place_taken(container).vacated_by(container).put_back(container)
         if container in state.lapsed:
             state = msgspec.structs.replace(state, lapsed=tuple(key for key in state.lapsed if key != container))
+        if container in state.held_back:
+            state = msgspec.structs.replace(state, held_back=_without(state.held_back, container))
         if container not in state.originals:
             return state
         return msgspec.structs.replace(state, originals=_without(state.originals, container))

@@ -17,15 +17,19 @@ from state.topology import Topology
 
 def begin(state: State, topology: Topology, settings: Settings) -> World:
     """Return the world at the start of the daemon: the State of the checkpoint, fitted to this machine and settings."""
-    world = with_settings(World(state=state, topology=topology, settings=settings), settings)
-    gained = union(now.cpus - state.assignments[key].cpus for key, now in world.state.assignments.items())
-    return replace(world, unlooked=gained)
+    return with_settings(World(state=state, topology=topology, settings=settings), settings)
 
 
 def with_settings(world: World, settings: Settings) -> World:
-    """Return the world under other settings: the State fitted (`refit`), and each container's wish read again."""
+    """Return the world under other settings: the State fitted (`refit`), and each container's wish read again. What
+    grants gain while the engine is not reached, or not all was looked at since, they may have to give up (`clashes`).
+    """
     fitted, notes = refit(replace(world, settings=settings, state=world.state.keeping({})))
     state = after_refit(world.state, fitted)
+    if not world.is_ready:
+        held = world.state.assignments
+        gained = union(now.cpus - held[key].cpus for key, now in state.assignments.items())
+        state = replace(state, unlooked=state.unlooked | gained)
     world = replace(world, state=state, settings=settings, notes=notes)
     containers = {
         key: after(container, WishRead(wish_in(world, container))) for key, container in world.containers.items()

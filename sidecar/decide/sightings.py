@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sidecar.decide.container.container import Container, Standing, Wish
 from sidecar.decide.container.machine import after, first_seen, rests
-from sidecar.decide.container.news import Disputed, Lapsed, Looked, Recognized
+from sidecar.decide.container.news import Disputed, HeldBack, Lapsed, Looked, Recognized
 from sidecar.decide.container.originals import cpu_limit, originals_of
 from sidecar.decide.container.place import place_of
 from sidecar.decide.container.wish import wish_of
@@ -38,8 +38,10 @@ def sighted(world: World, view: ContainerView, began: int) -> World:
     world = world if view.is_glance else renamed(world, view)
     if before is None:
         made = first_seen(view, place, _wish(world, view), world.numbers, began)
-        if view.key in world.state.lapsed and _has_never_run(view):
+        if _has_lapsed(world.state, view):
             made = after(made, Lapsed())
+        if (text := _held_back(world.state, made)) is not None:
+            made = after(made, HeldBack(text))
         return replace(world.with_container(made), numbers=world.numbers + 1)
     wish = before.wish if _shows_the_same_wish(before.view, view) else _wish(world, view)
     return world.with_container(after(before, Looked(view=view, place=place, wish=wish, began=began)))
@@ -153,15 +155,51 @@ def remembered(world: World, state: State) -> State:
 
 
 def with_lapses(world: World) -> World:
-    """Return the world whose State remembers which containers have never run, and rested too long to keep CPUs. Time
-    goes on while the engine is away. A container that was not looked at since the start of the sidecar stays recorded.
+    """Return the world whose State remembers which containers have never run, and rested too long to keep CPUs; and of
+    each grant, whether its container rested too long after a run. Time goes on while the engine is away. What was not
+    looked at since the start of the sidecar stays recorded.
     """
     if world.settings.policy is PolicyName.NONE:
         return world
-    unknown = tuple(key for key in world.state.lapsed if key not in world.containers)
+    state = world.state
+    unknown = tuple(key for key in state.lapsed if key not in world.containers)
     known = tuple(key for key, each in world.containers.items() if each.is_lapsed and _has_never_run(each.view))
-    is_same = world.state.lapsed == (*unknown, *known)
-    return world if is_same else replace(world, state=replace(world.state, lapsed=(*unknown, *known)))
+    if state.lapsed != (*unknown, *known):
+        state = replace(state, lapsed=(*unknown, *known))
+    for key, grant in world.state.assignments.items():
+        if (container := world.containers.get(key)) is None:
+            continue
+        ended = container.view.started_at or None if container.is_lapsed else None
+        if grant.ended != ended:
+            state = state.holding(replace(grant, ended=ended))
+    return world if state is world.state else replace(world, state=state)
+
+
+def with_held_back(world: World) -> World:
+    """Return the world whose State remembers which members of the shared group are held back. No order follows that
+    would show it again.
+    """
+    recorded = world.state.held_back
+    known = {key: text for key, text in recorded.items() if key not in world.containers}
+    for key, each in world.containers.items():
+        if each.is_held_back and each.fault and each.wish.standing is Standing.MEMBER:
+            known[key] = each.fault.text
+    return world if known == recorded else replace(world, state=replace(world.state, held_back=known))
+
+
+def _held_back(state: State, container: Container) -> str | None:
+    """Return what held back a container that is seen first, as the State remembers; None if nothing does, or did."""
+    is_seen = not container.view.is_glance and container.place.seen != container.place.configured
+    is_member = container.wish.standing is Standing.MEMBER
+    return state.held_back.get(container.view.key) if is_seen and is_member else None
+
+
+def _has_lapsed(state: State, view: ContainerView) -> bool:
+    """Return whether the State remembers that a container rested too long, in the rest in which it is seen first."""
+    if view.key in state.lapsed and _has_never_run(view):
+        return True
+    grant = state.assignments.get(view.key)
+    return grant is not None and rests(view) and not view.is_glance and grant.ended == view.started_at
 
 
 def _has_never_run(view: ContainerView) -> bool:

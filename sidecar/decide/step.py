@@ -15,7 +15,7 @@ from typing import assert_never
 
 from sidecar.decide.books.clashes import without_unaware_grants
 from sidecar.decide.books.give_up import after_giving_up
-from sidecar.decide.books.load_wish import with_loads
+from sidecar.decide.books.load_wish import with_loads, with_loads_of_grants
 from sidecar.decide.books.policy import policy_named
 from sidecar.decide.books.resize import after_resize
 from sidecar.decide.books.resting import has_the_same_grants
@@ -68,11 +68,11 @@ from sidecar.decide.sightings import (
     recognized,
     remembered,
     sighted,
+    with_held_back,
     with_lapses,
 )
 from sidecar.decide.world import Away, Connected, World, replace
 from state.codec import convert
-from state.cpuset import EMPTY
 from state.key import ContainerKey
 
 
@@ -84,7 +84,7 @@ def step(world: World, facts: Sequence[Fact]) -> tuple[World, tuple[Order, ...]]
         world, asked = _fold(world, fact)
         doubts += asked
     doubts += [LookAgain(key) for key in moved_unseen(before, world)]
-    world = with_lapses(world)
+    world = with_loads_of_grants(with_held_back(with_lapses(world)))
     world = told_of_answers(world)
     # 2. The State.
     is_answered = world.is_ready and not world.is_releasing
@@ -92,8 +92,8 @@ def step(world: World, facts: Sequence[Fact]) -> tuple[World, tuple[Order, ...]]
         last = before if before.is_answered else None
         state = without_unaware_grants(world, policy_named(world.settings.policy).settle(world, last))
         state, is_answered = remembered(world, state), has_the_same_grants(world.state, state)
-        if state is not world.state or world.is_defragmenting or world.unlooked:
-            world = replace(world, state=state, is_defragmenting=False, unlooked=EMPTY)
+        if state is not world.state or world.is_defragmenting:
+            world = replace(world, state=state, is_defragmenting=False)
     if is_answered is not world.is_answered:
         world = replace(world, is_answered=is_answered)
     # 3. The orders.

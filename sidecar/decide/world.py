@@ -99,8 +99,6 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The newest ticket of a removal, an inventory or the end of a hand: an older look at an unknown container proves
     nothing.
     """
-    unlooked: CPUSet = EMPTY
-    """The CPUs that grants gained at the start, before any container was looked at: another may be pinned there."""
     notes: tuple[Note, ...] = ()
     """The changes that the last refit made to grants, for people."""
     hand: HandState | None = None

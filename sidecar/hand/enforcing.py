@@ -14,7 +14,7 @@ from sidecar.hand.group_files import CPUS, GroupFiles, watchable
 from sidecar.hand.groups import Footing, GroupTable, WatchedGroup
 from sidecar.hand.libc_calls import IN_MODIFY, Queue, close, open_directory, read_line, write_line
 from sidecar.hand.standing_answers import StandingAnswers, parsed
-from sidecar.ports import GroupOverwritten, HandNews
+from sidecar.ports import GroupOverwritten, GroupStuck, HandNews
 from state.cpuset import EMPTY, CPUSet
 
 MOST_ANSWERS: Final = 1000
@@ -77,6 +77,8 @@ class Enforcer:
                 # Nothing will tell of the runtime's own writes: look again after each of them.
                 self._postpone(group, now)
         except OSError:
+            if group.footing in (Footing.NEWBORN, Footing.FOUND) and not group.is_closed:
+                self._tell(GroupStuck(group.path))
             self._postpone(group, now)
         finally:
             close(fd)

@@ -25,6 +25,7 @@ from sidecar.ports import (
     GroupBorn,
     GroupGone,
     GroupOverwritten,
+    GroupStuck,
     Hand,
     HandBroken,
     HandNews,
@@ -128,11 +129,11 @@ class Births:
                     self._count(answered=each.cpus is not None, unanswered=each.cpus is None)
                     if each.id:
                         self._look(ContainerKey(engine, each.id))
-                    if each.cpus is None:
-                        self._again()
                 case GroupGone():
                     if each.id:
                         self._look(ContainerKey(engine, each.id))
+                case GroupStuck():
+                    self._again()
                 case GroupOverwritten():
                     await self._overwritten(ContainerKey(engine, each.id), each)
                 case ParentsChanged():

@@ -19,8 +19,9 @@ DEFAULT_PARENTS: Final = (f"/{ENGINE_GROUP}",)
 class ModelHand:
     """A hand that watches the groups of one engine. `parents` are those that are watched now.
 
-    `closed` are groups that it cannot write now, and `denied` those that it never can; `missed` are newborns that it
-    could not answer. `may_watch` are parents that it watches when it is asked for them.
+    `closed` are groups that it cannot write now, and `denied` those that it never can. `missed` are groups that no
+    order has written, and that it could not write at their birth or after a foreign write. `may_watch` are parents that
+    it watches when it is asked for them.
     """
 
     def __init__(
@@ -122,20 +123,23 @@ class ModelHand:
         self.closed.discard(container)
         if self._is_watched(container):
             # Its runtime writes what the engine has configured while it sets it up.
-            self._newborn[container] = self._kernel.own(container)
-            if self._rewritten(container, self.answer_beside(container, self._newborn[container])):
-                self.missed.add(container)
+            self._rewrite_newborn(container)
 
     def overwritten(self, container: str) -> None:
         """Answer a foreign write."""
         if container in self._guarded:
             self._rewritten(container, self._guarded[container])
         elif container in self._newborn:
-            self._newborn[container] = self._kernel.own(container)
-            self._rewritten(container, self.answer_beside(container, self._newborn[container]))
+            self._rewrite_newborn(container)
         elif container in self._found:
             self._found[container] = None
-            self._moved_off(container)
+            if self._moved_off(container):
+                self.missed.add(container)
+
+    def _rewrite_newborn(self, id: str) -> None:
+        self._newborn[id] = self._kernel.own(id)
+        if self._rewritten(id, self.answer_beside(id, self._newborn[id])):
+            self.missed.add(id)
 
     def _moved_off(self, id: str) -> CPUSet:
         """Move a group that was found off owned CPUs, if nothing else is known of it; or let it go."""

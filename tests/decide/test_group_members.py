@@ -13,7 +13,7 @@ from sidecar.decide.world import World, replace
 from sidecar.projection.projection_of import projection_of
 from state.cpuset import CPUSet
 from tests.support.decide.real import Real
-from tests.support.decide.stories import Story, cpus
+from tests.support.decide.stories import Story, cpus, fault_of
 
 
 def pinned(*, asks: bool = False) -> tuple[Story, Real, Real]:
@@ -157,6 +157,10 @@ def test_a_member_that_could_not_be_moved_back_is_told_where_it_is() -> None:
     story.deliver(0, "ineffective")
     assert story.known(member).wish.standing is Standing.MEMBER
     assert story.world.sure_of(story.known(member)) == member.effective == cpus("3,5")
+    assert not projection_of(story.world, story.known(member)).settled
+    story.crash([True])
+    assert story.world.sure_of(story.known(member)) == member.effective == cpus("3,5")
+    assert (fault_of(story, member), story.known(member).is_held_back) == ("it ineffective", True)
     assert not projection_of(story.world, story.known(member)).settled
     story.relent(member)
     rt = story.arrive("rt", 3)

@@ -20,7 +20,7 @@ from sidecar.hand.cgroup_hand import CgroupHand
 from sidecar.hand.enforcing import MOST_ANSWERS
 from sidecar.hand.libc_calls import IN_Q_OVERFLOW, InotifyEvent, Queue
 from sidecar.hand.standing_answers import StandingAnswers
-from sidecar.ports import GroupBorn, GroupOverwritten, HandBroken, NewsLost, ParentsChanged
+from sidecar.ports import GroupBorn, GroupOverwritten, GroupStuck, HandBroken, NewsLost, ParentsChanged
 from state.cpuset import EMPTY, CPUSet
 from tests.support.hand.stages import FileStage, news_until, until, v1_stage, v2_stage
 from tests.support.keys import docker
@@ -135,6 +135,21 @@ def test_newborns_that_cannot_be_written_are_reported_with_all_their_cpus(v1: Fi
     v1.overwrite(f"{at(ONE)}/inner", "0")
     until(lambda: v1.cpus(at(ONE)) == "0")
     assert v1.hand.hold(ANSWERS).stuck == EMPTY
+
+
+def test_a_foreign_write_that_cannot_be_put_right_is_reported(v1: FileStage) -> None:
+    """Nothing else tells that a newborn is on an owner's CPU: answers that are held again show where."""
+    if not v1.hand._queue.is_passive:
+        pytest.skip("the reflex writes at once: its failures come to the watcher, which is tested without it")
+    v1.make(at(ONE))
+    until(lambda: v1.cpus(at(ONE)) == "0")
+    v1.make(f"{at(ONE)}/inner")
+    with v1.hand._lock:
+        v1.overwrite(at(ONE), "0-1")
+        v1.overwrite(f"{at(ONE)}/inner", "0-1")
+    news = news_until(v1.hand, lambda each: isinstance(each, GroupStuck))
+    assert [each.path.endswith(at(ONE)) for each in news if isinstance(each, GroupStuck)] == [True]
+    assert v1.hand.hold(ANSWERS).stuck == BOTH
 
 
 def test_limits_and_memory_nodes_are_written_with_the_cpus(v1: FileStage) -> None:

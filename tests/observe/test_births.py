@@ -19,7 +19,7 @@ from sidecar.failures import CgroupClosed
 from sidecar.log import Log
 from sidecar.observe.births import Births
 from sidecar.observe.foreign_writes import CALM_SECONDS
-from sidecar.ports import GroupBorn, GroupOverwritten, Hand, HandBroken, NewsLost, ParentsChanged
+from sidecar.ports import GroupBorn, GroupOverwritten, GroupStuck, Hand, HandBroken, NewsLost, ParentsChanged
 from state.cpuset import CPUSet
 from state.demand import Demand
 from state.key import ContainerKey
@@ -180,10 +180,10 @@ async def test_births_and_ends_are_hints(bench: Bench, nursery: trio.Nursery) ->
 
 
 async def test_a_birth_that_could_not_be_written_is_tried_again(bench: Bench, nursery: trio.Nursery) -> None:
-    """Without answers nothing is written; what then stays is told by holding again."""
+    """What then stays is told by holding again."""
     nursery.start_soon(bench.births.run, lambda engine: bench.hand)
     await bench.next()
-    bench.hand.make(f"/docker/{ONE}")
+    bench.hand._send.send_nowait(GroupStuck(f"/docker/{ONE}"))
     await trio.testing.wait_all_tasks_blocked()
     assert bench.again == 1
 

@@ -52,6 +52,10 @@ class Arrivals:
         is_shrunk = any(len(each.cpus) > self.claims.of(each).floor for each in state.assignments.values())
         return with_facts(refused, at_floors=True) if is_shrunk else refused
 
+    def at_floors(self, state: State) -> State:
+        """Return the State with each grant shrunk to its floor: beside these, a demand is refused at last."""
+        return self.shrunk_to(state, self._floors(state))
+
     def shrunk_to(self, state: State, targets: Mapping[ContainerKey, int]) -> State:
         """Return the State with each grant above its target shrunk to it. It is a trial only: no cause is recorded."""
         shrunk = {
@@ -78,7 +82,10 @@ class Arrivals:
             yield count, {}
             yield count, share
         # 2. From all that is above the floors.
-        yield least, {key: self.claims.of(each).floor for key, each in state.assignments.items()}
+        yield least, self._floors(state)
+
+    def _floors(self, state: State) -> Mapping[ContainerKey, int]:
+        return {key: self.claims.of(each).floor for key, each in state.assignments.items()}
 
     def _with_the_fewest(
         self, state: State, targets: Mapping[ContainerKey, int], demand: Demand, count: int

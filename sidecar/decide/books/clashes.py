@@ -1,8 +1,8 @@
 """Clashes: CPUs that one container was granted, and to which another is pinned by hand, running or not.
 
 The owner moves where it can (`pinned`). Where it cannot, both stay and share these CPUs, which people are told of: the
-owner was there first. But what a grant gained at the start of the sidecar, before any container was looked at, it may
-not have beside the other.
+owner was there first. But what a grant gained before all containers were looked at, since the start of the sidecar or
+since the engine was away, it may not have beside the other.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from __future__ import annotations
 import msgspec
 
 from sidecar.decide.container.container import Container, Standing
+from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World, replace
-from state.cpuset import CPUSet
+from state.cpuset import EMPTY, CPUSet
 from state.model import Assignment, Refused, State
 from state.refusal import Refusal, RefusalCode, Taken
 
@@ -43,16 +44,16 @@ def clashes_of(world: World, owner: Assignment) -> tuple[Clash, ...]:
 
 
 def without_unaware_grants(world: World, state: State) -> State:
-    """Return the State without grants that gained CPUs at the start of the sidecar, unaware of a container that is
+    """Return the State without grants that gained CPUs before all containers were looked at, unaware of one that is
     pinned there, and that could not move: they are refused. Usually the same State.
     """
-    if not world.unlooked:
+    if not state.unlooked or world.settings.policy is PolicyName.NONE:
         return state
     for clash in clashes(replace(world, state=state)):
         grant = state.assignments.get(clash.owner.container)
-        if grant is not None and (taken := clash.cpus & world.unlooked):
+        if grant is not None and (taken := clash.cpus & state.unlooked):
             refusal = Refusal(RefusalCode.CPUS_LOST, Taken(taken))
             state = state.refused(
                 Refused(container=grant.container, name=grant.name, refusal=refusal, demand=grant.demand)
             )
-    return state
+    return replace(state, unlooked=EMPTY)

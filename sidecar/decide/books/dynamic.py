@@ -30,6 +30,7 @@ from sidecar.decide.books.grants import (
     unless_only_told_anew,
     with_neighbours,
 )
+from sidecar.decide.books.load_wish import with_measured
 from sidecar.decide.books.pinned import off_the_pinned
 from sidecar.decide.books.size_causes import Events, why_gained, why_lost
 from sidecar.decide.books.sizes import Claims, least_for, sizes
@@ -63,6 +64,7 @@ class DynamicPolicy:
         # 2. Arrivals.
         before, arrivals = state.grants, Arrivals(world)
         state = answered(world, state, partial(_answer, arrivals), last)
+        state = with_neighbours(world, state, arrivals.at_floors)
         arrived = sorted((each.since, each.name) for each in state.assignments.values() if each.since >= before)
         # 3. Fair sizes.
         events = Events(arrived=tuple(name for _, name in arrived), pinned=pinned)
@@ -70,7 +72,7 @@ class DynamicPolicy:
         # 4. Better CPUs.
         if was_released or world.is_defragmenting:
             state = defragmented(world, state)
-        state = with_neighbours(world, _without_takes_of_what_was_not_its_own(world, state))
+        state = with_measured(world, _without_takes_of_what_was_not_its_own(world, state))
         return unless_only_told_anew(world.state, state)
 
     def desired(self, world: World, container: Container) -> CPUSet | None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from sidecar.decide.books.room import room as room_of
 from sidecar.decide.books.room import room_in
+from sidecar.decide.container.askers import is_waiting
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.swarm_task import is_over
 from sidecar.decide.container.terms import Terms
@@ -216,19 +219,19 @@ def _neighbours(world: World, state: State, strangers: CPUSet) -> Neighbours:
     )
 
 
-def with_neighbours(world: World, state: State) -> State:
-    """Return the State whose refusals name the neighbours that they have in it, if they are new or in the queue: grants
-    that were made after a refusal, in the same decision, are among them.
+def with_neighbours(world: World, state: State, counted: Callable[[State], State]) -> State:
+    """Return the State whose queue is told the neighbours that it has now, if the State is another anyway: a container
+    that rests was told earlier. `counted` returns the State in which free CPUs are counted.
     """
-    if state.assignments is world.state.assignments and state.refusals is world.state.refusals:
+    is_same = state.assignments is world.state.assignments and state.refusals is world.state.refusals
+    if is_same or not state.refusals:
         return state
-    told, waiting = dict[ContainerKey, Refused](), set(world.queue)
-    neighbours: Neighbours | None = None
+    told, beside = dict[ContainerKey, Refused](), counted(state)
+    neighbours = _neighbours(world, beside, world.strangers & beside.assignable)
     for key, refused in state.refusals.items():
-        detail = refused.refusal.detail
-        is_asked = key in waiting or refused is not world.state.refusals.get(key)
-        if is_asked and isinstance(detail, Asked) and detail.neighbours and not detail.is_final:
-            neighbours = neighbours or _neighbours(world, state, world.strangers & state.assignable)
+        detail, container = refused.refusal.detail, world.containers.get(key)
+        is_asked = isinstance(detail, Asked) and detail.neighbours is not None
+        if is_asked and container and is_waiting(container, refused):
             told[key] = replace(refused, refusal=with_facts(refused.refusal, neighbours=neighbours))
     return replace(state, refusals={**state.refusals, **told}) if told else state
 

@@ -27,7 +27,7 @@ from sidecar.decide.settings import Band, PolicyName
 from sidecar.decide.world import World, replace
 from state.demand import Demand, Scale
 from state.key import ContainerKey
-from state.model import Assignment
+from state.model import Assignment, State
 
 _BUSY: Final = 0.95
 """The share of its CPUs above which a container counts as busy on all of them: the rest is lost to task switching."""
@@ -56,10 +56,12 @@ def wish_of(load: Load, cpus: int, demand: Demand, band: Band) -> int:
 def wished(assignment: Assignment, load: Load | None, band: Band) -> int:
     """Return how many CPUs a grant that follows its load wants.
 
-    Without a known load that is its present number, but at least the number asked for if it never changed.
+    Without a known load that is its present number, but at least the number asked for if it never changed and was
+    never measured: a restart of the sidecar forgets its load.
     """
     if load is None:
-        return len(assignment.cpus) if assignment.moves else max(assignment.demand.cpus, len(assignment.cpus))
+        is_new = not (assignment.moves or assignment.is_measured)
+        return max(assignment.demand.cpus, len(assignment.cpus)) if is_new else len(assignment.cpus)
     return wish_of(load, len(assignment.cpus), assignment.demand, band)
 
 
@@ -81,6 +83,31 @@ def is_news(world: World, load: Load) -> bool:
 
 
 def with_loads(world: World, loads: Iterable[Load]) -> World:
-    """Return the world with these loads, except those of unknown containers."""
-    known = {load.container: load for load in loads if load.container in world.containers}
+    """Return the world with these loads, except those of containers that are unknown, or whose size does not depend on
+    them.
+    """
+    known = {
+        load.container: load
+        for load in loads
+        if load.container in world.containers and follows_load(world, load.container)
+    }
     return replace(world, loads={**world.loads, **known})
+
+
+def with_loads_of_grants(world: World) -> World:
+    """Return the world without the loads of grants that have ended: a new grant begins with the number asked for,
+    whatever its container used before.
+    """
+    known = {key: load for key, load in world.loads.items() if key in world.state.assignments}
+    return world if len(known) == len(world.loads) else replace(world, loads=known)
+
+
+def with_measured(world: World, state: State) -> State:
+    """Return the State that remembers which grants follow a load that is known: also after a restart, they keep their
+    sizes until the next measurement.
+    """
+    for key in world.loads:
+        grant = state.assignments.get(key)
+        if grant is not None and grant.demand.scale is Scale.LOAD and not grant.is_measured:
+            state = state.holding(replace(grant, is_measured=True))
+    return state

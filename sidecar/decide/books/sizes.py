@@ -20,7 +20,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from sidecar.decide.books.fair import Capacity, Claim, fair
 from sidecar.decide.books.grants import options_of
-from sidecar.decide.books.load_wish import wish_of, wished
+from sidecar.decide.books.load_wish import wished
 from sidecar.decide.books.room import Room, room_in
 from sidecar.decide.placement.whole_cores import is_by_cores, rounded_up, takeable, unit_of
 from sidecar.decide.world import World, replace
@@ -150,11 +150,7 @@ def _capped(claim: Claim, cap: int) -> Claim:
 
 
 def _first_claim(world: World, state: State, demand: Demand) -> Claim:
-    load = world.loads.get(demand.container)
-    # What is known of its load holds for its new grant, too.
-    follows = load is not None and demand.scale is Scale.LOAD
-    wish = wish_of(load, demand.cpus, demand, world.settings.band) if load and follows else demand.cpus
-    return _in_units(world, demand, least_for(world, demand), min(wish, demand.cpus), EMPTY, state.grants)
+    return _in_units(world, demand, least_for(world, demand), demand.cpus, EMPTY, state.grants)
 
 
 def _in_units(world: World, demand: Demand, lowest: int, highest: int, held: CPUSet, since: int) -> Claim:

@@ -15,6 +15,7 @@ from sidecar.decide.books.grants import (
     never,
     place,
     unless_only_told_anew,
+    with_neighbours,
 )
 from sidecar.decide.books.pinned import off_the_pinned
 from sidecar.decide.books.vacancies import answered
@@ -38,6 +39,7 @@ class StaticPolicy:
         state = off_the_pinned(world, departures(world))
         # 2. to 4.
         state = answered(world, state, _answer, last)
+        state = with_neighbours(world, state, lambda same: same)
         return unless_only_told_anew(world.state, state)
 
     def desired(self, world: World, container: Container) -> CPUSet | None:

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from sidecar.decide.books.grants import ask_of, bounds, fallen_short, keeps, may_hold, misunderstood, with_neighbours
+from sidecar.decide.books.grants import ask_of, bounds, fallen_short, keeps, may_hold, misunderstood
 from sidecar.decide.books.queue import in_turn, is_new_request
 from sidecar.decide.books.resting import has_the_same_books, is_refused_alike
 from sidecar.decide.books.room import room_in
@@ -59,7 +59,7 @@ def answered(world: World, state: State, answer: Answer, last: World | None = No
     while True:
         after = _answered(world, state, answer, last)
         if isinstance(after, State):
-            return with_neighbours(world, _told_again(world, state, after, answer))
+            return _told_again(world, state, after, answer)
         # 4. All are asked again, without the vacancy that was of no use.
         state = state.keeping(_without(state.vacancies, after))
 
@@ -137,7 +137,7 @@ def _after(
     """Return the State after a demand was granted or refused. `lacking` collects the refusals beside the same grants:
     a demand for the same is refused for the same reason.
     """
-    wanted = _wanted(world, demand)
+    wanted = _wanted(demand)
     known = None if keeps(world, state, container) else lacking.get(wanted)
     found = known or answer(world, state, container, demand)
     if isinstance(found, State):
@@ -146,9 +146,9 @@ def _after(
     return fallen_short(state, container, demand, found)
 
 
-def _wanted(world: World, demand: Demand) -> object:
+def _wanted(demand: Demand) -> object:
     """Return what a demand asks for, without what only names its container."""
-    return replace(demand, container=_NOBODY, name="", role=""), world.loads.get(demand.container)
+    return replace(demand, container=_NOBODY, name="", role="")
 
 
 def _in_its_place(state: State, key: ContainerKey, left: Assignment) -> State:

@@ -23,10 +23,10 @@ def is_coming(container: Container) -> bool:
 
 def asks_again(container: Container, refused: Refused) -> bool:
     """Return whether a refused container that is coming asks in the next decision. One whose CPUs people released asks
-    at its next start, and not before.
+    at its next start, also while that is held, and not before.
     """
     if refused.refusal.code is RefusalCode.GIVEN_UP:
-        return has_restarted(container, refused)
+        return container.is_held or has_restarted(container, refused)
     if container.is_idle or has_restarted(container, refused) or refused.refusal.code in _RECONSIDERED:
         return True
     wished = container.wish.demand

@@ -127,6 +127,13 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return isinstance(self.start, Answered) or any(doubt.ends is Ends.ORDER for doubt in self.doubts)
 
     @property
+    def may_change_memory(self) -> bool:
+        """Whether such an order or start may change its memory nodes, too."""
+        return isinstance(self.start, Answered) or any(
+            doubt.ends is Ends.ORDER and doubt.has_mems for doubt in self.doubts
+        )
+
+    @property
     def is_held_back(self) -> bool:
         """Whether its last order had no effect: the kernel gives it other CPUs than the engine has configured."""
         return self.fault is not None and self.fault.kind is FaultKind.INEFFECTIVE

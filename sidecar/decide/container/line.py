@@ -58,10 +58,13 @@ class Ends(enum.StrEnum):
 
 
 class Doubt(msgspec.Struct, frozen=True):
-    """CPUs on which a container may be running, or may come to run, although no look has shown it there."""
+    """CPUs on which a container may be running, or may come to run, although no look has shown it there. `has_mems` if
+    its memory nodes may change with them.
+    """
 
     cpus: CPUSet
     ends: Ends
+    has_mems: bool = False
 
 
 class FaultKind(enum.StrEnum):

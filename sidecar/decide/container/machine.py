@@ -41,6 +41,7 @@ from sidecar.decide.container.news import (
     AnswersTold,
     CpusCame,
     Disputed,
+    HeldBack,
     HoldAnswered,
     HoldBegan,
     HoldGivenUp,
@@ -83,6 +84,8 @@ def first_seen(view: ContainerView, place: Place, wish: Wish, arrival: int, bega
 def after(container: Container, news: News) -> Container:
     """Return the container after this news."""
     match news:
+        case HeldBack():
+            return _made(container, fault=Fault(FaultKind.INEFFECTIVE, news.text))
         case NotStopped():
             return _made(container, fault=Fault(FaultKind.NOT_STOPPED, news.text))
         case CpusCame():
@@ -225,7 +228,7 @@ def _doubted(container: Container, ends: Ends, fault: Fault, ended: int) -> Cont
     return _made(
         container,
         line=Paused(order.number),
-        doubts=with_doubt(container.doubts, Doubt(order.update.cpus, ends)),
+        doubts=with_doubt(container.doubts, Doubt(order.update.cpus, ends, order.update.mems is not None)),
         fault=fault,
         known=ended,
     )
@@ -239,7 +242,7 @@ def _ineffective(container: Container, news: OrderIneffective) -> Container:
     order = container.line.order
     doubts = [doubt for doubt in container.doubts if doubt.ends is Ends.SIGHT]
     if container.is_strict and not container.is_idle:
-        doubts.append(Doubt(order.update.cpus, Ends.ORDER))
+        doubts.append(Doubt(order.update.cpus, Ends.ORDER, order.update.mems is not None))
     return _made(
         container,
         view=_view_after(container.line, container.view, news.effective),

@@ -75,6 +75,12 @@ class PauseEnded(msgspec.Struct, frozen=True):
     order: int
 
 
+class HeldBack(msgspec.Struct, frozen=True):
+    """Its last order had no effect, as the State remembers; `text` is for people."""
+
+    text: str
+
+
 class NotStopped(msgspec.Struct, frozen=True):
     """A stop of the container failed."""
 
@@ -180,4 +186,4 @@ StartNews = Looked | OrderApplied | OrderIneffective | HoldBegan | HoldGivenUp |
 GripNews = Looked | HoldBegan | WriteSent | WriteDone | WriteUndone | AnswersTold | LetGo
 """The input of the machine of the hand's grip."""
 
-News = LineNews | StartNews | GripNews | NotStopped | CpusCame | Recognized | Lapsed | Disputed
+News = LineNews | StartNews | GripNews | HeldBack | NotStopped | CpusCame | Recognized | Lapsed | Disputed

@@ -9,7 +9,8 @@ writes the limit before long; but if the grant ends first, also while the sideca
 (`IN_BUNDLE`).
 
 Memory nodes are changed only if a label asks for it. An engine cannot clear them, so a container that had none is left
-with all of the machine's. While a lost order may still take effect, they are written again, as limits are.
+with all of the machine's. While a lost order that changes them may still take effect, they are written again, as limits
+are.
 """
 
 from __future__ import annotations
@@ -29,15 +30,14 @@ def update_to(world: World, container: Container, cpus: CPUSet) -> Update:
     """Return the update that moves a container to these CPUs, with the limit and memory nodes that it should have."""
     view = container.view
     # A lost order may take effect just before this one, so limits and memory nodes are written again.
-    may_change = container.may_change_unseen
-    again = may_change or _is_lifted_unseen(world, container)
+    again = container.may_change_unseen or _is_lifted_unseen(world, container)
     nano, quota = _limits(world, container, is_unsure=again)
     mems = memory_for(world, container)
     return Update(
         cpus=cpus,
         nano_cpus=nano if nano > 0 and (again or nano != view.nano_cpus) else None,
         cpu_quota=quota if quota != 0 and (again or quota != view.cpu_quota) else None,
-        mems=str(mems) if mems and (may_change or mems != cpus_of(view.mems, EMPTY)) else None,
+        mems=str(mems) if mems and (container.may_change_memory or mems != cpus_of(view.mems, EMPTY)) else None,
     )
 
 
@@ -95,6 +95,6 @@ def memory_for(world: World, container: Container) -> CPUSet:
     if assignment is not None:
         return memory_of(world.topology, assignment.cpus)
     before = world.state.originals.get(view.key)
-    if before is None or not (view.mems or container.may_change_unseen):
+    if before is None or not (view.mems or container.may_change_memory):
         return EMPTY
     return cpus_of(before.mems, EMPTY) or CPUSet(world.topology.memory)

@@ -32,7 +32,7 @@ from sidecar.decide.moves.limits import update_to
 from sidecar.decide.orders import AnswerStart, Update
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.sightings import believed, recognized
-from sidecar.decide.world import World, replace
+from sidecar.decide.world import World
 from state.cpuset import CPUSet
 from state.demand import QuotaRule
 from state.refusal import Refusal, RefusalCode, Taken
@@ -48,12 +48,7 @@ def after_hold(world: World, fact: StartHeld) -> World:
     key = fact.view.key
     if key not in world.containers:
         world = believed(world, fact.view, fact.began)
-    container, state = world.containers[key], world.state
-    refused = state.refusals.get(key)
-    if refused is not None and refused.refusal.code is RefusalCode.GIVEN_UP:
-        # It asks again at its next start, which is this one.
-        world = replace(world, state=state.released(key))
-    made = after(container, news.HoldBegan(fact.number, fact.began))
+    made = after(world.containers[key], news.HoldBegan(fact.number, fact.began))
     return world.with_container(recognized(world, made))
 
 

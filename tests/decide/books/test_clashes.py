@@ -84,6 +84,30 @@ def test_a_replacement_at_the_start_is_not_beside_a_pin(cores: int, granted: str
         assert story.refusal(rt).code is RefusalCode.CPUS_LOST
 
 
+@pytest.mark.parametrize("restarts", [1, 2])
+@pytest.mark.parametrize("is_down", [True, False])
+def test_a_replacement_that_was_chosen_unaware_is_so_also_after_another_restart(
+    restarts: int, *, is_down: bool
+) -> None:
+    """Whether the sidecar was down, or only the engine away, when the pin and the hotplug came."""
+    story = Story(uniform(cores=3))
+    rt = story.arrive("rt", 1)
+    story.settle()
+    story.unseen("pinned", cpuset="2")
+    story.toggle_cpu(1)
+    if not is_down:
+        story.disconnect()
+        story.read_topology()
+    for _ in range(restarts - 1 + is_down):
+        story.crash([True], is_slow=True)
+    if not story.is_reached:
+        story.connect()
+    story.take_inventory()
+    story.settle()
+    assert (story.granted(rt), story.refusal(rt).code) == (None, RefusalCode.CPUS_LOST)
+    assert not story.world.state.unlooked
+
+
 def test_a_stopped_pin_to_an_offline_cpu_blocks_nothing() -> None:
     """The engine would not start it."""
     story = Story(uniform(cores=4))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sidecar.decide.books.give_up import obstacle
 from sidecar.decide.facts import GiveUpRequested
 from sidecar.decide.settings import PolicyName
 from sidecar.words.refusals import sentence
 from state.key import ContainerKey
 from state.refusal import RefusalCode
+from tests.support.decide import strictstarts
 from tests.support.decide.stories import Story, where
 
 
@@ -51,6 +54,28 @@ def test_one_that_has_not_started_yet_asks_at_its_start() -> None:
     story.again(one)
     story.settle()
     assert story.granted(one) is not None
+
+
+@pytest.mark.parametrize("asks", [True, False])
+def test_it_keeps_its_place_in_the_queue(*, asks: bool) -> None:
+    """It asked first, whether its runtime asks before its next start or not."""
+    story = Story()
+    one = story.arrive("one", 2)
+    story.settle()
+    story.end(one)
+    one.asks = asks
+    story.look(one)
+    other = story.arrive("other", 6, labels={"cpuset.on-shortage": "wait"})
+    story.feed(GiveUpRequested(one.key))
+    story.settle()
+    assert story.granted(other) is not None
+    if asks:
+        strictstarts.hold(story, one)
+    else:
+        story.again(one)
+    story.settle()
+    refused = story.world.state.refusals[one.key]
+    assert (refused.refusal.code, refused.asked) == (RefusalCode.NOT_ENOUGH, 0)
 
 
 def test_one_without_cpus_of_its_own_has_none_to_release() -> None:

@@ -10,7 +10,15 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from sidecar.decide.books.load_wish import follows_load, is_news, wish_of, wished, with_loads
+from sidecar.decide.books.load_wish import (
+    follows_load,
+    is_news,
+    wish_of,
+    wished,
+    with_loads,
+    with_loads_of_grants,
+    with_measured,
+)
 from sidecar.decide.container.container import Standing, Wish
 from sidecar.decide.container.machine import first_seen
 from sidecar.decide.container.place import Place
@@ -233,6 +241,26 @@ def test_until_it_is_known_it_keeps_what_it_has() -> None:
     for cpus, moves, wish in (("0-3", (), 4), ("0-1", (), 4), ("0-1", changed, 2), ("0-5", changed, 6)):
         assignment = world_of(cpus, moves=moves).state.assignments[A]
         assert wished(assignment, None, Band()) == wish
+
+
+def test_a_measured_size_is_kept_until_the_next_measurement() -> None:
+    """A container that was granted fewer CPUs than it asked for, and whose load calls for no more, has not grown by the
+    time its load is forgotten: it does not grow then either.
+    """
+    world = known(world_of("0-1"), load(1.3, 2))
+    measured, unmeasured = with_measured(world, world.state), with_measured(world_of("0-1"), world.state)
+    assert wished(measured.assignments[A], None, Band()) == 2
+    assert wished(unmeasured.assignments[A], None, Band()) == 4
+    assert with_measured(world, measured) is measured
+
+
+def test_a_load_belongs_to_a_grant() -> None:
+    """It is forgotten when the grant ends, and none is known of a container without a grant."""
+    world = known(world_of(), load(4.0))
+    ended = replace(world, state=world.state.released(A))
+    assert with_loads_of_grants(world) is world
+    assert with_loads_of_grants(ended).loads == {}
+    assert with_loads(with_loads_of_grants(ended), [load(4.0)]).loads == {}
 
 
 def test_whose_load_matters() -> None:

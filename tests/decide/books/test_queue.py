@@ -261,3 +261,13 @@ def test_a_refusal_counts_what_was_granted_after_it_in_the_same_decision(policy:
     assert (most.key in told, waits.key in told, few.key in told) == (False, True, False)
     story.feed()
     assert story.world.state.refusals == told
+
+
+def test_a_refusal_says_what_others_held_when_it_was_made() -> None:
+    """The free CPUs, the reserved ones and those held are all that there are, also if a grant grows at once."""
+    story = Story(uniform(cores=6), policy=PolicyName.DYNAMIC)
+    grows = story.unseen("grows", 4, labels={"cpuset.min": "4", "cpuset.max": "8"})
+    refused = story.unseen("refused", 4)
+    story.take_inventory()
+    assert story.granted(grows) == "1-5"
+    assert "1 free: 5 (1 reserved: 0; 4 held by grows)" in story.why_refused(refused)

@@ -2,12 +2,13 @@
 
 Compared are the status document and every projection. What tells about one life of the sidecar is left out: the notes
 about its last start, loads, which it measures again, and faults of orders, which it tries again, as it does memory
-nodes that failed with an order. A host on which a lost order may still take effect is left out as well: a restart ends
-that doubt by a rule of its own.
+nodes that failed with an order. A member that is held back gets no other order, so its fault stays. A host on which a
+lost order may still take effect is left out as well: a restart ends that doubt by a rule of its own.
 """
 
 from __future__ import annotations
 
+from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.world import World, replace
 from sidecar.projection.projection_of import projection_of
 from sidecar.status.document import status_of
@@ -33,8 +34,11 @@ def changed_by_a_restart(reality: Reality) -> list[str]:
 
 
 def tries_memory_again(world: World) -> set[str]:
-    """Return the fields that tell of memory nodes which failed with an order: a restart tries them again."""
-    return {f"{each.view.name} projected mems" for each in world.containers.values() if each.keeps_mems}
+    """Return the fields that tell of memory nodes which failed with an order, or that a lost order may still change: a
+    restart tries them again, and ends that doubt.
+    """
+    unsure = (each for each in world.containers.values() if each.keeps_mems or each.may_change_memory)
+    return {f"{each.view.name} projected mems" for each in unsure}
 
 
 def differences(before: World, world: World) -> dict[str, str]:
@@ -49,7 +53,10 @@ def differences(before: World, world: World) -> dict[str, str]:
 
 def told(world: World) -> dict[str, object]:
     """Return what people and workloads read, by field."""
-    containers = {key: replace(each, fault=None, keeps_mems=False) for key, each in world.containers.items()}
+    containers = {
+        key: replace(each, fault=each.fault if _is_kept(each) else None, keeps_mems=False)
+        for key, each in world.containers.items()
+    }
     world = replace(world, loads={}, notes=(), containers=containers)
     status = to_builtins(status_of(world))
     found = {f"status {field}": value for field, value in status.items() if field != "containers"}
@@ -59,3 +66,8 @@ def told(world: World) -> dict[str, object]:
         projection = to_builtins(projection_of(world, container))
         found |= {f"{container.view.name} projected {field}": value for field, value in projection.items()}
     return found
+
+
+def _is_kept(container: Container) -> bool:
+    """Return whether its fault outlives a restart: that of a member which is held back is not followed by an order."""
+    return container.is_held_back and container.wish.standing is Standing.MEMBER

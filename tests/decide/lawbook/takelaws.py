@@ -82,7 +82,8 @@ def _ended(facts: Sequence[Fact], key: ContainerKey) -> int:
 
 def _without_notice(reality: Reality, was: Assignment, after: Assignment, ended: int) -> Iterator[str]:
     """Check that lost CPUs were due: acknowledged, past their grace, or impossible to announce. What a container loses
-    that runs, or whose start was answered, must be leaving, except CPUs that went offline or are reserved from now on.
+    that runs, or whose start was answered, must be leaving, except CPUs that went offline or are reserved from now on,
+    and those that another container was still leaving: it never had them for itself.
     """
     before, now = reality.planned_from.state, reality.world
     container = now.containers[after.container]
@@ -98,6 +99,9 @@ def _without_notice(reality: Reality, was: Assignment, after: Assignment, ended:
     lost = (was.cpus - after.cpus) & now.state.online - (now.state.reserved - before.reserved)
     if is_inert or not lost:
         return
+    lost -= union(
+        each.leaving.cpus for key, each in before.assignments.items() if each.leaving and key != was.container
+    )
     if forgotten := (lost & CPUSet.from_mask(container.footprint)) - (leaving.cpus if leaving else EMPTY):
         yield f"{after.name} lost {forgotten} and may run there, and they are not leaving"
 

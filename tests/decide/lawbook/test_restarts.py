@@ -30,6 +30,7 @@ def changed(seeds: Iterable[int]) -> list[str]:
         pytest.param(1689, id="a stop that failed"),
         pytest.param(3239, id="memory nodes that failed"),
         pytest.param(3776, id="memory nodes of a lost order"),
+        pytest.param(1112463, id="a load, measured before it ever grew"),
         pytest.param(704260, id="a load, measured before CPUs went offline"),
     ],
 )

@@ -47,6 +47,8 @@ def test_a_restart_at_any_moment_changes_nothing_that_people_read(first: int, la
         pytest.param(700627, id="a run that no look showed, after a rest that was over"),
         pytest.param(700889, id="a reservation that changed after a refusal"),
         pytest.param(27875, id="a rest that ended while the engine was away"),
+        pytest.param(1216385, id="a grant that grew after a refusal, in the same decision"),
+        pytest.param(1313222, id="an order without memory nodes that was lost"),
         pytest.param(1211054, id="a removal that failed before the first start, after such a rest"),
     ],
 )
@@ -62,6 +64,10 @@ def test_a_restart_in_the_middle_changes_nothing_in_rare_histories(seed: int) ->
         pytest.param(710942, id="a grant that was made after a refusal, in the same decision"),
         pytest.param(902531, id="a grant that shrank after a refusal, in the same decision"),
         pytest.param(902504, id="a rest that is over before or after a notice"),
+        pytest.param(902206, id="a load that was measured under a grant that ended"),
+        pytest.param(903101, id="a rest after a run that was over while the engine was away"),
+        pytest.param(1320645, id="a neighbour of a waiting container that was renamed"),
+        pytest.param(930248, id="two starts after a grant was completed beside a pin"),
         pytest.param(705042, id="a stop under way, for a container that is granted CPUs"),
     ],
 )

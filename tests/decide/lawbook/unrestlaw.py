@@ -12,13 +12,11 @@ timers end in the same order for both. The promise is:
 
 A restart changes times, and what depends on them. It may do no more than this:
 
-- A rest or a notice is timed again. If the rest of a container that ran was over, but nothing could be decided while
-  the engine was away, it keeps its CPUs for another one. The changes on the way (`moves`) and whether a workload was
-  in time (`forced`) are not compared.
-- Loads are measured again. Until then a container that follows its load, and never changed its size, has as many CPUs
-  as a new one: it may have more than it was measured to need.
+- A rest or a notice is timed again. The changes on the way (`moves`) and whether a workload was in time (`forced`) are
+  not compared.
+- Loads are measured again. Until then a container that follows its load keeps its size.
 - A sidecar that starts reads the machine before it looks at any container. If CPUs changed meanwhile, it completes
-  grants before it knows what is gone or pinned by hand, and undoes what it may not keep (`World.unlooked`).
+  grants before it knows what is gone or pinned by hand, and undoes what it may not keep (`State.unlooked`).
 - A grant that only one of the two made, and which ended soon, is counted there (`since`). The order of the grants is
   compared, and not their numbers.
 - Of a container whose start is under way only a glance is possible, which shows no cpuset. A pin by hand, and what
@@ -60,9 +58,6 @@ def changed_in_unrest(seed: int, length: int = 60) -> list[str]:
     is_changed = going.topology() != going.world.topology
     if going.world.is_releasing or is_changed or _is_starting(going):
         return []
-    granted = going.world.containers.keys() & going.world.state.assignments
-    ended = (going.world.containers[key] for key in granted)
-    is_overdue = any(each.is_lapsed and each.view.started_at for each in ended)
     asked = {key: each.wish.demand for key, each in going.world.containers.items() if key in going.world.loads}
     is_measured = any(demand and demand.scale is Scale.LOAD for demand in asked.values())
     takes_effect = seed % 4 > 0
@@ -74,7 +69,7 @@ def changed_in_unrest(seed: int, length: int = 60) -> list[str]:
         _look_at_everything(each)
     if stops:
         going.feed(*(StopFailed(order.container, "it cannot be stopped") for order in stops))
-    found = {} if is_overdue or is_measured else _differences(going, restarted)
+    found = {} if is_measured else _differences(going, restarted)
     if at_once := [words for where, words in found.items() if where.rpartition(" ")[2] in AT_ONCE]:
         return [f"at once, {words}" for words in at_once]
     memory = tries_memory_again(going.world)

@@ -108,6 +108,21 @@ def test_memory_that_a_lost_order_changed_comes_back(before: str, after: str) ->
     assert rt.mems == after
 
 
+@pytest.mark.parametrize("how", ["lost-before", "lost-after"])
+def test_memory_that_no_lost_order_could_change_is_left_alone(how: str) -> None:
+    """An engine cannot clear memory nodes: what has none set keeps none."""
+    host = story()
+    host.arrive("rt", 4, labels=FOLLOW)
+    host.settle()
+    shares = host.unseen("shares", 4, labels=FOLLOW)
+    host.look(shares)
+    assert host.granted(shares) is None
+    host.deliver(0, how)
+    host.retry(0)
+    host.settle()
+    assert (shares.cpuset, shares.mems) == (str(host.world.state.shared), "")
+
+
 def test_memory_that_stays_is_told() -> None:
     host = story()
     host.mems = cpus("0")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sidecar.decide.facts import Phase, Purpose
 from sidecar.decide.orders import StartTimer
 from tests.decide.moves.test_starts import strict
@@ -119,6 +121,23 @@ def test_what_ran_meanwhile_has_another_rest() -> None:
     story.crash([True])
     assert not story.known(real).is_lapsed
     assert story.granted(real) == "1-2"
+
+
+@pytest.mark.parametrize(("runs_again", "granted"), [(False, None), (True, "1-2")])
+def test_a_rest_after_a_run_is_remembered_too(granted: str | None, *, runs_again: bool) -> None:
+    """The engine was away when it was over. If the container ran again meanwhile, its next rest is timed in full."""
+    story = Story()
+    real = story.arrive("rt", 2)
+    story.settle()
+    story.end(real)
+    story.disconnect()
+    story.time_out(-1)
+    if runs_again:
+        story.start(real)
+        story.stop(real)
+    assert story.granted(real) == "1-2"
+    story.crash([True])
+    assert story.granted(real) == granted
 
 
 def test_what_was_only_glanced_at_does_not_rest() -> None:

@@ -16,7 +16,6 @@ from sidecar.decide.orders import ApplyCpuset, HoldAnswers, Order, WriteCpuset
 from sidecar.decide.settings import PolicyName, Settings
 from sidecar.failures import CgroupClosed, CgroupGone
 from sidecar.simulation.model_hand import DEFAULT_PARENTS, ModelHand
-from sidecar.simulation.model_limits import Limits
 from state.cpuset import EMPTY, CPUSet
 from state.topology import Topology
 from tests.support.decide.real import ENGINE, LATE_PARENT, NEVER_PARENT, Real
@@ -42,7 +41,11 @@ class HandReality(Reality):
         self.denied: set[str] = set()
         """The containers whose groups the hand can never write."""
         self.is_lost = self.has_missed = False
-        """Whether the hand has ended, or could not answer a birth, and that is not reported yet."""
+        """Whether the hand has ended, or holds its answers again for a group that is stuck, and that is not reported
+        yet.
+        """
+        self.astray: set[int] = set()
+        """The writes after which the kernel showed other CPUs, and that are not reported yet."""
         self.carried: HoldAnswers | None = None
         """The last answers that the hand held."""
         self.is_home_told = settings.policy is PolicyName.DYNAMIC
@@ -57,7 +60,7 @@ class HandReality(Reality):
     @property
     def is_blind(self) -> bool:
         """Whether something happened to the hand that is not reported yet."""
-        return self.is_lost or self.has_missed
+        return self.is_lost or self.has_missed or bool(self.astray or (self.hand and self.hand.missed))
 
     def create(self, *args: Any, **kwargs: Any) -> Real:
         """Add a container; some name a cgroup parent of their own."""
@@ -68,15 +71,6 @@ class HandReality(Reality):
         if self.temper is Temper.WEAK and self.created % 3 == 0:
             self.denied.add(real.id)
         return real
-
-    def enter(self, real: Real, limits: Limits, now: float = 0.0, *, stamp: str = "") -> None:
-        """Complete a start. If the hand cannot answer this birth, it looks at all that it holds, and reports it."""
-        super().enter(real, limits, now, stamp=stamp)
-        if self.hand and self.hand.missed:
-            self.hand.missed.clear()
-            self.has_missed = True
-            if self.carried:
-                self._hold(self.carried)
 
     def note(self, real: Real, cpus: CPUSet) -> None:
         """Record the CPUs that it was ordered onto. Where the hand is, it runs where the hand wrote it."""
@@ -117,6 +111,7 @@ class HandReality(Reality):
         """Let the daemon take a burst."""
         self.new_answers_told = []
         self.is_lost = self.is_lost and not any(isinstance(fact, HandLost) for fact in facts)
+        self.astray -= {fact.order for fact in facts if isinstance(fact, CpusetWritten)}
         super().feed(*facts)
         hand = self.world.hand
         is_to_come = any(isinstance(fact, AnswersHeld) for fact in self.hand_news)
@@ -153,10 +148,19 @@ class HandReality(Reality):
             return WriteFailed(order.container, order.number, str(error), is_gone=True, ended=self.ticket())
         except CgroupClosed as error:
             return WriteFailed(order.container, order.number, str(error), is_gone=False, ended=self.ticket())
+        if effective != order.update.cpus:
+            self.astray.add(order.number)
         return CpusetWritten(order.container, order.number, effective, self.ticket())
 
     def hear(self) -> bool:
-        """Report what the hand did first; return whether there was anything."""
+        """Report what the hand did first; return whether there was anything. If it could not write a group, it looks at
+        all that it holds again, and reports that.
+        """
+        if self.hand and self.hand.missed:
+            self.hand.missed.clear()
+            if self.carried:
+                self.has_missed = True
+                self._hold(self.carried)
         if self.hand_news:
             self.feed(self.hand_news.pop(0))
             return True
@@ -184,7 +188,7 @@ class HandReality(Reality):
                 self.act()
             else:
                 self.pulls.pop(0)
-        self.pulls, self.hand_news, self.is_lost, self.has_missed = [], [], False, False
+        self.pulls, self.hand_news, self.is_lost, self.has_missed, self.astray = [], [], False, False, set()
         self._end_hand()
         if fates[0]:
             # It is open before the engine is reached.
