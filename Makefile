@@ -10,10 +10,13 @@ unexport PYTHONDONTWRITEBYTECODE
 step = @log=$$(mktemp); if $(2) >$$log 2>&1; then printf '%-14s ok\n' '$(1)'; rm -f $$log; \
 	else cat $$log; rm -f $$log; printf '\n%s failed:  %s\n' '$(1)' '$(2)'; exit 1; fi
 
+# Further tools for .venv, from a file that names each by its digest.
+HASHED = $(PY) -m pip -q install --require-hashes --only-binary=:all:
+
 # A lane of live tests is one worker's, and lanes come first (tests/live/lanes.py).
 SPREAD = $(if $(findstring no:xdist,$(ARGS)),,-n $(or $(WORKERS),2) --dist loadgroup --no-loadscope-reorder)
 
-.PHONY: help venv check test soak vm-test demo demo-dynamic demo-swarm demo-clean bench benefit clean
+.PHONY: help venv check test soak vm-test image demo demo-dynamic demo-swarm demo-clean bench benefit hashes sbom clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +57,9 @@ soak: venv  ## churn, random histories and scenarios for longer than `make test`
 vm-test: venv  ## the live tests in virtual machines: Docker, Podman, cgroup v2, systemd, hotplug; takes an hour
 	@$(PY) -m tests.vm $(ARGS)
 
+image: venv  ## build the images that the files in compose/ name; BASE=IMAGE@sha256:... chooses another base
+	@$(PY) -m compose.host image
+
 demo: venv  ## see it work: an exclusive container, a plain one and a noisy neighbour, on a real engine
 	@$(PY) -m compose.demo
 
@@ -70,10 +76,19 @@ bench: venv  ## the benchmarks
 	@$(PY) -m pytest -q --benchmark-only --benchmark-disable-gc tests/bench $(ARGS)
 
 benefit: venv  ## what changing CPUs are worth: the simulated study of docs/benefit.md, with its figures; takes some minutes
-	@$(PY) -c 'import matplotlib' 2>/dev/null || $(PY) -m pip -q install -c constraints.txt --group figures
+	@$(PY) -c 'import matplotlib' 2>/dev/null || $(HASHED) -r requirements/figures.txt
 	@$(PY) -m tests.bench.benefit $(ARGS)
+
+hashes: venv  ## write requirements/*.txt anew: the digests of all files of the versions in constraints.txt
+	@compose/host/hashes.sh
+
+sbom: venv  ## write build/sbom.json: what the daemon consists of, in CycloneDX, with the digest of each file
+	@.venv/bin/cyclonedx-py --version >/dev/null 2>&1 || $(HASHED) -r requirements/sbom.txt
+	@mkdir -p build
+	@PYTHONWARNINGS=ignore::UserWarning .venv/bin/cyclonedx-py requirements --pyproject pyproject.toml \
+		--output-reproducible --of JSON -o build/sbom.json requirements/daemon.txt
 
 clean:  ## remove what was made in this folder
 	@rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .benchmarks
-	@rm -f compose/wheels/*.whl
+	@rm -f compose/wheels/*.whl compose/wheels/*.tar.gz compose/wheels/.made-for compose/wheels/.wanted
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -4,8 +4,9 @@
 2. Step: pure; the new world and the orders.
 3. Commit: the burst in the journal, and the State in the checkpoint, on disk, before any order is sent.
 4. Post: readers see the new world, and pause a little before they work on it.
-5. Tell: the container's files stop naming the CPUs that an order takes before the order is sent. A notice or a change
-   is in the workload's files before its grace begins or its signal is sent.
+5. Tell: the container's files stop naming the CPUs that an order takes before the order is sent, and those that this
+   decision opens to other containers before any order is. A notice or a change is in the workload's files before its
+   grace begins or its signal is sent.
 6. Start the orders. Orders of containers that are not live come first, and may be sent before anything else is done: a
    container that is about to start cannot wait.
 
@@ -29,6 +30,7 @@ from sidecar.decide.orders import ApplyCpuset, Order, SendSignal, StartTimer, Wr
 from sidecar.failures import StateUnwritable
 from sidecar.log import Log
 from sidecar.ports import Checkpoints, Journals, StartOrder, Telling
+from sidecar.projection.opened import losers
 from sidecar.projection.projection_of import names_of, projection_of
 from sidecar.sifting import decide
 from state.errors import StateError
@@ -97,6 +99,8 @@ class Allocator:
         if world is not before:
             self._board.post(world)
         # 5. and 6. Tell, start the orders that cannot wait, let them be sent, and then start the rest.
+        for key in losers(before, world):
+            self.correct(key)
         waiting = [order for order in orders if isinstance(order, ApplyCpuset) and order.live]
         hurried = [order for order in orders if order not in waiting]
         self._start(hurried)
@@ -148,6 +152,15 @@ class Allocator:
                     self._projections.withdraw(key.id, order.update.cpus)
                 except StateError as error:
                     self._report("projections", str(error))
+
+    def correct(self, container: ContainerKey) -> None:
+        """Write what is true now into the files of a container, parts of whose CPUs are open to others from now on."""
+        with self._crashes.contained(container, "projection"):
+            world = self._board.latest
+            try:
+                self._projections.correct(container.id, projection_of(world, world.containers[container]))
+            except StateError as error:
+                self._report("projections", str(error))
 
     def announce(self, container: ContainerKey, *, begins_grace: bool = False) -> None:
         """Write into a workload's files what is leaving it, before its grace begins or its signal is sent.

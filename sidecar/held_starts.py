@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import trio
@@ -14,8 +14,9 @@ from sidecar.decide.orders import AnswerStart
 class Waiting:
     """One start that is held: its number, and the answer once there is one."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, held: Mapping[int, Waiting]) -> None:
         self.number = number
+        self._held = held
         self._answered = trio.Event()
         self._answer: AnswerStart | None = None
 
@@ -24,6 +25,10 @@ class Waiting:
         await self._answered.wait()
         assert self._answer is not None, "the event is set after the answer"
         return self._answer
+
+    def is_beyond(self, most: int) -> bool:
+        """Return whether so many other starts wait that were held before this one."""
+        return sum(number < self.number for number in self._held) >= most
 
     def give(self, answer: AnswerStart) -> None:
         """Give the answer; the first one counts."""
@@ -42,7 +47,7 @@ class Desk:
     @contextmanager
     def held(self) -> Iterator[Waiting]:
         """Yield a place to wait for one answer, for the length of the block."""
-        waiting = Waiting(next(self._numbers))
+        waiting = Waiting(next(self._numbers), self._waiting)
         self._waiting[waiting.number] = waiting
         try:
             yield waiting

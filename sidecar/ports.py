@@ -260,12 +260,15 @@ class Journals(Protocol):
 
 
 class Telling(Protocol):
-    """The part of the projections that precedes an order, by containers' ids. Both are local writes, and raise
+    """The part of the projections that precedes an order, by containers' ids. All are local writes, and raise
     StateError.
     """
 
     def withdraw(self, container: str, cpus: CPUSet) -> None:
         """Remove all CPUs outside `cpus` from a container's files."""
+
+    def correct(self, container: str, projection: Projection) -> None:
+        """Write this into the files that a container has, before others are let onto CPUs that were its own."""
 
     def announce(
         self, container: str, names: Iterable[str], projection: Projection, *, begins_grace: bool = False

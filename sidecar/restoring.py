@@ -2,8 +2,9 @@
 
 1. The engine is looked at; nothing is ordered before every container is known.
 2. If the recorded state knows of no container, while containers are confined, it is probably another daemon's state.
-3. The allocator restores everything; what cannot be reached in time is reported.
-4. The projections are removed: no sidecar vouches for them any more.
+3. The projections are removed, before any container is let onto the CPUs that they name. One that cannot be removed is
+   reported, and tried again at the end.
+4. The allocator restores everything; what cannot be reached in time is reported.
 5. Each container is looked at once more, and compared with what it had before. One that is half removed will never run
    again, and counts as gone.
 """
@@ -25,6 +26,7 @@ from sidecar.log import Log, printable
 from sidecar.ports import Engine
 from sidecar.projection.projections import Projections
 from sidecar.words import released as words
+from state.errors import ProjectionError
 from state.key import ContainerKey
 from state.model import Originals
 
@@ -67,6 +69,9 @@ class Restoring:
                 if world.is_ready and not world.is_releasing:
                     if not originals and _confined(world, originals):
                         break
+                    # 3. The projections.
+                    self._withdraw()
+                    # 4. Restore.
                     self._log.info("releasing every container", containers=len(originals))
                     await outbox.send(ReleaseRequested())
                 elif world.is_releasing and not world.state.originals:
@@ -79,7 +84,6 @@ class Restoring:
             # 2. Another daemon's state.
             self._log.error(words.astray(self._state_dir, confined))
             return 1
-        # 4. The projections.
         self._projections.retain(())
         failed = {key: _reason(world, key) for key in world.state.originals}
         views = await self._views(originals)
@@ -94,6 +98,13 @@ class Restoring:
             known = world.containers.get(key)
             self._log.error("not released", container=known.view.name if known else key.short, reason=reason)
         return 1 if failed else 0
+
+    def _withdraw(self) -> None:
+        try:
+            self._projections.retain(())
+        except ProjectionError as error:
+            # A release gives back CPUs whatever is wrong with the files.
+            self._log.warning("projections could not be removed", reason=error)
 
     async def _views(self, originals: Mapping[ContainerKey, Originals]) -> dict[ContainerKey, ContainerView]:
         """Return what the engine shows now of these containers; those that do not exist, or are going, are left out."""

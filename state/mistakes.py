@@ -138,6 +138,12 @@ class NoEffect(Flaw, frozen=True):
     policy: str
 
 
+class NotAllowed(Flaw, frozen=True):
+    """The owner of the host does not give tenants the `right` that this label needs."""
+
+    right: str
+
+
 class NoSuchDevice(Flaw, frozen=True):
     """The machine has no such device; `nearest` is the most similar name that it has, "" for none."""
 
@@ -164,6 +170,7 @@ AnyFlaw = (
     | SetAside
     | UnknownLabel
     | NoEffect
+    | NotAllowed
     | NoSuchDevice
 )
 

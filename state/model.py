@@ -135,7 +135,8 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True):
     """A request that was not granted, and why. `demand` is None if the labels themselves were the reason.
 
     `started_at` is the engine's time stamp of the start that was refused; None if it was not recorded. `asked` numbers
-    the containers in the order in which they first asked; None before the refusal is recorded.
+    the containers in the order in which they first asked; None before the refusal is recorded. `released_at` is when
+    people released its CPUs; "" if they did not.
     """
 
     container: ContainerKey
@@ -144,6 +145,7 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True):
     demand: Demand | None = None
     started_at: str | None = None
     asked: int | None = None
+    released_at: str = ""
 
 
 class Originals(msgspec.Struct, frozen=True, kw_only=True):
@@ -164,13 +166,15 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Every CPU of the host, and the container that holds it: *the books*. Containers stand in it by their keys.
 
     `online` is what may be used at all; `reserved` is never granted, and is in the shared pool unless `strict`;
-    `counted` are the CPUs that a count of reserved ones stands for, online or not: others stand in while they are not;
-    `isolated` may be granted, and is never in the shared pool. `lifts` holds the values, in 1e-9 CPUs, to which the
-    limit of a container was lifted: the sidecar set a limit of such a value, and restores the original. `vacancies` are
-    the last grants of containers that are gone, for their successors. `lapsed` have never run, and kept no CPUs for
-    it. `held_back` are members of the shared group whose last order had no effect, with the reason, for people.
-    `unlooked` are CPUs that grants gained before all containers were looked at: another may be pinned there.
-    `grants` counts all grants ever made, and numbers the next; `asks` does so for containers that first ask.
+    `counted` are the CPUs that a count of reserved ones stands for, online or not: others stand in while they are not.
+    It is empty for a list, and None in a State of an earlier version. `isolated` may be granted, and is never in the
+    shared pool. `lifts` holds the values, in 1e-9 CPUs, to which the limit of a container was lifted: the sidecar set a
+    limit of such a value, and restores the original. `vacancies` are the last grants of containers that are gone, for
+    their successors. `lapsed` have never run, and kept no CPUs for it. `held_back` are members of the shared group
+    whose last order had no effect, with the reason, for people. `unlooked` are CPUs that grants gained before all
+    containers were looked at: another may be pinned there. `has_gaps` if a container with a grant is gone, and nothing
+    was decided since. `grants` counts all grants ever made, and numbers the next; `asks` does so for containers that
+    first ask.
     """
 
     policy: str = "none"
@@ -185,8 +189,9 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     vacancies: Mapping[ContainerKey, Assignment] = {}
     lapsed: tuple[ContainerKey, ...] = ()
     held_back: Mapping[ContainerKey, str] = {}
-    counted: CPUSet = EMPTY
+    counted: CPUSet | None = None
     unlooked: CPUSet = EMPTY
+    has_gaps: bool = False
     asks: int = 0
     grants: int = 0
     takes: int = 0

@@ -18,10 +18,12 @@ from sidecar.decide.facts import (
     EngineConnected,
     EngineInfo,
     Fact,
+    GiveUpRequested,
     InventoryTaken,
     Phase,
     Purpose,
     RetryDue,
+    SettingsChanged,
 )
 from sidecar.decide.orders import ApplyCpuset, Order, SendSignal, StartTimer
 from sidecar.decide.reconcile import begin
@@ -29,6 +31,7 @@ from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
 from sidecar.failures import StateUnwritable
 from sidecar.log import Log
+from state.codec import to_builtins
 from state.cpuset import CPUSet
 from state.errors import FileUnwritable, ProjectionError
 from state.model import State
@@ -69,6 +72,11 @@ class Recorder(Board):
 
     def withdraw(self, container: str, cpus: CPUSet) -> None:
         self.calls.append(f"withdraw {container[0]} {cpus}")
+        if "projections" in self.failing:
+            raise ProjectionError("by-id/a: disk full")
+
+    def correct(self, container: str, projection: Projection) -> None:
+        self.calls.append(f"correct {container[0]} {projection.sharing.value} {projection.cpus}")
         if "projections" in self.failing:
             raise ProjectionError("by-id/a: disk full")
 
@@ -240,6 +248,41 @@ async def test_a_projection_that_cannot_be_withdrawn_is_told_and_the_order_leave
     await recorder.take(READY, [ContainerSeen(view("a"), 2), ContainerSeen(view("b", exclusive=1), 3)])
     assert recorder.problems == {"projections": "by-id/a: disk full"}
     assert len(recorder.orders) == 2
+
+
+async def lose_at_once(recorder: Recorder, *facts: Fact) -> list[str]:
+    """Let b have CPU 1 to itself beside a, and then have these facts; return the calls since then."""
+    await recorder.take(READY, [ContainerSeen(view("a"), 2), ContainerSeen(view("b", exclusive=1), 3)])
+    for order in [each for each in recorder.orders if isinstance(each, ApplyCpuset)]:
+        await recorder.take([CpusetApplied(order.container, order.number, order.update.cpus, 4)])
+    recorder.calls.clear()
+    await recorder.take(facts)
+    return recorder.calls
+
+
+@pytest.mark.parametrize("what", ["reserved", "released", "none"])
+async def test_what_is_opened_to_others_is_told_first(autojump_clock: MockClock, recorder: Recorder, what: str) -> None:
+    """CPUs that a container loses by a decision alone are not told as its own when others are let onto them."""
+    facts: dict[str, Fact] = {
+        "reserved": SettingsChanged(to_builtins(static(reserved_cpus=CPUSet.of(0, 1)))),
+        "none": SettingsChanged(to_builtins(static(policy=PolicyName.NONE))),
+        "released": GiveUpRequested(docker("b" * 64)),
+    }
+    calls = await lose_at_once(recorder, facts[what])
+    corrected = next(index for index, call in enumerate(calls) if call.startswith("correct b"))
+    ordered = [index for index, call in enumerate(calls) if call.startswith("order")]
+    assert all(corrected < index for index in ordered)
+    assert calls.index("post") < corrected
+    assert ordered or what == "none"
+
+
+async def test_an_order_leaves_though_what_it_opens_cannot_be_told(
+    autojump_clock: MockClock, recorder: Recorder
+) -> None:
+    recorder.failing = {"projections"}
+    calls = await lose_at_once(recorder, GiveUpRequested(docker("b" * 64)))
+    assert {"correct b shared 1", "order a"} <= set(calls)
+    assert recorder.problems == {"projections": "by-id/a: disk full"}
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import time
 
+from compose.demo.dynamic import FOLDER
 from compose.demo.evidence import (
     Line,
     Outside,
@@ -23,7 +24,7 @@ from compose.demo.screen import Screen, others_note
 from compose.demo.witness import Witness, members
 from compose.host.commands import HostLacks, output
 
-SETTINGS = {"LINGER": "1s"}
+SETTINGS = {"LINGER": "1s", "PROJECTIONS": FOLDER}
 SETTLE_SECONDS = 20.0
 ALONE_SECONDS = 3  # whole seconds of work to judge by
 

@@ -81,6 +81,8 @@ class Demo:
             "WORKER_IMAGE": names["demo"],
             "DOCKER_SOCKET": f"{HOME}/engine.sock",
             "RESERVED": self.rest,
+            "LISTEN": "0.0.0.0:9413",
+            "SIDECAR_NETWORK": "host",
         }
         file = str(FOLDER / "swarm.yaml")
         self._docker("stack", "deploy", "--resolve-image", "never", "--compose-file", file, STACK, **settings)

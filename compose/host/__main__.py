@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import signal
 import subprocess
@@ -11,8 +12,13 @@ from pathlib import Path
 from types import FrameType
 
 from compose.host import packages
+from compose.host.base import make_proxy
 from compose.host.commands import HostLacks, cache, say
 from compose.host.engine import engine
+from compose.host.image import TARGETS, build_images
+
+PROGRAMS = {"busybox-static": "/bin/busybox", "haproxy": "/usr/sbin/haproxy"}
+"""Packages, with the program of each: what the live tests make their images of, and the proxy before an engine."""
 
 
 def main() -> int:
@@ -21,11 +27,18 @@ def main() -> int:
     verbs = parser.add_subparsers(dest="verb", required=True)
     run = verbs.add_parser("with-engine", help="run a command while an engine answers, then restore the host")
     run.add_argument("command", nargs="+")
+    verbs.add_parser("image", help="build the images that the files in compose/ name, on the engine that answers")
     verbs.add_parser("forget", help="remove the packages and cached files that this program installed")
     chosen = parser.parse_args()
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        return forget() if chosen.verb == "forget" else with_engine(chosen.command)
+        match chosen.verb:
+            case "image":
+                return make_images()
+            case "forget":
+                return forget()
+            case _:
+                return with_engine(chosen.command)
     except HostLacks as problem:
         print(f"error: {problem}", file=sys.stderr)
         return 1
@@ -35,7 +48,7 @@ def main() -> int:
 
 def with_engine(command: list[str]) -> int:
     """Run a command while an engine answers. Return its exit code."""
-    bring_busybox()
+    bring_programs()
     with engine():
         child = subprocess.Popen(command)
         # The terminal sends Ctrl-C to the child too: it ends by itself, and only then may the engine end.
@@ -49,10 +62,22 @@ def with_engine(command: list[str]) -> int:
         return code if code >= 0 else 128 - code
 
 
-def bring_busybox() -> None:
-    """Install busybox if possible: the live tests make their images from it, and without it skip and report that."""
-    if not Path("/bin/busybox").exists() and packages.installable():
-        packages.install(["busybox-static"], "the live tests build their own images")
+def make_images() -> int:
+    """Build all images on an engine that answers. Return the exit code."""
+    with engine() as found:
+        if found.started:
+            raise HostLacks("no engine runs here: start the one that the images are for")
+        build_images()
+        proxy = os.environ.get("PROXY_IMAGE") or make_proxy()
+        say(f"built: {' '.join([*TARGETS.values(), proxy])}")
+    return 0
+
+
+def bring_programs() -> None:
+    """Install the other programs that tests run, if possible: without one, its tests skip and name it."""
+    missing = [package for package, path in PROGRAMS.items() if not Path(path).exists()]
+    if missing and packages.installable():
+        packages.install(missing, "the tests use programs that are not here")
 
 
 def forget() -> int:

@@ -1,7 +1,8 @@
-"""A base image made of the distribution's packages, if no registry can be reached: Python and a shell.
+"""Images made of the distribution's packages, without any registry: Python and a shell, or HAProxy.
 
 apt chooses and fetches the packages against an empty list of installed ones, and they are unpacked without being
-configured: twenty megabytes instead of a whole system, in seconds, and without root.
+configured: twenty megabytes instead of a whole system, in seconds, and without root. The archive's signature covers the
+digest of each package.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 from compose.host.commands import HostLacks, attempt, cache, has, output, quietly, say
 
 OWN_BASE = "cpuset-sidecar-base:local"
+PROXY_IMAGE = "cpuset-sidecar-proxy:local"
 OLDEST = (3, 11)
 SETTINGS = ("ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", 'CMD ["python3"]')
 
@@ -23,15 +25,30 @@ def make_base() -> str:
     """Make the base image, from the cached file system if there is one, and return its name. Raise HostLacks without
     apt.
     """
+    _see_that_apt_is_here("an image with Python 3.11 or newer: BASE=NAME@sha256:...")
+    python = python_package()
+    _import(OWN_BASE, "base", (python, "busybox-static"), SETTINGS)
+    return OWN_BASE
+
+
+def make_proxy() -> str:
+    """Make the image of HAProxy, as `make_base` does, and return its name."""
+    _see_that_apt_is_here("an image with HAProxy: PROXY_IMAGE=NAME@sha256:...")
+    _import(PROXY_IMAGE, "proxy", ("haproxy", "busybox-static"), (SETTINGS[0], 'CMD ["haproxy"]'))
+    return PROXY_IMAGE
+
+
+def _see_that_apt_is_here(instead: str) -> None:
     if not has("apt-get") or not has("dpkg-deb"):
-        raise HostLacks(
-            "no registry can be reached, and there is no apt: set BASE=... to a local image with Python 3.11 or newer"
-        )
+        raise HostLacks(f"an image is made of the distribution's packages by apt, which is not here: name {instead}")
+
+
+def _import(name: str, kind: str, packages: tuple[str, ...], settings: tuple[str, ...]) -> None:
     codename = platform.freedesktop_os_release().get("VERSION_CODENAME", "unknown")
-    archive = cache() / f"base-{codename}-{platform.machine()}.tar"
+    archive = cache() / f"{kind}-{codename}-{platform.machine()}.tar"
     if not archive.exists():
         with tempfile.TemporaryDirectory(prefix="cpuset-sidecar-base-") as folder:
-            unpack(Path(folder), python_package())
+            unpack(Path(folder), packages)
             part = archive.with_suffix(".part")
             output(
                 "tar",
@@ -46,9 +63,8 @@ def make_base() -> str:
                 timeout=300,
             )
             part.rename(archive)
-    changes = [word for setting in SETTINGS for word in ("--change", setting)]
-    output("docker", "import", *changes, str(archive), OWN_BASE, timeout=300)
-    return OWN_BASE
+    changes = [word for setting in settings for word in ("--change", setting)]
+    output("docker", "import", *changes, str(archive), name, timeout=300)
 
 
 def python_package() -> str:
@@ -69,8 +85,8 @@ def python_package() -> str:
     )
 
 
-def unpack(folder: Path, python: str) -> None:
-    """Fetch the packages of a small system into `folder`, and unpack them under `folder`/root."""
+def unpack(folder: Path, packages: tuple[str, ...]) -> None:
+    """Fetch packages and what they need into `folder`, and unpack them under `folder`/root. One is busybox-static."""
     root, archives, nothing = folder / "root", folder / "archives", folder / "status"
     (archives / "partial").mkdir(parents=True)
     nothing.touch()
@@ -80,7 +96,7 @@ def unpack(folder: Path, python: str) -> None:
         (root / name).symlink_to(f"usr/{name}")
     apt = ["apt-get", "-qq", "-y", "--no-install-recommends", "--download-only", "-o", f"Dir::State::status={nothing}"]
     apt += ["-o", f"Dir::Cache::archives={archives}/", "-o", "Debug::NoLocking=1", "-o", "APT::Sandbox::User=root"]
-    quietly("fetch the distribution's packages", [*apt, "install", python, "busybox-static"])
+    quietly("fetch the distribution's packages", [*apt, "install", *packages])
     say(f"unpacking packages: {len(list(archives.glob('*.deb')))}")
     for package in sorted(archives.glob("*.deb")):
         contents = subprocess.run(
@@ -113,5 +129,6 @@ def unpack(folder: Path, python: str) -> None:
         "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/bin/false\n"
     )
     (root / "etc/group").write_text("root:x:0:\nnogroup:x:65534:\n")
-    if python != "python3" and not (root / "usr/bin/python3").exists():
+    python = next((name for name in packages if name.startswith("python3.")), None)
+    if python and not (root / "usr/bin/python3").exists():
         (root / "usr/bin/python3").symlink_to(python)

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Make .venv: a Python of 3.11 or newer with the daemon's and the developers' dependencies, pinned by constraints.txt.
+# Make .venv: a Python of 3.11 or newer with the daemon's and the developers' dependencies, each named by its digest in
+# requirements/.
 # On Debian and Ubuntu, as root, what Python lacks is installed from the distribution. Prints nothing if nothing is to be done.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -20,7 +21,7 @@ find_python() {
 }
 
 stamp=.venv/.made-of
-want=$(cat pyproject.toml constraints.txt sidecar/hand/reflex.c | cksum)
+want=$(cat pyproject.toml requirements/build.txt requirements/dev.txt sidecar/hand/reflex.c | cksum)
 [ -x .venv/bin/python ] && [ "$(cat "$stamp" 2>/dev/null)" = "$want" ] && exit 0
 
 python=$(find_python)
@@ -48,10 +49,5 @@ say "making .venv with $("$python" -V 2>&1)"
 "$python" -m venv --clear .venv
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-# pip learned --group in 25.1, and constraints.txt pins a pip that is newer.
-for what in '--upgrade pip' '-e .[daemon] --group dev'; do
-    # shellcheck disable=SC2086  # the words are meant
-    .venv/bin/python -m pip --disable-pip-version-check install -c constraints.txt $what >"$log" 2>&1 ||
-        { tail -n 15 "$log" >&2; die "pip cannot install: $what"; }
-done
+compose/host/install.sh .venv dev -e >"$log" 2>&1 || { tail -n 15 "$log" >&2; die "pip cannot install requirements/dev.txt"; }
 echo "$want" >"$stamp"

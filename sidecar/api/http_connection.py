@@ -54,20 +54,28 @@ class HttpConnection:
     """A client's connection: its requests are answered one after the other."""
 
     def __init__(
-        self, stream: trio.abc.HalfCloseableStream, table: RouteTable, is_crowded: Callable[[Route], bool], log: Log
+        self,
+        stream: trio.abc.HalfCloseableStream,
+        table: RouteTable,
+        is_crowded: Callable[[Route, str], bool],
+        log: Log,
+        peer: str = "",
     ) -> None:
-        """Start with the client's turn; `is_crowded` tells whether all of a route's own places are taken."""
+        """Start with the client's turn. `is_crowded` tells whether a route has no place of its own for this peer."""
         self._stream = stream
         self._table = table
         self._is_crowded = is_crowded
         self._log = log
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD)
         self._scope = trio.CancelScope()
+        self.peer = peer
         self._is_head = False
         self.waits_since: float | None = trio.current_time()
         """Since when it has been the client's turn; None while it is the server's."""
         self.route: Route | None = None
         """The route that is answering."""
+        self.answers_since = 0.0
+        """Since when it has been answering."""
 
     async def serve(self) -> None:
         """Answer until the client, the protocol or `end` ends it, and close."""
@@ -136,9 +144,9 @@ class HttpConnection:
                 await self._body(headers, MAX_BODY)  # So that the next request can be read.
             raise
         question = Question(container, await self._body(headers, route.most_body))
-        if route.places and self._is_crowded(route):
+        if route.places and self._is_crowded(route, self.peer):
             raise Declined(503, route.crowded)
-        self.route, self.waits_since = route, None
+        self.route, self.waits_since, self.answers_since = route, None, trio.current_time()
         answer: Answer | None = None
         async with trio.open_nursery() as exchange:
             exchange.start_soon(self._watch, exchange.cancel_scope)

@@ -7,6 +7,7 @@ that is posted. The answer is read from that World, and the wait for it is bound
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Final
 
 import trio
@@ -43,8 +44,10 @@ class Requests:
 
         return await self._decided(ResizeRequested(container, cpus), is_decided)
 
-    async def give_up(self, container: ContainerKey) -> World:
-        """Release a container's exclusive CPUs until its next start. Return the World in which it was decided."""
+    async def give_up(self, container: ContainerKey, at: datetime) -> World:
+        """Release a container's exclusive CPUs until it starts later than `at`. Return the World in which it was
+        decided.
+        """
         if refusal := obstacle(self._ready(), container):
             raise declined(refusal)
         released = self._board.latest.state.assignments[container].since
@@ -54,7 +57,7 @@ class Requests:
             grant = world.state.assignments.get(container)
             return grant is None or grant.since != released
 
-        return await self._decided(GiveUpRequested(container), is_decided)
+        return await self._decided(GiveUpRequested(container, at.isoformat()), is_decided)
 
     async def acknowledge(self, container: ContainerKey, number: int | None) -> World:
         """Acknowledge on behalf of a workload that it has left the CPUs being taken. Return the World after that."""

@@ -59,7 +59,8 @@ class Route(msgspec.Struct, frozen=True):
     """A method and a path, and the function that answers them. A GET route also answers HEAD.
 
     `most_body` is in bytes. With `places`, at most that many of its requests are answered at once, and they take none
-    of the listener's places; `crowded` is the reason that the next request gets.
+    of the listener's places; `crowded` is the reason that the next request gets. If `yields` is set, a request may end
+    for that of a peer with fewer.
     """
 
     method: str
@@ -68,6 +69,7 @@ class Route(msgspec.Struct, frozen=True):
     most_body: int = MAX_BODY
     places: int = 0
     crowded: str = ""
+    yields: bool = False
 
     @property
     def methods(self) -> tuple[str, ...]:

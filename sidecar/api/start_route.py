@@ -5,7 +5,8 @@ for the answer. So nothing here needs that lock: the World or a glance identifie
 from the runtime's own bundle.
 
 1. The caller waits for the answer, `ANSWER_SECONDS` at most. The server notices a client that goes away, and cancels
-   this.
+   this. A start that can be answered now is answered now, however many wait. One that is not answered within
+   `PROMPT_SECONDS` needs one of `MOST_HELD` places.
 2. Whenever the wait ends without an answer, the daemon is notified that the start is abandoned.
 3. Nothing is decided while the engine is not reached, and a booting engine is reached only after its containers have
    started. So after `UNREACHED_SECONDS` the recorded grants decide (`unreached`), or the start is refused.
@@ -35,6 +36,12 @@ from state.key import ContainerKey
 
 ANSWER_SECONDS: Final = 30.0
 """How long a start is held at most. The runtime's side waits somewhat longer."""
+
+PROMPT_SECONDS: Final = 1.0
+"""How long an answer may take that needs no other container to move: the looks and decisions of a busy host."""
+
+MOST_HELD: Final = 256
+"""Starts that wait at once: as many as an engine that restarts may have containers."""
 
 UNREACHED_SECONDS: Final = 2.0
 """How long an unreached engine is waited for: every simultaneous start of a booting machine waits this long."""
@@ -176,6 +183,11 @@ class Starts:
         with self._desk.held() as waiting:
             try:
                 await self._outbox.send(StartHeld(view, waiting.number, began))
+                with trio.move_on_after(PROMPT_SECONDS):
+                    return await waiting.answer()
+                if waiting.is_beyond(MOST_HELD):
+                    await self._outbox.send(StartLetGo(view.key, waiting.number))
+                    raise Declined(503, f"not started: its CPUs are not free of others, and {MOST_HELD} starts wait")
                 return await waiting.answer()
             except (trio.BrokenResourceError, trio.ClosedResourceError):
                 raise Declined(503, "not started: the sidecar is ending") from None

@@ -95,8 +95,13 @@ def open_to_group(state_dir: str, group: int | None) -> None:
 
 def is_owner(peer: bytes) -> bool:
     """Return whether a client, by its `PEER` option, runs as root or as this process's user."""
+    return user_of(peer) in (0, os.geteuid())
+
+
+def user_of(peer: bytes) -> int:
+    """Return the user at the other end of a connection, by its `PEER` option."""
     _, user, _ = struct.unpack(_CREDENTIALS, peer)
-    return user in (0, os.geteuid())
+    return int(user)
 
 
 def path_in(state_dir: str) -> str:

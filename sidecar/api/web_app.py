@@ -47,8 +47,8 @@ from sidecar.words.changes import news
 MOST_FOLLOWERS: Final = 16
 """Clients of one listener that follow events at once; each compares worlds for itself."""
 
-MOST_STARTS: Final = 256
-"""Starts that are held at once: as many as an engine that restarts may have containers."""
+MOST_ASKING: Final = 1024
+"""Starts that are asked for at once. Each is decided at once; only those that must wait count as held."""
 
 ALIVE_SECONDS: Final = 15.0
 """How often a client that follows events is sent something, so that a dead connection is noticed."""
@@ -78,7 +78,7 @@ class Api:
         self._metrics = Metrics(board)
         self.count = self._metrics.count
         followers = f"{MOST_FOLLOWERS} clients follow events already"
-        starting = f"not started: {MOST_STARTS} starts are held already"
+        starting = f"not started: {MOST_ASKING} starts are asked for at once"
         self.routes = (
             Route("GET", "/healthz", self._health),
             Route("GET", "/readyz", self._readiness),
@@ -87,13 +87,13 @@ class Api:
             Route("GET", "/v1/state", self._state),
             Route("GET", "/v1/status", self._status),
             Route("GET", "/v1/topology", self._topology),
-            Route("GET", "/v1/events", self._events, places=MOST_FOLLOWERS, crowded=followers),
+            Route("GET", "/v1/events", self._events, places=MOST_FOLLOWERS, crowded=followers, yields=True),
             Route("GET", "/v1/containers/{container}", self._container),
             Route("POST", "/v1/containers/{container}/resize", self._resize),
             Route("POST", "/v1/containers/{container}/ack", self._ack),
             Route("POST", "/v1/containers/{container}/release", self._release),
             Route("POST", "/v1/defragment", self._defragment),
-            *([Route("POST", "/v1/starts", self._start, MAX_QUESTION, MOST_STARTS, starting)] if starts else ()),
+            *([Route("POST", "/v1/starts", self._start, MAX_QUESTION, MOST_ASKING, starting)] if starts else ()),
         )
 
     def table(self, reach: Access = Access.ALL) -> RouteTable:
@@ -157,7 +157,7 @@ class Api:
     async def _release(self, question: Question) -> Answer:
         parsed(question.body, _NoBody)
         key = found(self._board.latest, question.container).key
-        world = await self._requests.give_up(key)
+        world = await self._requests.give_up(key, self._clock())
         if key not in world.containers:
             raise Declined(404, "it was removed in between")
         return as_json(one(world, key.id, self._deadlines.of(world), self._vouching()))

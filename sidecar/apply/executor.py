@@ -61,8 +61,10 @@ from state.key import ContainerKey
 LAST_ANSWER_SECONDS: Final = 5.0
 """How long a shutdown waits for the answer to an order already sent. A container's start blocks an order for 0.2 s."""
 
-DELAYED_SECONDS: Final = 1.0
-"""Seconds after which an order counts as late. A start, which blocks an order, takes 0.2 s; a hanging one more."""
+DELAYED_SECONDS: Final = 0.25
+"""Seconds after which an order counts as late, and its slot is free. A start, which blocks an order, takes 0.2 s; any
+other user of a container's lock, a slow copy for instance, may hold it without end.
+"""
 
 REFUSED_PAUSE: Final = 30.0
 """Seconds before an update that the engine refused is tried again: only a change of the machine can make it valid."""

@@ -19,8 +19,9 @@ import msgspec
 from sidecar.config.keys import KEYS
 from sidecar.config.misfits import contradictions, doubts, misfits
 from sidecar.config.rule_sections import SECTION, read_rules
+from sidecar.config.tenant_section import TENANTS, flattened
 from sidecar.config.toml_text import TOMLFile, read_file
-from sidecar.decide.settings import Band, IsolatedRule, OptIn, PolicyName, Rule, Settings
+from sidecar.decide.settings import Band, IsolatedRule, OptIn, PolicyName, Rule, Settings, TenantRight
 from sidecar.failures import ConfigError
 from sidecar.misreadings import Misreading
 from sidecar.readers import Given, read_all
@@ -68,6 +69,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     state_dir: str = "/var/lib/cpuset-sidecar"
     projections: str = "/run/cpuset-sidecar"
     unmanaged: tuple[str, ...] = ()
+    tenants_may: tuple[TenantRight, ...] = (TenantRight.PRIORITY,)
+    tenants_idle_cpus: int = 0
+    tenants_longest_notice_seconds: float = 20.0
     cgroup: str = "/sys/fs/cgroup"
     hand: str = "auto"
     shared_slice: str = ""
@@ -97,11 +101,14 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
             shortage=self.shortage,
             linger_seconds=self.linger_seconds,
             grace_seconds=self.grace_seconds,
+            longest_notice_seconds=self.tenants_longest_notice_seconds,
             cooldown_seconds=self.cooldown_seconds,
             min_change=self.min_change,
             max_moves=self.max_moves,
             band=Band(low=self.load_low, high=self.load_high, pressure=self.load_pressure),
             unmanaged=self.unmanaged,
+            may=self.tenants_may,
+            idle_cpus=self.tenants_idle_cpus,
             rules=self.rules,
             projections=self.projections,
             shared_slice=self.shared_slice,
@@ -211,7 +218,7 @@ def configured(
     return tuple(mistakes) or config
 
 
-_SECTIONS: Final = ("options", SECTION)
+_SECTIONS: Final = ("options", TENANTS, SECTION)
 """Keys that may be written as sections of the file."""
 
 _READERS: Final = {name: key.read for name, key in KEYS.items()}
@@ -226,7 +233,8 @@ def _in_file(file: TOMLFile) -> tuple[list[Given], tuple[Rule, ...], list[Misrea
 
     rules, mistakes = read_rules(value, place)
     keys = [Given(key, value, file.text.place(key=key)) for key, value in file.table.items() if key != SECTION]
-    return keys, rules, mistakes
+    tenants = file.text.place(key=TENANTS)
+    return list(flattened(keys, lambda key: file.text.place_in_list(TENANTS, 0, key) or tenants)), rules, mistakes
 
 
 def _in_environ(environ: Mapping[str, str]) -> list[Given]:

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from sidecar.decide.container.labels import MAX_GRACE
 from sidecar.decide.placement.options import NODE_OPTIONS, clashes, from_switches
-from sidecar.decide.settings import IsolatedRule, OptIn, PolicyName
+from sidecar.decide.settings import IsolatedRule, OptIn, PolicyName, TenantRight
 from sidecar.misreadings import BareCount, Form, MisreadSlice, NotOfForm, Switched
 from sidecar.readers import (
     NUMA_WORDS,
@@ -105,6 +105,12 @@ def _options(value: object) -> tuple[str, ...] | AllOf | Switched | Clashes:
         wanted = tuple(option for option in wanted if from_switches({option: switches[option]}))
     pairs = clashes(wanted)
     return Clashes(pairs) if pairs else wanted
+
+
+def _rights(value: object) -> tuple[TenantRight, ...] | AllOf:
+    """Return a list of rights, from a TOML list or a text with commas."""
+    found = words(tuple(TenantRight))(value)
+    return found if isinstance(found, AllOf) else tuple(map(TenantRight, found))
 
 
 def _switches(value: object) -> dict[str, str] | None:
@@ -237,6 +243,25 @@ KEYS: Final[Mapping[str, Key]] = {
     "projections": _key(_directory, "projections", "/run/cpuset-sidecar", "where workloads read their CPUs"),
     "unmanaged": _key(
         _patterns, "unmanaged", "", "containers left alone: name patterns, or label=value patterns", example="db-*"
+    ),
+    "tenants_may": _key(
+        _rights,
+        "tenants_may",
+        "priority",
+        f"what users may do with the containers that they create: {', '.join(TenantRight)}",
+        example="pin",
+    ),
+    "tenants_idle_cpus": _key(
+        whole(0, MAX_CPU),
+        "tenants_idle_cpus",
+        "0",
+        "CPUs that one project's containers keep without having run, although one that runs needs them",
+    ),
+    "tenants_longest_notice": _key(
+        duration(0, MAX_GRACE),
+        "tenants_longest_notice_seconds",
+        "20s",
+        "the longest notice that cpuset.grace gives: so long may a container keep CPUs from another one",
     ),
     "cgroup": _key(_directory, "cgroup", "/sys/fs/cgroup", "where the host's cgroup hierarchy is mounted"),
     "hand": _key(

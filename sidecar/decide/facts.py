@@ -281,10 +281,11 @@ class LoadMeasured(msgspec.Struct, frozen=True, tag=True):
 
 class GiveUpRequested(msgspec.Struct, frozen=True, tag=True):
     """A container was ordered to release its exclusive CPUs until its next start. As with a size, an order that may not
-    be served has no effect.
+    be served has no effect. `at` is the time of the order, as engines write it; "" if it is not known.
     """
 
     container: ContainerKey
+    at: str = ""
 
 
 class ResizeRequested(msgspec.Struct, frozen=True, tag=True):

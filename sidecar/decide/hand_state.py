@@ -81,8 +81,8 @@ class HandState(msgspec.Struct, frozen=True, kw_only=True):
         kept = self.held.answers.owned
         for each in (self.held, self.sent or self.held):
             kept &= each.answers.owned
-            if online.isdisjoint(each.answers.others or EMPTY):
-                # A group whose CPUs are all offline has those of its parent.
+            if each.online - online or online.isdisjoint(each.answers.others or EMPTY):
+                # A group whose CPUs are all offline has those of its parent, until it is written again.
                 return online.mask
         return (online - kept).mask | self.stuck.mask
 

@@ -63,13 +63,14 @@ class HoldAnswers(msgspec.Struct, frozen=True, tag=True):
 
     `parents` are cgroup parents to watch beyond the engines' defaults, as the engine names them: paths or slices.
     `home` is where containers that name none are found; nothing if that is not known. Once it is, it takes the place of
-    the defaults.
+    the defaults. `online` are the CPUs that were online: a group may have lost all of its own with one that is not.
     """
 
     number: int
     answers: Answers
     parents: tuple[str, ...] = ()
     home: tuple[str, ...] = ()
+    online: CPUSet = EMPTY
 
 
 class WriteCpuset(msgspec.Struct, frozen=True, tag=True):

@@ -38,6 +38,21 @@ class IsolatedRule(enum.StrEnum):
     """No others are granted."""
 
 
+class TenantRight(enum.StrEnum):
+    """What users may do with the containers that they create, by labels and settings, if the owner of the host allows
+    it. Without these no such container takes a CPU from one with a grant.
+    """
+
+    OPT_OUT = "opt-out"
+    """Keep the container out of management, by the label `cpuset.manage`."""
+    PIN = "pin"
+    """Pin the container by hand to CPUs that another container has."""
+    LIFT_QUOTA = "lift-quota"
+    """Have the CPU limit lifted on more CPUs than it amounts to."""
+    PRIORITY = "priority"
+    """Choose the container's priority in the queue, by the label `cpuset.priority`."""
+
+
 class Band(msgspec.Struct, frozen=True, kw_only=True):
     """How `cpuset.scale: load` follows a load: it keeps the use per CPU between `low` and `high` (0 to 1), and asks for
     one more CPU under CPU pressure above `pressure` percent.
@@ -79,11 +94,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     opt_in: OptIn = OptIn.LABEL
     shortage: Shortage = Shortage.SHARE
     linger_seconds: float = 10.0
+    longest_notice_seconds: float = 20.0
+    """The longest notice that a container has by a label: so long may it keep CPUs from another."""
     grace_seconds: float = 2.0
     cooldown_seconds: float = 10.0
     min_change: int = 1
     band: Band = Band()
     max_moves: int = 2
+    may: tuple[TenantRight, ...] = (TenantRight.PRIORITY,)
+    """What tenants may do. The owner's own words, in `unmanaged` and `rules`, need no permission."""
+    idle_cpus: int = 0
+    """How many CPUs the containers of one project keep without having run, although one that runs needs them."""
     unmanaged: tuple[str, ...] = ()
     """Name patterns (`db-*`) or `label=value` patterns of unmanaged containers."""
     rules: tuple[Rule, ...] = ()

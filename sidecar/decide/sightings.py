@@ -84,11 +84,11 @@ def believed_until_a_look(world: World, view: ContainerView, began: int) -> Worl
 
 
 def differs(world: World, view: ContainerView) -> bool:
-    """Return whether a look shows anything that the world does not contain yet."""
+    """Return whether a look shows anything that the world does not contain yet, or another could end a doubt."""
     known = world.containers.get(view.key)
     if known is not None and view.is_glance:
         return False
-    return known is None or known.view != view or known.is_doubtful
+    return known is None or known.view != view or known.is_doubtful or bool(known.pulled)
 
 
 def moved_unseen(before: World, world: World) -> tuple[ContainerKey, ...]:
@@ -230,5 +230,12 @@ def _wish(world: World, view: ContainerView) -> Wish:
     The sidecar remembers the originals of each container that it places, and changes nothing before. So without any,
     whatever a container has is its own, and a cpuset is a pin.
     """
-    originals = world.state.originals.get(view.key) or originals_of(view)
-    return wish_of(view, world.settings, originals, world.state.online, world.topology.devices)
+    before = world.state.originals.get(view.key)
+    return wish_of(
+        view,
+        world.settings,
+        before or originals_of(view),
+        world.state.online,
+        world.topology.devices,
+        is_placed=before is not None and world.settings.policy is not PolicyName.NONE,
+    )

@@ -74,6 +74,7 @@ from sidecar.decide.sightings import (
 from sidecar.decide.world import Away, Connected, World, replace
 from state.codec import convert
 from state.key import ContainerKey
+from state.model import State
 
 
 def step(world: World, facts: Sequence[Fact]) -> tuple[World, tuple[Order, ...]]:
@@ -89,8 +90,7 @@ def step(world: World, facts: Sequence[Fact]) -> tuple[World, tuple[Order, ...]]
     # 2. The State.
     is_answered = world.is_ready and not world.is_releasing
     if is_answered:
-        last = before if before.is_answered else None
-        state = without_unaware_grants(world, policy_named(world.settings.policy).settle(world, last))
+        state = _settled(world, before if before.is_answered else None)
         state, is_answered = remembered(world, state), has_the_same_grants(world.state, state)
         if state is not world.state or world.is_defragmenting:
             world = replace(world, state=state, is_defragmenting=False)
@@ -99,6 +99,15 @@ def step(world: World, facts: Sequence[Fact]) -> tuple[World, tuple[Order, ...]]
     # 3. The orders.
     world, orders = plan(world)
     return world, (*orders, *dict.fromkeys(doubts))
+
+
+def _settled(world: World, last: World | None) -> State:
+    """Return the State as the policy wants it; all are asked again if a grant was undone."""
+    policy = policy_named(world.settings.policy)
+    settled = policy.settle(world, last)
+    state = without_unaware_grants(world, settled)
+    state = state if state is settled else policy.settle(replace(world, state=state))
+    return replace(state, has_gaps=False) if state.has_gaps else state
 
 
 def _fold(world: World, fact: Fact) -> tuple[World, tuple[Order, ...]]:

@@ -19,7 +19,7 @@ from sidecar.decide.container.footprint import Reach, reach_of
 from sidecar.decide.container.place import cpus_of
 from sidecar.decide.facts import EngineInfo, Load, Phase, Purpose, ViewKind
 from sidecar.decide.hand_state import HandState, owned_by_strays
-from sidecar.decide.settings import PolicyName, Settings
+from sidecar.decide.settings import PolicyName, Settings, TenantRight
 from state.claim import claimed
 from state.cpuset import EMPTY, CPUSet
 from state.key import ContainerKey
@@ -91,7 +91,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     readiness: Readiness = Away()
     is_releasing: bool = False
     is_defragmenting: bool = False
-    """Whether the next decision looks for better CPUs: a container with a grant is gone, or an exchange was ordered."""
+    """Whether an exchange was ordered: the next decision looks for better CPUs."""
     is_answered: bool = False
     """Whether the last decision answered all containers that asked, and left the grants as they were."""
     numbers: int = 0
@@ -117,6 +117,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def without_container(self, key: ContainerKey, ticket: int) -> World:
         """Return the world, and its State, without a container that was found not to exist at `ticket`."""
+        state = self.state.forgetting(key)
         return replace(
             self,
             containers=without(self.containers, key),
@@ -124,9 +125,8 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             signalled=without(self.signalled, key),
             stops=without(self.stops, key),
             loads=without(self.loads, key),
-            state=self.state.forgetting(key),
+            state=replace(state, has_gaps=True) if key in self.state.assignments else state,
             horizon=max(self.horizon, ticket),
-            is_defragmenting=self.is_defragmenting or key in self.state.assignments,
         )
 
     def named(self, engine: str) -> World:
@@ -145,12 +145,31 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def strangers(self) -> CPUSet:
-        """The CPUs on which containers pinned by hand run, would start, or are at home."""
-        mask = 0
+        """The CPUs on which containers pinned by hand run, would start, or are at home: no others are granted them."""
+        mask = pinned = 0
         for container in self.containers.values():
-            if container.wish.standing is Standing.STRANGER:
+            if container.wish.standing is Standing.STRANGER and self.holds_its_pin(container):
                 mask |= container.footprint | self.home_of(container).mask
-        return CPUSet.from_mask(mask)
+            elif not container.is_idle:
+                pinned |= container.wish.pin.mask
+        if pinned:
+            # Without the right to be there, they have what nobody was granted, as long as they run.
+            state = self.state
+            pinned &= ~(state.exclusive | state.leaving | state.vacant).mask
+        return CPUSet.from_mask(mask | pinned)
+
+    def holds_its_pin(self, container: Container) -> bool:
+        """Return whether a container that is pinned by hand keeps its CPUs from others now: it does while it rests only
+        if tenants may pin.
+        """
+        return TenantRight.PIN in self.settings.may or not container.is_idle
+
+    def pool_for(self, container: Container, pool: CPUSet) -> CPUSet:
+        """Return where a container without a grant runs: on the CPUs to which it is pinned by hand, as far as no other
+        container has or is leaving them; in this pool if none is left.
+        """
+        state = self.state
+        return container.wish.pin & (state.online - state.exclusive - state.leaving) or pool
 
     def home_of(self, container: Container) -> CPUSet:
         """Return the online CPUs to which its owner pinned a container that the sidecar moved as long as it asked for

@@ -47,11 +47,16 @@ _MOST_SECONDS: Final = 60.0
 EVENT_BYTES: Final = 1024 * 1024
 """Bytes of the longest event that is parsed whole; of a longer one the beginning and the end suffice."""
 
-_CONNECTIONS: Final = 64
-"""Requests at once. The executor is limited to 4 updates, and the inventory to its looks; the rest is margin."""
+_CONNECTIONS: Final = 0
+"""Requests at once: no limit here, or the locks that others hold would take the connections of all. Orders and looks
+begin at a limited rate, and each ends by its time limit.
+"""
 
 _GLANCES: Final = 16
 """New containers that the event reader inspects at once; for the others, only the events are handed over."""
+
+_GLANCE_SECONDS: Final = 0.5
+"""How long such a look counts: one that waits for a lock longer keeps no other container waiting."""
 
 _CHECK_SECONDS: Final = 2.0
 """How often a silent event stream is asked whether it still has a connection."""
@@ -259,6 +264,8 @@ class Reader:
         self._feed = feed
         self._inspect = inspect
         self._glances: dict[str, asyncio.Task[None]] = {}
+        self._prompt: set[str] = set()
+        """The containers whose looks count."""
         self._response: aiohttp.ClientResponse | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -302,7 +309,9 @@ class Reader:
             self._feed.push(self._dialect.torn_event_of(line.head, line.tail) or GAP)
         elif (event := self._event_of(line)) is None:
             return
-        elif event.action == "create" and len(self._glances) < _GLANCES:
+        elif event.action == "create" and len(self._prompt) < _GLANCES:
+            self._prompt.add(event.container)
+            asyncio.get_running_loop().call_later(_GLANCE_SECONDS, self._prompt.discard, event.container)
             self._glances[event.container] = asyncio.create_task(self._push_with_view(event))
         else:
             if event.action == "destroy" and (glance := self._glances.pop(event.container, None)):
@@ -325,6 +334,7 @@ class Reader:
             self._feed.push(msgspec.structs.replace(event, view=view))
         finally:
             self._glances.pop(event.container, None)
+            self._prompt.discard(event.container)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         """Pass the error that ended the reading to the feed's reader, including a bug in this module."""

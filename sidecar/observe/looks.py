@@ -1,18 +1,26 @@
 """Looks at containers: one at a time for each container, many in parallel; hints in the meantime cause one more look.
 
-A look is the engine's inspect and the kernel's effective cpuset. Inspecting a container that is just being started
-waits for its start (0.2 s), so the limit of parallel looks is generous: a few slow ones must not hold up the rest.
+A look is the engine's inspect and the kernel's effective cpuset. Inspecting a container waits for its lock, which any
+user of the engine may hold for as long as it likes, and takes as long as its author's labels are. Neither may hold up
+others (`turns`):
+
+1. An inventory waits for no look that is late. That look goes on by itself, and ends in a fact of its own. If the
+   container is not known yet, a glance, which needs no lock, stands in for it.
+2. What took long is left out of inventories while it rests, and so is the list itself.
+3. Where containers run is read from the kernel every period, whatever the engine does meanwhile.
 
 An engine that hangs keeps its event stream open and sends nothing: inventories detect that. An inventory without an
-answer ends the block of `while_answered`. A single container may hang, too, while its engine answers for all others (a
-stuck runtime holds the container's lock): it is left out, and reported. One whose start is held is left out as well,
-and that is no fault: its lock is free only after the answer, which may itself wait for the inventory.
+answer ends the block of `while_answered`. A single container may hang, too, while its engine answers for all others: it
+is left out, and reported. One whose start is held is left out as well, and that is no fault: its lock is free only
+after the answer, which may itself wait for the inventory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -24,12 +32,19 @@ from sidecar.decide.facts import ContainerRemoved, ContainerSeen, ContainerView,
 from sidecar.decide.sightings import differs
 from sidecar.failures import ContainerGone, EngineError, EngineFailed, EngineRefused, EngineSilent, EngineUnavailable
 from sidecar.log import Log
+from sidecar.observe.looking_round import LookingRound
+from sidecar.observe.turns import Rests, Turns
 from sidecar.ports import Engine, Kernel, Tickets
 from state.errors import StateError
 from state.key import ContainerKey
 
-AT_ONCE: Final = 16
-"""Parallel looks."""
+GLANCE_SECONDS: Final = 1.0
+"""How long an inventory waits for a glance at a container without a grant: it takes a millisecond, or as long as all
+its labels do.
+"""
+
+OWED_SECONDS: Final = 0.1
+"""At least so long until the next inventory, if one was taken without a list."""
 
 
 class Looker:
@@ -54,8 +69,16 @@ class Looker:
         self._tickets = tickets
         self._log = log
         self._crashes = Crashes(board, log)
-        self._limit = trio.CapacityLimiter(AT_ONCE)
+        self._turns = Turns(nursery)
+        self._rests = Rests[ContainerKey | None]()
+        """Of containers, and of the list (None)."""
+        self._owes_list = False
+        """Whether the last inventory was taken without a list, because that rested."""
+        self._checked: dict[ContainerKey, float] = {}
+        """When the kernel was last asked where a container runs."""
         self._under_way: dict[ContainerKey, bool] = {}
+        self._counted: dict[ContainerKey, trio.CancelScope] = {}
+        """Looks for inventories that are under way."""
         self._everything = trio.Event()
         self._following: trio.CancelScope | None = None
         self._silence: EngineUnavailable | None = None
@@ -105,19 +128,39 @@ class Looker:
 
     async def keep_inventory(self, period_seconds: float) -> None:
         """Take an inventory on request, and at least every period, until cancelled."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._check_kernel, period_seconds)
+            while True:
+                owed = max(self._rests.left(None), OWED_SECONDS) if self._owes_list else math.inf
+                pause = min(period_seconds, owed)
+                with trio.move_on_after(pause):
+                    await self._everything.wait()
+                self._everything = trio.Event()
+                try:
+                    await self.take_inventory()
+                except EngineUnavailable as error:
+                    self._log.debug("no inventory", reason=error)
+                    self._give_up(error)
+                except EngineError as error:
+                    self._report(f"containers cannot be listed: {error}")
+                else:
+                    self._report(None)
+
+    async def _check_kernel(self, period_seconds: float) -> None:
+        """Ask the kernel every period where containers run at which no look has ended meanwhile (3)."""
         while True:
-            with trio.move_on_after(period_seconds):
-                await self._everything.wait()
-            self._everything = trio.Event()
-            try:
-                await self.take_inventory()
-            except EngineUnavailable as error:
-                self._log.debug("no inventory", reason=error)
-                self._give_up(error)
-            except EngineError as error:
-                self._report(f"containers cannot be listed: {error}")
-            else:
-                self._report(None)
+            await trio.sleep(period_seconds)
+            containers, now = self._board.latest.containers, trio.current_time()
+            self._checked = {key: at for key, at in self._checked.items() if key in containers}
+            for key, known in containers.items():
+                is_due = now - self._checked.get(key, -math.inf) >= period_seconds
+                # An order shows where it ends, and a doubt is ended by a look alone.
+                if not is_due or known.order or known.is_doubtful or known.is_held or known.view.is_glance:
+                    continue
+                with suppress(EngineFailed), self._crashes.contained(key, "look"):
+                    if (view := self._complete(known.view)) != known.view:
+                        self.tell(ContainerSeen(view, self._tickets()))
+                        self.look(key)
 
     def _give_up(self, error: EngineUnavailable) -> None:
         """Make the follower of the stream reconnect."""
@@ -140,63 +183,99 @@ class Looker:
         await self._outbox.send(InventoryTaken(seen, gone, began))
 
     async def _listed(self) -> tuple[ContainerKey, ...]:
-        ids = await self._engine.containers()
-        return tuple(ContainerKey(self._engine.name, id) for id in ids)
+        """Return the containers that the engine lists; while the list rests, those that are known (2)."""
+        world = self._board.latest
+        if world.is_ready and not self._rests.is_over(None):
+            self._owes_list = True
+            return tuple(key for key in world.containers if key.engine == self._engine.name)
+        began = trio.current_time()
+        listed = tuple(ContainerKey(self._engine.name, id) for id in await self._engine.containers())
+        self._rests.forget_all_but(listed)
+        self._turns.forget_all_but(listed)
+        self._rests.begin(None, trio.current_time() - began)
+        self._owes_list = False
+        self._tell_unseen({each: why for each, why in self._unseen.items() if each in listed})
+        return listed
 
     async def _views(self, containers: tuple[ContainerKey, ...]) -> list[ContainerView]:
-        """Look at all containers in parallel. An error is raised after all have ended, so that it is unwrapped."""
-        found: list[ContainerView] = []
-        errors: list[EngineUnavailable] = []
-        unseen: dict[ContainerKey, EngineError] = {}
-        looks: dict[ContainerKey, trio.CancelScope] = {}
-
-        async def add(container: ContainerKey) -> None:
-            try:
-                with trio.CancelScope() as looks[container]:
-                    found.append(await self._view(container))
-                del looks[container]
-            except ContainerGone:
-                pass
-            except EngineUnavailable as error:
-                if isinstance(error, EngineSilent):
-                    unseen[container] = error
-                else:
-                    errors.append(error)
-            except EngineError as error:
-                unseen[container] = error
+        """Look at all containers in parallel. An error is raised after all have ended or are left out."""
+        known = self._board.latest.containers
+        due = [each for each in containers if each not in known or self._rests.is_over(each)]
+        looks = LookingRound(due)
+        for container in due:
+            if container in self._counted:
+                looks.leave_out(container)
+            else:
+                self._nursery.start_soon(self._look_in, looks, container)
 
         async def leave_out_held_starts() -> None:
             async for world in self._board.worlds():
-                for container, look in looks.items():
+                for container, look in self._counted.items():
                     if (known := world.containers.get(container)) and known.is_held:
                         look.cancel()
 
         async with trio.open_nursery() as watching:
-            async with trio.open_nursery() as nursery:
-                for container in containers:
-                    nursery.start_soon(add, container)
-                watching.start_soon(leave_out_held_starts)
+            watching.start_soon(leave_out_held_starts)
+            await looks.wait()
             watching.cancel_scope.cancel()
-        if errors:
-            raise errors[0]
-        if any(isinstance(error, EngineSilent) for error in unseen.values()):
+        looks.raise_if_lost()
+        if due and not looks.found and (looks.late or looks.failed):
             # Is it these containers, or the engine?
             await self._engine.containers()
-        self._tell_unseen({container: str(error) for container, error in unseen.items()})
-        for container in unseen:
-            # An existing but unknown container must not be missing: its recorded state would be forgotten.
-            if container not in self._board.latest.containers:
-                with suppress(ContainerGone):
-                    found.append(await self._glanced(container))
-        return found
+        self._tell_unseen({**self._unseen, **{each: str(error) for each, error in looks.failed.items()}})
+        async with trio.open_nursery() as glancing:
+            for container in (*looks.failed, *looks.late):
+                # An existing but unknown container must not be missing: its recorded state would be forgotten.
+                if container not in self._board.latest.containers:
+                    glancing.start_soon(self._glance_in, looks, container)
+        for error in looks.failed_glances:
+            raise error
+        return looks.found
+
+    async def _look_in(self, looks: LookingRound, container: ContainerKey) -> None:
+        """Look at a container for an inventory. If the inventory does not wait any more, tell what was found (1)."""
+        began = self._tickets()
+        found: ContainerView | EngineError | None = None
+        with trio.CancelScope() as self._counted[container]:
+            try:
+                found = await self._view(container, partial(looks.leave_out, container))
+            except ContainerGone:
+                pass
+            except EngineError as error:
+                found = error
+        del self._counted[container]
+        known = self._board.latest.containers.get(container)
+        if looks.awaits(container):
+            looks.end(container, found)
+        elif isinstance(found, ContainerView):
+            await self._outbox.send(ContainerSeen(found, began))
+        elif isinstance(found, EngineSilent | EngineFailed) and not (known and known.is_held):
+            self._tell_unseen({**self._unseen, container: str(found)})
+
+    async def _glance_in(self, looks: LookingRound, container: ContainerKey) -> None:
+        """Glance at a container for an inventory; one without a grant may run anywhere if that takes long."""
+        has_grant = container in self._board.latest.state.assignments
+        try:
+            with trio.move_on_after(math.inf if has_grant else GLANCE_SECONDS):
+                looks.found.append(await self._glanced(container))
+                return
+            looks.found.append(self._unread(container))
+        except ContainerGone:
+            pass
+        except EngineError as error:
+            looks.failed_glances.append(error)
 
     async def _glanced(self, container: ContainerKey) -> ContainerView:
         """Return a glance; one that cannot be understood shows a container that may run anywhere."""
         try:
             with self._crashes.contained(container, "glance"):
                 return self._complete(await self._engine.glance(container.id))
-        except (EngineFailed, EngineRefused):
+        except (EngineFailed, EngineRefused, EngineSilent):
             pass
+        return self._unread(container)
+
+    def _unread(self, container: ContainerKey) -> ContainerView:
+        """Return the view of a container of which nothing can be read."""
         # The kernel knows whether an exited container runs.
         unread = ContainerView(engine=container.engine, id=container.id, name=container.short, phase=Phase.EXITED)
         return self._complete(msgspec.structs.replace(unread, is_glance=True))
@@ -250,16 +329,33 @@ class Looker:
             self._tell_unseen({**self._unseen, container: str(error)})
             return None if container in self._board.latest.containers else await self._glanced(container)
 
-    async def _view(self, container: ContainerKey) -> ContainerView:
-        async with self._limit:
+    async def _view(self, container: ContainerKey, tell_late: Callable[[], None] = lambda: None) -> ContainerView:
+        async with self._turns.taken(container, tell_late):
             with self._crashes.contained(container, "look"):
-                return self._complete(await self._engine.inspect(container.id))
+                view = self._complete(await self._described(container))
+                if container in self._unseen:
+                    self._tell_unseen({each: why for each, why in self._unseen.items() if each != container})
+                return view
         raise EngineFailed("looking at it failed unexpectedly: the log has the error")
+
+    async def _described(self, container: ContainerKey) -> ContainerView:
+        """Return the engine's view, and begin the container's rest (2). Silence begins none: its lock may come free at
+        any time.
+        """
+        began = trio.current_time()
+        try:
+            view = await self._engine.inspect(container.id)
+        except (EngineFailed, EngineRefused):
+            self._rests.begin(container, trio.current_time() - began)
+            raise
+        self._rests.begin(container, trio.current_time() - began)
+        return view
 
     def _complete(self, view: ContainerView) -> ContainerView:
         """Return the engine's view with the kernel's effective CPUs, which decide whether it runs. EngineFailed."""
         try:
             effective = self._kernel.effective_cpus(view)
+            self._checked[view.key] = trio.current_time()
         except StateError as error:
             raise EngineFailed(f"where it runs cannot be found out: {error}") from error
         phase = Phase.RUNNING if effective is not None and view.phase is Phase.EXITED else view.phase

@@ -181,6 +181,13 @@ class Projections:
             narrowed = present if present.cpus <= cpus else present.within(cpus)
             raise_all(self._tell(tree, short, told.names, narrowed, or_withhold=True))
 
+    def correct(self, container: str, projection: Projection) -> None:
+        """Write this into the files that a container has, before others are let onto CPUs that were its own."""
+        short = short_of(container)
+        if short in self._told and self._owners.is_owner(container):
+            with opened_root(self._root) as tree:
+                raise_all(self._tell(tree, short, self._names(short), projection, or_withhold=True))
+
     def vouched(self) -> list[Place]:
         """Begin a round of renewals, and return the leases that are held."""
         return self._leases.held()

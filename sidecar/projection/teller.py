@@ -78,8 +78,9 @@ class Teller:
     async def _tell_or_withdraw(self, world: World) -> None:
         if world.settings.policy is not PolicyName.NONE:
             await self.tell(world)
-        elif self._known:
-            # The projections are no longer kept current.
+        elif self._known or not self._has_swept:
+            # The projections are no longer kept current, and those of an earlier run never were.
+            self._has_swept = True
             self._known.clear()
             errors: list[str] = []
             self._attempt(errors, partial(self._projections.retain, ()))

@@ -165,9 +165,10 @@ def replace(path: str, content: bytes) -> None:
 def id_in(cgroups: str) -> str:
     """Return the container's id in the path of its cgroup: libpod-ID, in the spelling of either cgroup driver.
 
-    Raise StartRefused if there is none.
+    The last one counts: under cgroupfs a pod's group has an id as well, and lies above. Raise StartRefused if there is
+    none.
     """
-    for word in cgroups.replace(":", "/").replace("-", "/").replace(".", "/").split("/"):
+    for word in reversed(cgroups.replace(":", "/").replace("-", "/").replace(".", "/").split("/")):
         if len(word) == 64 and not word.strip("0123456789abcdef"):
             return word
     raise StartRefused(f"the container's id is not in the path of its cgroup, {cgroups!r}")

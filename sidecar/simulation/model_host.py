@@ -8,6 +8,7 @@ words; the contract suite checks the same against real engines.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Final, Generic, TypeVar
 
 from sidecar.decide.facts import Phase
@@ -21,6 +22,9 @@ from state.key import ContainerKey
 from state.topology import Topology
 
 C = TypeVar("C", bound=ModelContainer)
+
+_BEGINNING: Final = datetime(2000, 1, 1, tzinfo=UTC)
+"""When time begins on a modelled host."""
 
 STARTABLE: Final = (Phase.CREATED, Phase.EXITED, Phase.RESTARTING)
 """Phases from which the engine starts a container."""
@@ -81,7 +85,13 @@ class ModelHost(Generic[C]):
         except Denied as error:
             raise EngineRefused(f"failed to create shim task: OCI runtime create failed: {error}") from error
         real.phase, real.starts, real.quota = Phase.RUNNING, real.starts + 1, quota_at_start(limits)
-        real.started_at = stamp or str(real.starts)
+        real.started_at = stamp or self.stamp(now, real.starts)
+
+    def stamp(self, now: float, start: int = 0) -> str:
+        """Return the time stamp of a moment, or of the start of this number then: no two starts of a container have the
+        same.
+        """
+        return (_BEGINNING + timedelta(seconds=now, microseconds=start)).isoformat()
 
     def die(self, real: C, now: float = 0.0, *, restarts: bool = False) -> None:
         """End its processes, by themselves or not."""

@@ -214,7 +214,7 @@ class Simulation:
             why = sentence(refusal)
         self._say(What.RELEASE, name, why=f"not done: {why}" if why else "")
         if not why:
-            self._sidecar.hear(GiveUpRequested(key))
+            self._sidecar.hear(GiveUpRequested(key, self._host.stamp(self.now)))
 
     def reload(self, config: Config, changes: Sequence[tuple[str, str]] = ()) -> None:
         """Change the configuration, and have the sidecar read it again, as SIGHUP does. One that does not run reads it

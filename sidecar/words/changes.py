@@ -99,6 +99,9 @@ def new_refusals(before: World, now: World) -> Iterator[Refused]:
         was, container = before.state.refusals.get(key), before.containers.get(key)
         had_started = container is not None and container.view.phase is not Phase.CREATED
         is_same = was is not None and was.demand == refused.demand and was.refusal.is_like(refused.refusal)
+        if refused.released_at and was and was.released_at == refused.released_at:
+            # A start that was not seen before the release is none after it.
+            continue
         if was is None or not is_same or (had_started and was.started_at != refused.started_at):
             yield refused
 

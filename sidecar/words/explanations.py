@@ -24,7 +24,7 @@ from sidecar.natural_order import natural
 from sidecar.words.causes import why
 from sidecar.words.counts import agree, cpus, exclusive_cpus, named, ordinal, some
 from sidecar.words.hands import leg_told
-from sidecar.words.neighbours import clash_text, company, pinned_text
+from sidecar.words.neighbours import clash_text, company, pin_text, pinned_text
 from sidecar.words.reasons import LEFT_ALONE
 from sidecar.words.refusals import harmless, sentence, warnings
 from state.cpuset import CPUSet
@@ -131,6 +131,10 @@ def _why(world: World, container: Container, assignment: Assignment | None, refu
         return [f"It was refused: {sentence(refused.refusal)}.", *_prospect(world, container, refused)]
     if wish.demand:
         return [f"It will ask for {exclusive_cpus(wish.demand.cpus)} when it starts."]
+    if wish.is_kept_out:
+        return ["It was managed before, and is kept out from its next stop: until then it runs in the shared pool."]
+    if wish.pin:
+        return [f"It is {pin_text(world, container)}."]
     return [f"It asks for no exclusive CPUs, so it runs in the shared pool, {world.state.shared}."]
 
 

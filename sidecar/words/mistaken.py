@@ -23,6 +23,7 @@ from state.mistakes import (
     NoEffect,
     NoLimit,
     NoSuchDevice,
+    NotAllowed,
     OneOf,
     OtherLimit,
     OtherPin,
@@ -65,6 +66,8 @@ def said(name: str, given: str, shown: str, flaw: AnyFlaw) -> str:
             return f"unknown label {name!r}{nearest_label(name)}"
         case NoEffect(policy):
             return f"the label {name} has no effect under the policy {policy}"
+        case NotAllowed(right):
+            return f"the label {name} has no effect: tenants_may does not contain {right}"
         case NoSuchDevice(close):
             return f"{name} is {shown}, and this machine has no such device" + _meant(close)
         case Clashes(pairs):

@@ -43,6 +43,16 @@ def clash_text(found: Sequence[Clash]) -> str:
     )
 
 
+def pin_text(world: World, container: Container) -> str:
+    """Return what a container has of the CPUs to which it is pinned by hand without the right to stay there."""
+    pin = container.wish.pin
+    found = (pin & world.state.online) - world.state.exclusive - world.state.leaving
+    if found == pin & world.state.online:
+        return f"pinned by hand to {named(pin)}, until another container is granted them"
+    left = f"it has {named(found)}" if found else "it runs in the shared pool"
+    return f"pinned by hand to {named(pin)}, of which others were granted {named(pin - found)}: {left}"
+
+
 def pinned_text(world: World, container: Container) -> str:
     """Return where a container is pinned by hand, and what that means for others, as a clause."""
     if (home := world.home_of(container)) and home != container.place.seen:

@@ -9,7 +9,7 @@ from sidecar.decide.moves.settled import is_settled
 from sidecar.decide.world import World
 from sidecar.words.causes import why
 from sidecar.words.counts import exclusive_cpus
-from sidecar.words.neighbours import company, pinned_text
+from sidecar.words.neighbours import company, pin_text, pinned_text
 from sidecar.words.refusals import sentence
 from state.model import Move
 
@@ -43,6 +43,10 @@ def reason_of(world: World, container: Container) -> str:
         return f"in the shared pool: {sentence(wish.refusal)}"
     if wish.demand is not None:
         return "in the shared pool until it starts: it did not start in time to keep its CPUs"
+    if wish.is_kept_out:
+        return "in the shared pool: it is kept out from its next stop"
+    if wish.pin:
+        return pin_text(world, container)
     return "in the shared pool: it asks for no exclusive CPUs"
 
 

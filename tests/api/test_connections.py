@@ -98,3 +98,35 @@ async def test_followers_over_tcp_take_none_of_the_unix_sockets_places(
         await until(other, lambda text: b": following" in text)
         await until(await rig.send(FOLLOW), lambda text: b": following" in text)
     await rig.close()
+
+
+async def test_the_peer_with_the_most_places_yields(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many connections another address has, and however young they are: neither idle ones nor followers."""
+    monkeypatch.setattr("sidecar.api.connections.MOST", 3)
+    monkeypatch.setattr(web_app, "MOST_FOLLOWERS", 3)
+    follow = FOLLOW.replace(b"host: x", b"host: localhost")
+    rig = Rig(tmp_path, Elastic())
+    async with serving(rig) as port:
+
+        async def connected(address: str, request: bytes) -> trio.SocketStream:
+            stream = await trio.open_tcp_stream("127.0.0.1", port, local_address=address)
+            rig.streams.append(stream)
+            await stream.send_all(request)
+            await trio.testing.wait_all_tasks_blocked()
+            return stream
+
+        honest = await connected("127.0.0.1", b"")
+        for _ in range(10):
+            await connected("127.0.0.2", b"")
+        assert not await is_closed(honest)
+        await honest.send_all(follow)
+        await until(honest, lambda text: b": following" in text)
+        first = await connected("127.0.0.2", follow)
+        await until(first, lambda text: b": following" in text)
+        await until(await connected("127.0.0.2", follow), lambda text: b": following" in text)
+        crowded = await connected("127.0.0.2", follow)
+        await until(crowded, lambda text: b"503" in text)
+        await until(await connected("127.0.0.3", follow), lambda text: b": following" in text)
+        assert await is_closed(first)
+        assert not await is_closed(honest)
+    await rig.close()

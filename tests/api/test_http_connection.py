@@ -96,7 +96,7 @@ async def talk(*chunks: bytes, half_closed: bool = False, waits: bool = True) ->
     client, server = trio.testing.memory_stream_pair()
     with trio.fail_after(1000):
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(HttpConnection(server, TABLE, lambda route: False, Log(told.lines)).serve)
+            nursery.start_soon(HttpConnection(server, TABLE, lambda route, peer: False, Log(told.lines)).serve)
             with contextlib.suppress(trio.BrokenResourceError):
                 for chunk in chunks:
                     await client.send_all(chunk)
@@ -204,7 +204,7 @@ async def test_a_byte_now_and_then_does_not_keep_a_connection(autojump_clock: Mo
     """The time limit is for the head as a whole."""
     client, server = trio.testing.memory_stream_pair()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(HttpConnection(server, TABLE, lambda route: False, Log(StringIO())).serve)
+        nursery.start_soon(HttpConnection(server, TABLE, lambda route, peer: False, Log(StringIO())).serve)
         sent = 0
         with contextlib.suppress(trio.BrokenResourceError):
             for byte in READY:
@@ -239,7 +239,7 @@ async def test_a_half_closed_client_is_still_answered(autojump_clock: MockClock)
 async def test_what_is_sent_ahead_is_bounded(autojump_clock: MockClock) -> None:
     """A flood behind a slow request stays in the kernel."""
     client, server = trio.testing.memory_stream_pair()
-    connection = HttpConnection(server, TABLE, lambda route: False, Log(StringIO()))
+    connection = HttpConnection(server, TABLE, lambda route, peer: False, Log(StringIO()))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(connection.serve)
         await client.send_all(b"GET /slow HTTP/1.1\r\nhost: x\r\n\r\n")
@@ -256,7 +256,7 @@ async def test_an_answer_without_an_end_comes_in_parts(autojump_clock: MockClock
     for version, part in ((b"1.1", b"7\r\npart 4\n\r\n"), (b"1.0", b"\npart 4\n")):
         client, server = trio.testing.memory_stream_pair()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(HttpConnection(server, TABLE, lambda route: False, Log(StringIO())).serve)
+            nursery.start_soon(HttpConnection(server, TABLE, lambda route, peer: False, Log(StringIO())).serve)
             await client.send_all(b"GET /follow HTTP/" + version + b"\r\nhost: x\r\n\r\n")
             with trio.move_on_after(6):
                 seen = b""
@@ -271,7 +271,7 @@ async def test_a_crowded_route_says_so(autojump_clock: MockClock) -> None:
     """And the connection stays."""
     client, server = trio.testing.memory_stream_pair()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(HttpConnection(server, TABLE, lambda route: True, Log(StringIO())).serve)
+        nursery.start_soon(HttpConnection(server, TABLE, lambda route, peer: True, Log(StringIO())).serve)
         await client.send_all(b"GET /follow HTTP/1.1\r\nhost: x\r\n\r\n" + READY)
         seen = b"".join([chunk async for chunk in client])
     assert b"503 Service Unavailable" in seen

@@ -348,7 +348,7 @@ async def test_many_are_held_at_once(counter: Counter) -> None:
 async def test_a_held_start_keeps_no_place_from_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither from other starts nor from the owner; an excess one gets an error."""
     monkeypatch.setattr("sidecar.api.connections.MOST", 1)
-    monkeypatch.setattr(web_app, "MOST_STARTS", 3)
+    monkeypatch.setattr(web_app, "MOST_ASKING", 3)
     counter = Counter(tmp_path, Story())
     counter.deciding = trio.Event()
     ids = [f"{number:064x}" for number in range(1, 4)]
@@ -362,7 +362,7 @@ async def test_a_held_start_keeps_no_place_from_others(tmp_path: Path, monkeypat
             nursery.start_soon(partial(counter.ask, id=id))
             # A connection without a request yet would yield its place to the next.
             await until(partial(is_held, held))
-        assert await counter.ask(id="d" * 64) == (503, {"error": "not started: 3 starts are held already"})
+        assert await counter.ask(id="d" * 64) == (503, {"error": "not started: 3 starts are asked for at once"})
         ready = await trio.to_thread.run_sync(_blocking, counter.path, "GET", "/readyz", b"", {})
         assert ready[0] == 200
         counter.deciding.set()

@@ -192,10 +192,10 @@ async def test_pauses_grow_with_every_failure_and_restart_after_a_success(
 ) -> None:
     one = await bench.run()
     pauses = []
-    for fault in [Fault.FAILED] * 5 + [None, Fault.FAILED]:
+    for number, fault in enumerate([Fault.FAILED] * 5 + [None, Fault.FAILED]):
         if fault:
             bench.engine.fail_updates(fault)
-        bench.order(one)
+        bench.order(one, number=number)
         await bench.next()
         began = trio.current_time()
         if fault:

@@ -14,8 +14,10 @@ pytestmark = pytest.mark.xdist_group(SOURCES_GROUP)
 PLAYER = "tests/blackbox/player.py"
 """It alone runs the program, by the command line's own entry."""
 
-TESTS = tuple(f"tests/blackbox/{name}.py" for name in ("test_blackbox", "test_planted_judge", "planted_faults"))
-"""They drive the judge; the last two break the program."""
+TESTS = tuple(
+    f"tests/blackbox/{name}.py" for name in ("test_blackbox", "test_planted_judge", "planted_faults", "keeping_faults")
+)
+"""They drive the judge; all but the first break the program."""
 
 
 def imported(path: str) -> Iterator[str]:

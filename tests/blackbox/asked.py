@@ -30,7 +30,7 @@ class Asked(NamedTuple):
     """What one container asks for. `number` is 0 for a container that asks for nothing, or whose labels are invalid.
 
     `floor` and `ceiling` are whole cores where `whole_cores` says so; `least` and `most` are as said. `pin` is
-    empty without a pin by hand.
+    empty without a pin by hand, and `may_pin` says whether tenants may pin for good.
     """
 
     name: str
@@ -51,6 +51,7 @@ class Asked(NamedTuple):
     is_in_doubt: bool
     priority: int = 5
     is_strict: bool = False
+    may_pin: bool = True
     misspelt: tuple[str, ...] = ()
     role: tuple[str, ...] = ()
     least: int = 0
@@ -101,6 +102,7 @@ def plan_of(machine: Table) -> Plan:
 def asked_of(container: Table, settings: Table, plan: Plan) -> Asked:
     """Return what a container asks for under these settings."""
     own: dict[str, Any] = container.get("labels", {})
+    rights = rights_of(settings)
     labels = labels_of(container, settings)
     text = labels.get("cpuset.exclusive", "0")
     number = said = int(text) if text.isdigit() else 0
@@ -141,6 +143,7 @@ def asked_of(container: Table, settings: Table, plan: Plan) -> Asked:
         is_in_doubt=bool(pin) and said == len(pin),
         priority=int(labels.get("cpuset.priority", 5)),
         is_strict=container.get("runtime") == "cpuset",
+        may_pin="pin" in rights,
         misspelt=tuple(name for name in own if name.startswith("cpu") and name not in LABELS),
         role=tuple(own[each] for each in ROLE) if all(each in own for each in ROLE) else (),
         least=least if is_dynamic else number,
@@ -161,11 +164,22 @@ def of_both(granted: Asked, now: Asked) -> Asked:
     )
 
 
+def rights_of(settings: Table) -> set[str]:
+    """Return what tenants may do: "by default no tenant can take a CPU from a container that was granted it"
+    (configuration).
+    """
+    return {each.strip() for each in str(settings.get("tenants_may", "priority")).split(",")}
+
+
 def labels_of(container: Table, settings: Table) -> dict[str, Any]:
     """Return its labels: its own, and of the others those of the first rule that matches it: "all of them must match;
-    `*` stands for anything". "The other keys are labels without the prefix `cpuset.`".
+    `*` stands for anything". "The other keys are labels without the prefix `cpuset.`". What tenants may not say is left
+    out.
     """
     own: dict[str, Any] = container.get("labels", {})
+    if own.get("cpuset.manage") == "off" and "opt-out" not in rights_of(settings):
+        # "The label has no effect, and the status shows a warning" (configuration).
+        own = {name: value for name, value in own.items() if name != "cpuset.manage"}
     texts = {"name": container["name"], "image": container.get("image", ""), "project": own.get(ROLE[0], "")}
     for rule in settings.get("rule", []):
         if all(fnmatchcase(texts[key], pattern) for key, pattern in rule["match"].items()):

@@ -178,7 +178,7 @@ class Chronicle:
     def is_stranger(self, name: str, stage: Stage) -> bool:
         """Return whether it is certainly pinned by hand, and left there: not if its request agrees with the pin."""
         asked = self.asked(name, stage)
-        return bool(asked.pin) and asked.number == 0 and not asked.is_in_doubt
+        return bool(asked.pin) and asked.may_pin and asked.number == 0 and not asked.is_in_doubt
 
     def is_given_up(self, name: str, at: float) -> bool:
         """Return whether people have released its CPUs: "it asks again at its next start"."""
@@ -186,6 +186,14 @@ class Chronicle:
         heard = [each for each in self.said if each.container == name and each.what in words and each.at <= at]
         last = [each for each in heard if not each.why.startswith("not done")][-1:]
         return any(each.what == "release" for each in last)
+
+    def is_released_meanwhile(self, started: Said) -> bool:
+        """Return whether people released it while it was being started: "it starts where it was told to, and others may
+        run there already" (commands, `release`).
+        """
+        began = started.at - 1.0
+        mine = (each for each in self.said if each.container == started.container)
+        return any(each.what == "release" and began <= each.at <= started.at for each in mine)
 
     def pinned(self, stage: Stage, *, but: str = "") -> CPUs:
         """Return the CPUs of the containers that are pinned by hand."""

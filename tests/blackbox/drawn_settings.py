@@ -6,12 +6,17 @@ import random
 
 from tests.blackbox.plain_values import Table, numbers
 
+EVERY_RIGHT = "opt-out, pin, lift-quota, priority"
+"""What the promises about containers that are pinned by hand or kept out suppose."""
+
 
 def settings_of(rng: random.Random, machine: Table, count: int) -> Table:
     """Return the settings at the beginning."""
     policy = rng.choice(("static", "dynamic", "dynamic"))
     reserved = rng.choice(reservations(machine, count))
     settings: Table = {"policy": policy, "reserved": reserved, "linger": rng.choice(("0s", "1s", "1s", "5s"))}
+    if rng.random() < 0.7:
+        settings["tenants_may"] = EVERY_RIGHT
     if "isolated" in machine:
         settings["isolated"] = rng.choice(("ignore", "prefer", "prefer", "only"))
     if rng.random() < 0.3 and count > 5:

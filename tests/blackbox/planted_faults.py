@@ -31,6 +31,7 @@ from sidecar.simulation.virtual_host import Simulation
 from sidecar.words import changes
 from state.cpuset import EMPTY
 from state.model import State
+from tests.blackbox.drawn_settings import EVERY_RIGHT
 from tests.blackbox.plain_values import Scenario, Table
 
 
@@ -161,7 +162,7 @@ def told(*events: tuple[float, str, Any]) -> list[Table]:
 
 def scenario(containers: list[Table], events: list[Table], *, isolated: str = "", **more: Any) -> Scenario:
     """Return a scenario on a machine of 8 cores with one thread; CPU 0 is reserved, the policy is static."""
-    settings = {"policy": "static", "reserved": "0", "linger": "5s", **more}
+    settings = {"policy": "static", "reserved": "0", "linger": "5s", "tenants_may": EVERY_RIGHT, **more}
     machine = {"cores": 8} | ({"isolated": isolated} if isolated else {})
     return {"machine": machine, "settings": settings, "container": containers, "event": events}
 

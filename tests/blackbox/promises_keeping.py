@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.blackbox.asked import CPUs, seconds
+from tests.blackbox.asked import CPUs, joined, seconds
 from tests.blackbox.chronicle import Chronicle, Said, Stage
 from tests.blackbox.finding import AFTERMATH, ORDERS, Finding, listed
 
@@ -232,12 +232,12 @@ def a_take_is_needed(chronicle: Chronicle) -> Iterator[Finding]:
     does not come back at once. But for what a container that may be replaced had: "after the removal its CPUs are kept
     for `linger`" (labels).
     """
-    left: dict[tuple[str, int], float] = {}
+    ends = [each for each in chronicle.said if each.what == "take finished"]
     for each in chronicle.said:
-        if each.what == "take finished":
-            left |= {(each.container, cpu): each.at for cpu in each.cpus}
-        elif each.what == "grew":
-            back = frozenset(cpu for cpu in each.cpus if each.at - left.get((each.container, cpu), -9.0) < 0.1)
+        if each.what == "grew":
+            # Of one decision, the growth is said before the end of the take.
+            lately = [e for e in ends if e.container == each.container and 0 <= each.at - e.at < 0.1]
+            back = each.cpus & joined(e.cpus for e in lately)
             others = [
                 e for e in chronicle.said if e.at >= each.at - 0.2 and e.at <= each.at and e.container != each.container
             ]

@@ -39,6 +39,9 @@ def at_rest_all_are_in_place(chronicle: Chronicle) -> Iterator[Finding]:
             continue
         if place.granted is not None:
             right = place.granted
+        elif asked.pin and not asked.may_pin:
+            # "Those of its CPUs that no container was granted, or the shared pool if none is left" (configuration).
+            right = (asked.pin & last.online) - last.granted or pool
         elif asked.pin and name in answered and asked.pin & last.granted:
             continue
         elif asked.pin:

@@ -20,7 +20,7 @@ def owners_are_alone(chronicle: Chronicle) -> Iterator[Finding]:
             own = stage.place(name).own
             for other in stage.running if own else ():
                 asked = chronicle.asked(other, stage)
-                is_placed = asked.is_managed and not asked.pin and not asked.is_in_doubt
+                is_placed = asked.is_managed and not (asked.pin and asked.may_pin) and not asked.is_in_doubt
                 is_placed &= not chronicle.is_locked(other, stage)
                 if other != name and is_placed and (both := stage.place(other).cpus & own):
                     found[name, other] = both

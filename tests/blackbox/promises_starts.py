@@ -34,6 +34,8 @@ def strict_ones_start_on_their_own(chronicle: Chronicle) -> Iterator[Finding]:
                 continue
             if not asked.number and not chronicle.has_request(asked.name, stage):
                 continue
+            if chronicle.is_released_meanwhile(line):
+                continue
             others = {
                 name: both
                 for name in stage.running - {line.container}
@@ -166,18 +168,23 @@ def a_refused_start_has_a_reason(chronicle: Chronicle) -> Iterator[Finding]:
 
 
 def a_release_lasts_until_the_next_start(chronicle: Chronicle) -> Iterator[Finding]:
-    """ "People released its CPUs with `cpuset-sidecar release NAME`; it asks again at its next start" (labels). A
-    start that was not over, or not seen, when they ordered that may count as the next one. An order to a sidecar that
-    is killed at that moment is lost.
+    """ "People released its CPUs with `cpuset-sidecar release NAME`; it asks again at its next start" (labels). "The
+    engine's time stamp of a start tells whether it came after the order" (commands): so may one that was not over then.
+    One that stops asking, by a rule that goes, and asks by another is not judged from then on. An order to a sidecar
+    that is killed at that moment is lost.
     """
     kills = [each.at for each in chronicle.said if each.what == "the sidecar is killed"]
     for line in chronicle.said:
         if line.what != "release" or line.why or any(line.at <= at < line.at + ORDERS for at in kills):
             continue
         name = line.container
-        again = [at for at, turn in _starts_in_turn(chronicle, name) if turn >= line.at - ORDERS]
         ends = [each.at for each in chronicle.said if each.container == name and each.what in ("started", "removed")]
-        until = min([*again, *(at for at in ends if at >= line.at)], default=chronicle.last.until)
+        ends += [stage.at for stage in chronicle.stages if not chronicle.has_request(name, stage)]
+        again = [at for at in ends if at >= line.at]
+        if chronicle.asked(name, chronicle.stage_at(line.at)).is_strict:
+            # It asks before it starts.
+            again += [at for at, turn in _starts_in_turn(chronicle, name) if turn >= line.at - ORDERS]
+        until = min(again, default=chronicle.last.until)
         for stage in chronicle.stages:
             granted = stage.place(name).granted
             if line.at < stage.at < until and granted is not None:

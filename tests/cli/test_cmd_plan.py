@@ -153,7 +153,11 @@ def test_a_number_of_cpus_that_is_none_is_wrong_usage(cpus: str, capsys: pytest.
     assert f"--cpus is '{cpus}': write a whole number from 1 to 8191" in capsys.readouterr().err
 
 
-def test_a_label_that_leaves_it_alone_asks_for_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_label_that_leaves_it_alone_asks_for_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If tenants may opt out."""
+    monkeypatch.setenv("CPUSET_SIDECAR_TENANTS_MAY", "opt-out")
     args = ["plan", "--cpus", "2", "--label", "cpuset.manage=off", "--state-dir", str(tmp_path), "--reserved", "0"]
     assert main(args) == 1
     assert "A  2 CPUs: none: it asks for no exclusive CPUs" in capsys.readouterr().out

@@ -13,12 +13,13 @@ from sidecar.decide.world import World
 from state.cpuset import CPUSet
 from state.model import State
 from state.topology import Topology
+from tests.support.decide.rights import EVERY_RIGHT
 
 ENGINE = EngineInfo(
     name="docker", version="26.1.5", api_version="1.45", ncpu=8, cgroup_version="2", cgroup_driver="systemd"
 )
 
-STATIC = Settings(policy=PolicyName.STATIC, reserved_cpus=CPUSet.of(0))
+STATIC = Settings(policy=PolicyName.STATIC, reserved_cpus=CPUSet.of(0), may=EVERY_RIGHT)
 
 
 def container(name: str, **fields: object) -> ContainerView:

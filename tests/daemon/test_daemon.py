@@ -23,6 +23,7 @@ from sidecar.status.status_file import read_status
 from state.cpuset import CPUSet
 from state.projection import Sharing, read
 from tests.support.daemon.host import Host
+from tests.support.decide.rights import EVERY_RIGHT
 from tests.support.engine.simulated import Fault
 from tests.support.keys import docker
 
@@ -179,11 +180,34 @@ async def test_release_restores_the_originals(autojump_clock: MockClock, make_ho
     assert list((host.path / "cpus" / "by-id").iterdir()) == []
 
 
+async def test_a_release_withdraws_what_is_told_before_others_are_let_in(
+    autojump_clock: MockClock, make_host: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No file says that a container is alone when the first order of the release is sent."""
+    host = make_host()
+    await host.docker.run("plain")
+    async with host.running():
+        rt = await host.docker.run("rt", labels=TWO)
+        await host.settled(rt)
+        assert host.told(rt).alone
+    told = []
+    update = host.engine.update
+
+    async def watched(container: str, wanted: Any) -> None:
+        told.append(sorted(path.name for path in (host.path / "cpus" / "by-id").iterdir()))
+        await update(container, wanted)
+
+    monkeypatch.setattr(host.engine, "update", watched)
+    assert await host.serve(is_release=True) == 0
+    assert told
+    assert not any(told)
+
+
 async def test_a_release_names_the_containers_that_it_restored(
     autojump_clock: MockClock, make_host: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An engine cannot clear a cpuset, so it names the containers that have one written out now."""
-    host = make_host()
+    host = make_host(tenants_may=EVERY_RIGHT)
     await host.docker.run("plain")
     await host.docker.run("theirs", Limits(cpuset="5"))
     async with host.running():

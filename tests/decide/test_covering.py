@@ -6,7 +6,7 @@ import pytest
 
 from sidecar.decide.container.container import Container, Standing, Wish
 from sidecar.decide.container.machine import after, first_seen
-from sidecar.decide.container.news import OrderApplied, OrderSent
+from sidecar.decide.container.news import LetGo, OrderApplied, OrderSent
 from sidecar.decide.container.place import Place
 from sidecar.decide.covering import told_of_answers
 from sidecar.decide.facts import ContainerView, Phase
@@ -14,6 +14,7 @@ from sidecar.decide.hand_state import HandState
 from sidecar.decide.orders import Answers, ApplyCpuset, HoldAnswers, Update
 from sidecar.decide.reconcile import begin
 from sidecar.decide.settings import PolicyName, Settings
+from sidecar.decide.sightings import differs
 from sidecar.decide.world import World, replace
 from state.cpuset import CPUSet
 from state.key import ContainerKey
@@ -58,3 +59,23 @@ def test_the_outcome_of_an_order_begins_no_cover() -> None:
 
 def test_a_glance_begins_no_cover() -> None:
     assert not _told(_seen(SINCE + 1, is_glance=True)).is_covered
+
+
+def test_an_outdated_look_is_repeated_while_it_is_unsure_where_the_hand_put_it() -> None:
+    """Else the doubt would last until an inventory."""
+    seen = _seen(SINCE)
+    world = _with(begin(State(policy="static"), uniform(cores=4), Settings(policy=PolicyName.STATIC)), seen)
+    assert not differs(world, seen.view)
+    unsure = _with(world, after(seen, LetGo(CPUSet.of(3), SINCE)))
+    assert differs(unsure, seen.view)
+
+
+def test_after_a_cpu_went_offline_newborns_may_be_anywhere_until_the_answers_are_held_again() -> None:
+    """A group that had this CPU alone has those of the group above it now."""
+    online, fewer = CPUSet.of(0, 1, 2, 3), CPUSet.of(0, 1, 2)
+    before = HoldAnswers(1, Answers(others=POOL, owned=OTHER), online=online)
+    hand = HandState(held=before)
+    assert CPUSet.from_mask(hand.newborns(online)) == CPUSet.of(0, 1, 3)
+    assert CPUSet.from_mask(hand.newborns(fewer)) == fewer
+    assert CPUSet.from_mask(replace(hand, sent=replace(before, number=2, online=fewer)).newborns(fewer)) == fewer
+    assert CPUSet.from_mask(replace(hand, held=replace(before, online=fewer)).newborns(fewer)) == POOL

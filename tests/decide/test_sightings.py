@@ -28,6 +28,7 @@ from state.model import Originals, State
 from state.topology import uniform
 from tests.support.decide.real import ENGINE as REALITY
 from tests.support.decide.real import Real
+from tests.support.decide.rights import EVERY_RIGHT
 from tests.support.decide.stories import Story, cpus, static, where
 
 ID = ContainerKey("docker", "a" * 64)
@@ -45,7 +46,7 @@ def _world_with_books() -> World:
     """Return a World just started, with the State of an earlier run: a container that holds CPU 1, and was not pinned
     before.
     """
-    settings = Settings(policy=PolicyName.STATIC, reserved_cpus=CPUSet.of(0))
+    settings = Settings(may=EVERY_RIGHT, policy=PolicyName.STATIC, reserved_cpus=CPUSet.of(0))
     state = State(policy="static", online=CPUSet.parse("0-3"), reserved=CPUSet.of(0))
     state = state.granted(Demand(container=ID, name=ID.id[:4], cpus=1), CPUSet.of(1)).remembering(ID, Originals())
     return begin(state, uniform(cores=4), settings)

@@ -129,7 +129,7 @@ async def _exchanged(content: bytes, reach: Access, lines: io.StringIO, chance: 
     story = _story()
     api = Api(Board(story.world), outbox, Deadlines(lambda: NOW), clock=lambda: NOW)
     client, server = memory_stream_pair()
-    connection = HttpConnection(server, api.table(reach), lambda _: False, Log(lines))
+    connection = HttpConnection(server, api.table(reach), lambda route, peer: False, Log(lines))
     received = bytearray()
 
     async def talk() -> None:

@@ -189,15 +189,90 @@ async def test_a_container_that_hangs_hides_no_other(
         fact = await bench.next()
         assert isinstance(fact, InventoryTaken)
         assert fact.gone == ()
+        await trio.sleep(15)
     known = by_id(bench.board.latest.containers)
     assert {id: each.view.is_glance for id, each in known.items()} == {one: True, two: False}
     assert bench.lines.getvalue().count("a container cannot be inspected") == 1
     assert bench.board.problems == {"looks": "these containers cannot be inspected: one"}
     monkeypatch.undo()
     await bench.looker.take_inventory()
-    await bench.next()
+    for _ in range(2):
+        await bench.next()
     assert not any(each.view.is_glance for each in bench.board.latest.containers.values())
     assert bench.board.problems == {}
+
+
+async def test_locks_that_others_hold_delay_no_look(autojump_clock: MockClock, bench: Bench) -> None:
+    """However many: their looks give their places away, an inventory goes on without them, and each ends by itself."""
+    free, held = await bench.docker.run("free"), [await bench.docker.run(f"held{number}") for number in range(40)]
+    for one in held:
+        await bench.docker.container(one).lock.acquire()
+    began = trio.current_time()
+    await bench.looker.take_inventory()
+    fact = await bench.next()
+    assert isinstance(fact, InventoryTaken)
+    assert {view.id for view in fact.seen if not view.is_glance} == {free}
+    assert trio.current_time() - began < 2
+    for one in held:
+        bench.looker.look(docker(one))
+    bench.looker.look(docker(free))
+    fact = await bench.next(0.01)
+    assert isinstance(fact, ContainerSeen)
+    assert fact.view.id == free
+    began = trio.current_time()
+    await bench.looker.take_inventory()
+    assert trio.current_time() - began < 0.1
+    for one in held:
+        bench.docker.container(one).lock.release()
+    while any(each.view.is_glance for each in bench.board.latest.containers.values()):
+        await bench.next(0.1)
+
+
+async def test_what_is_costly_is_asked_for_seldom(
+    autojump_clock: MockClock, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A description, or a list, that took long rests for ten times as long. News and others are looked at meanwhile."""
+    giant, usual = await bench.docker.run("giant"), await bench.docker.run("usual")
+    inspect, containers = bench.engine.inspect, bench.engine.containers
+    asked: list[str] = []
+
+    async def costly(container: str) -> ContainerView:
+        asked.append(container)
+        await trio.sleep(5 if container == giant else 0)
+        return await inspect(container)
+
+    async def listed() -> tuple[str, ...]:
+        asked.append("list")
+        await trio.sleep(2)
+        return await containers()
+
+    monkeypatch.setattr(bench.engine, "inspect", costly)
+    monkeypatch.setattr(bench.engine, "containers", listed)
+    bench.board.post(replace(bench.board.latest, readiness=Ready(0)))
+    bench.nursery.start_soon(bench.looker.keep_inventory, 1.0)
+    with trio.move_on_after(60):
+        while True:
+            await bench.next()
+    assert (asked.count(giant), asked.count("list")) == (2, 3)
+    assert asked.count(usual) > 30
+    bench.looker.look(docker(giant))
+    assert isinstance(await bench.next(6), InventoryTaken | ContainerSeen)
+    assert asked.count(giant) == 3
+
+
+async def test_the_kernel_is_asked_whatever_the_engine_does(
+    autojump_clock: MockClock, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A list without end hides no container that is elsewhere now."""
+    one = await bench.docker.run("one")
+    await drained(bench)
+    monkeypatch.setattr(bench.engine, "containers", trio.sleep_forever)
+    bench.nursery.start_soon(bench.looker.keep_inventory, 10.0)
+    await trio.sleep(25)
+    bench.docker.kernel.write(one, CPUSet.of(3))
+    fact = await bench.next(11)
+    assert isinstance(fact, ContainerSeen)
+    assert fact.view.effective == CPUSet.of(3)
 
 
 async def test_a_container_that_cannot_be_read_at_all_may_be_anywhere(
@@ -306,4 +381,6 @@ async def test_a_look_that_the_kernel_cannot_answer_is_none(
     assert "where it runs cannot be found out: too many open files" in str(bench.board.problems)
     monkeypatch.undo()
     bench.looker.look(docker(one))
-    assert isinstance(await bench.next(), ContainerSeen)
+    while docker(one) not in bench.board.latest.containers:
+        await bench.next(1)
+    assert isinstance(bench.board.latest.containers[docker(one)].place.seen, CPUSet)

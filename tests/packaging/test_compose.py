@@ -22,7 +22,9 @@ from tests.support.composed import composer
 pytestmark = pytest.mark.xdist_group("compose")
 
 ROOT = Path(__file__).parents[2]
-STATIC, DYNAMIC, STRICT = (ROOT / "compose" / name for name in ("compose.yaml", "dynamic.yaml", "strict.yaml"))
+STATIC, DYNAMIC, STRICT, PROXIED = (
+    ROOT / "compose" / name for name in ("compose.yaml", "dynamic.yaml", "strict.yaml", "proxied.yaml")
+)
 
 Services = dict[str, Any]
 
@@ -87,8 +89,8 @@ def volumes(services: Services) -> list[Any]:
 def test_the_sidecar_and_three_workloads_are_there(services: Services) -> None:
     """One that wants an exclusive CPU, one that does not, and a noisy neighbour."""
     assert set(services) == {"sidecar", "exclusive", "plain", "noisy"}
-    assert services["exclusive"]["labels"] == {"cpuset.exclusive": "1"}
-    assert not services["plain"].get("labels")
+    assert services["exclusive"]["labels"] == {"cpuset.exclusive": "1", "cpuset.projection": "exclusive"}
+    assert services["plain"]["labels"] == {"cpuset.projection": "plain"}
     assert not services["noisy"].get("labels")
 
 
@@ -105,16 +107,60 @@ def test_no_service_has_more_power_than_needed(services: Services, elastic: Serv
 
 
 def test_only_the_sidecar_may_write_projections_or_talk_to_the_engine(services: Services) -> None:
-    """A workload reads its projection, and no more."""
-    mounts = {name: [mount_of(volume) for volume in service["volumes"]] for name, service in services.items()}
-    for name in ("exclusive", "plain", "noisy"):
-        assert mounts[name] == [("/run/cpuset-sidecar", True)]
+    """A workload reads its own projection, and no more."""
+    mounts = {name: [mount_of(volume) for volume in service.get("volumes", [])] for name, service in services.items()}
+    for name in ("exclusive", "plain"):
+        assert mounts[name] == [("/run/cpus", True)]
+        assert source_of(services[name]["volumes"][0]) == f"/run/cpuset-sidecar/by-name/{name}"
+    assert mounts["noisy"] == []
     assert set(mounts["sidecar"]) == {
         ("/var/run/docker.sock", False),
         ("/sys/fs/cgroup", False),
         ("/var/lib/cpuset-sidecar", False),
         ("/run/cpuset-sidecar", False),
     }
+
+
+@pytest.fixture(scope="module")
+def proxied() -> Services:
+    """Return the services of proxied.yaml."""
+    return read(PROXIED, {})
+
+
+def test_behind_the_proxy_the_sidecar_is_no_root(proxied: Services) -> None:
+    """It has a user of its own, and no capability, network or engine's socket; the cgroups it reads."""
+    assert set(proxied) == {"proxy", "sidecar", "exclusive"}
+    sidecar = proxied["sidecar"]
+    assert sidecar["user"] == "64500:64500"
+    assert {mount_of(volume) for volume in sidecar["volumes"]} == {
+        ("/run/engine", True),
+        ("/sys/fs/cgroup", True),
+        ("/var/lib/cpuset-sidecar", False),
+        ("/run/cpuset-sidecar", False),
+    }
+    environment = sidecar["environment"]
+    assert environment["CPUSET_SIDECAR_ENGINE"] == "unix:///run/engine/docker.sock"
+    assert environment["CPUSET_SIDECAR_HAND"] == "off"
+    assert not {"CPUSET_SIDECAR_LISTEN", "LISTEN"} & set(environment)
+
+
+def test_behind_the_proxy_nothing_else_has_power(proxied: Services) -> None:
+    """The engine's socket is the proxy's alone, and the proxy has nothing besides."""
+    for service in proxied.values():
+        assert service["cap_drop"] == ["ALL"]
+        assert "cap_add" not in service
+        assert not service.get("privileged")
+        assert service["security_opt"] == ["no-new-privileges:true"]
+        assert service["read_only"] is True
+        assert service["network_mode"] == "none"
+    sources = [(name, source_of(volume)) for name, each in proxied.items() for volume in each["volumes"]]
+    assert [name for name, source in sources if source.endswith("docker.sock")] == ["proxy"]
+    assert {mount_of(volume) for volume in proxied["proxy"]["volumes"]} == {
+        ("/var/run/docker.sock", False),
+        ("/etc/cpuset-sidecar/haproxy.cfg", True),
+        ("/run/engine", False),
+    }
+    assert [mount_of(volume) for volume in proxied["exclusive"]["volumes"]] == [("/run/cpus", True)]
 
 
 def test_the_dynamic_story_has_a_sidecar_and_four_elastic_workloads(elastic: Services) -> None:
@@ -151,11 +197,15 @@ def test_a_workload_may_write_in_its_own_directory_alone(elastic: Services) -> N
     """So that it can acknowledge, but not forge other projections. A workload that does not acknowledge only reads."""
     for name in ("server", "batch", "arrival", "stubborn"):
         [volume] = elastic[name]["volumes"]
-        source = volume["source"] if isinstance(volume, dict) else volume.split(":", 1)[0]
-        assert source == f"{FOLDER}/by-name/{name}"
+        assert source_of(volume) == f"{FOLDER}/by-name/{name}"
         assert mount_of(volume) == ("/run/cpus", name == "stubborn")
     assert ("/run/cpuset-sidecar", False) in [mount_of(volume) for volume in elastic["sidecar"]["volumes"]]
     assert ("/sys/fs/cgroup", False) in [mount_of(volume) for volume in elastic["sidecar"]["volumes"]]
+
+
+def source_of(volume: str | dict[str, Any]) -> str:
+    """Return what of the host is mounted: a path or a volume."""
+    return str(volume["source"]) if isinstance(volume, dict) else volume.split(":", 1)[0]
 
 
 def mount_of(volume: str | dict[str, Any]) -> tuple[str, bool]:

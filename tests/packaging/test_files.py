@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
-SCRIPTS = ["compose/host/venv.sh", ".ci/run"]
+SCRIPTS = ["compose/host/venv.sh", "compose/host/install.sh", "compose/host/hashes.sh", ".ci/run"]
 
 
 def pins() -> dict[str, str]:
@@ -74,7 +74,10 @@ def test_pins_are_exact_and_name_no_index() -> None:
         assert line.startswith("#") or re.fullmatch(r"[A-Za-z0-9_.-]+==[0-9][A-Za-z0-9.]*", line), line
 
 
-@pytest.mark.parametrize("target", ["help", "venv", "check", "test", "demo", "demo-clean", "bench", "benefit", "clean"])
+@pytest.mark.parametrize(
+    "target",
+    ["help", "venv", "check", "test", "image", "demo", "demo-clean", "bench", "benefit", "hashes", "sbom", "clean"],
+)
 def test_make_knows_the_target(target: str) -> None:
     """Every target in the README exists."""
     done = subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True, check=False)

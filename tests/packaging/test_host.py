@@ -15,6 +15,7 @@ import pytest
 
 from compose.host import engine as engines
 from compose.host import image, packages
+from compose.host.base import OWN_BASE
 from compose.host.commands import HostLacks
 from compose.host.composer import find
 from compose.host.engine import EngineFound, engine, socket_path
@@ -113,19 +114,17 @@ def test_the_plugin_is_preferred_to_the_program(plant: Plant) -> None:
     assert find() == ("docker", "compose")
 
 
-def test_a_pull_that_fails_gives_its_first_cause(plant: Plant) -> None:
-    """Of a chain of reasons the last is the first cause; None is success."""
-    plant("docker", "echo 'Error: Get registry: dial tcp: no such host' >&2; exit 1")
-    assert image.pull("x") == "no such host"
-    plant("docker", "exit 0")
-    assert image.pull("x") is None
-
-
-def test_a_pull_that_says_nothing_is_given_up(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A firewall that drops packets would otherwise delay a new user for minutes."""
-    monkeypatch.setattr(image, "SILENCE_SECONDS", 0.05)
-    plant("docker", "exec /bin/sleep 60")
-    assert image.pull("x") == "no answer in 0.05 s"
+def test_no_tag_is_a_base_by_default(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The base is one made here, or the chosen one; a chosen tag is warned of."""
+    monkeypatch.delenv("BASE", raising=False)
+    assert image.find_base({"python:3-slim", OWN_BASE}) == OWN_BASE
+    assert capsys.readouterr().err == ""
+    monkeypatch.setenv("BASE", "python@sha256:abc")
+    assert image.find_base(set()) == "python@sha256:abc"
+    assert capsys.readouterr().err == ""
+    monkeypatch.setenv("BASE", "python:3-slim")
+    assert image.find_base(set()) == "python:3-slim"
+    assert "name it by its digest" in capsys.readouterr().err
 
 
 def test_what_is_installed_is_noted_and_can_be_removed(plant: Plant, tmp_path: Path) -> None:

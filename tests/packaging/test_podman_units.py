@@ -34,7 +34,6 @@ def read(path: Path) -> dict[str, dict[str, list[str]]]:
 def test_each_unit_is_a_quadlet() -> None:
     """Its suffix determines its section."""
     assert [path.name for path in UNITS] == [
-        "cpuset-projections.volume",
         "cpuset-sidecar.container",
         "cpuset-state.volume",
         "workload.container",
@@ -52,6 +51,8 @@ def test_the_sidecar_is_given_settings_that_exist() -> None:
     assert (container["ReadOnly"], container["NoNewPrivileges"]) == (["true"], ["true"])
     assert (container["AddCapability"], container["PodmanArgs"]) == (["SYS_NICE"], ["--cgroupns=host"])
     assert "/sys/fs/cgroup:/sys/fs/cgroup" in container["Volume"]
+    assert "%t/cpuset-sidecar:/run/cpuset-sidecar" in container["Volume"]
+    assert read(FOLDER / "cpuset-sidecar.container")["Service"]["RuntimeDirectory"] == ["cpuset-sidecar"]
     [socket] = [volume for volume in container["Volume"] if volume.startswith("/run/")]
     assert f"CPUSET_SIDECAR_ENGINE=unix://{socket.partition(':')[2]}" in container["Environment"]
 
@@ -61,11 +62,14 @@ def test_volumes_that_are_mounted_are_there(path: Path) -> None:
     """A quadlet names another by its file."""
     for volume in read(path)["Container"]["Volume"]:
         source = volume.partition(":")[0]
-        assert source.startswith("/") or (FOLDER / source).exists()
+        assert source.startswith(("/", "%t/")) or (FOLDER / source).exists()
 
 
 def test_the_workload_asks_in_the_words_of_the_labels() -> None:
-    """It mounts the directory of projections, read-only."""
+    """It mounts its own directory of projections, read-only, and makes it first."""
     container = read(FOLDER / "workload.container")["Container"]
     assert {label.partition("=")[0] for label in container["Label"]} <= set(NAMES)
-    assert container["Volume"] == ["cpuset-projections.volume:/run/cpuset-sidecar:ro"]
+    own = "%t/cpuset-sidecar/by-name/workload"
+    assert container["Volume"] == [f"{own}:/run/cpus:ro,z"]
+    assert "cpuset.projection=workload" in container["Label"]
+    assert read(FOLDER / "workload.container")["Service"]["ExecStartPre"] == [f"mkdir -p {own}"]

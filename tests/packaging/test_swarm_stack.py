@@ -79,6 +79,13 @@ def test_no_service_has_more_power_than_needed(stack: dict[str, Any]) -> None:
     assert [each for each in stack["services"]["worker"]["volumes"] if "sock" in each or not each.endswith(":ro")] == []
 
 
+def test_nothing_listens_and_the_network_leads_nowhere_by_default(stack: dict[str, Any]) -> None:
+    """Metrics over TCP, and the node's network for them, are chosen by whoever deploys."""
+    assert stack["services"]["sidecar"]["environment"]["CPUSET_SIDECAR_LISTEN"] == "${LISTEN:-}"
+    assert all(each["networks"] == ["node"] and "ports" not in each for each in stack["services"].values())
+    assert stack["networks"] == {"node": {"external": True, "name": "${SIDECAR_NETWORK:-cpuset-sidecar}"}}
+
+
 def test_every_variable_of_the_sidecar_is_a_key(stack: dict[str, Any]) -> None:
     """Of the configuration."""
     named = stack["services"]["sidecar"]["environment"]

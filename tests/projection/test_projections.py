@@ -8,6 +8,7 @@ import os
 import shutil
 import stat
 from pathlib import Path
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -345,6 +346,29 @@ def test_a_root_that_is_a_link_or_a_file_is_an_error(tmp_path: Path) -> None:
     for name in ("link", "file"):
         with pytest.raises(ProjectionError, match="is there"):
             opened(tmp_path / name)
+
+
+def test_what_was_told_is_corrected_and_what_was_not_stays_untold(projections: Projections, root: Path) -> None:
+    """A correction makes no directory: during a release all are removed."""
+    projections.write(A, ["voice"], told(A, "2-3"))
+    projections.correct(A, msgspec.structs.replace(told(A, "2-3"), sharing=Sharing.SHARED, settled=False))
+    assert read(root / "by-name" / "voice").sharing is Sharing.SHARED
+    assert read(root / "by-id" / a).cpus == CPUSet.of(2, 3)
+    projections.retain([])
+    projections.correct(A, told(A, "2-3"))
+    assert os.listdir(root / "by-id") == []
+
+
+def test_a_correction_that_cannot_be_written_leaves_no_wrong_file(
+    projections: Projections, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No file is better than one that is no longer true."""
+    projections.write(A, [], told(A, "2-3"))
+    full = OSError(errno.ENOSPC, "No space left on device")
+    monkeypatch.setattr(os, "write", Mock(side_effect=full))
+    with pytest.raises(ProjectionError):
+        projections.correct(A, msgspec.structs.replace(told(A, "2-3"), sharing=Sharing.SHARED, settled=False))
+    assert not (root / "by-id" / a / "status.json").exists()
 
 
 def test_no_descriptor_is_left_open(projections: Projections, root: Path) -> None:

@@ -254,6 +254,22 @@ async def test_it_is_silent_where_there_is_nothing_to_say(autojump_clock: MockCl
     assert bench.projections.written == []
 
 
+async def test_what_an_earlier_run_told_is_removed_under_the_policy_none(
+    autojump_clock: MockClock, tmp_path: Path
+) -> None:
+    """No container is kept off CPUs under it, so none may be told that it is alone."""
+    before = Bench(tmp_path)
+    rt = before.story.arrive("rt", 2)
+    await before.tell()
+    bench = Bench(tmp_path, policy=PolicyName.NONE)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bench.teller.run)
+        await trio.sleep(2 * PAUSE)
+        nursery.cancel_scope.cancel()
+    with pytest.raises(ProjectionMissing):
+        bench.told(rt)
+
+
 async def test_what_one_workload_planted_hides_no_other_problem(autojump_clock: MockClock, tmp_path: Path) -> None:
     """However many directories it spoils: a reason is told once, with the number of directories."""
     bench = Bench(tmp_path)

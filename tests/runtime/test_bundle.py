@@ -169,11 +169,13 @@ def test_dockers_own_files_identify_it(tmp_path: Path) -> None:
         f"/machine.slice/libpod-{'a' * 64}.scope/container",
         f"machine.slice:libpod:{'a' * 64}",
         f"/libpod_parent/libpod-{'a' * 64}",
+        f"/libpod_parent/{'b' * 64}/libpod-{'a' * 64}",
+        f"machine-libpod_pod_{'b' * 64}.slice:libpod:{'a' * 64}",
         f"/docker/{'a' * 64}",
     ],
 )
 def test_the_id_is_found_in_the_path_of_the_cgroup(path: str) -> None:
-    """In the spelling of every driver."""
+    """In the spelling of every driver, and in a pod: that of the container, and not of its pod."""
     assert bundle.id_in(path) == "a" * 64
 
 

@@ -10,6 +10,7 @@ from sidecar.simulation.virtual_host import Simulation
 from state.cpuset import CPUSet
 from state.topology import Topology, uniform
 from tests.simulation.hosts import CONFIG, host, said
+from tests.support.decide.rights import EVERY_RIGHT
 
 replace = msgspec.structs.replace
 
@@ -186,7 +187,7 @@ def test_a_grant_that_ends_at_a_start_is_in_the_log() -> None:
 
 def test_a_replacement_at_a_start_leaves_a_hand_pinned_containers_cpu() -> None:
     """It is found to be pinned there when the engine is reached, after the recorded grant was adapted."""
-    sim = host(4, STATIC)
+    sim = host(4, replace(STATIC, tenants_may=EVERY_RIGHT))
     starts(sim, "b", 1)
     sim.crash_sidecar()
     sim.create("pinned", {}, cpuset="2")
@@ -199,7 +200,7 @@ def test_a_replacement_at_a_start_leaves_a_hand_pinned_containers_cpu() -> None:
 
 def test_a_container_keeps_its_floor_when_another_is_pinned_to_a_cpu_that_it_waits_for() -> None:
     """It gets one that the other container has above its floor."""
-    sim = host(8)
+    sim = host(8, config=replace(CONFIG, tenants_may=EVERY_RIGHT))
     starts(sim, "b", 2, max="7", grace="5s")
     sim.create("a", {"cpuset.exclusive": "2"})
     sim.run("a")

@@ -17,6 +17,7 @@ from sidecar.simulation.virtual_host import ScenarioError, Simulation
 from state import codec
 from state.cpuset import EMPTY, CPUSet
 from tests.simulation.hosts import CONFIG, host, runs, said
+from tests.support.decide.rights import EVERY_RIGHT
 
 replace = msgspec.structs.replace
 
@@ -301,8 +302,10 @@ def test_the_figures_of_a_history() -> None:
 
 
 def test_a_container_that_starts_pinned_by_hand_breaks_no_promise() -> None:
-    """The other one gives up what is above its floor, and is settled meanwhile: the sidecar does not move the first."""
-    sim = host()
+    """The other one gives up what is above its floor, and is settled meanwhile: the sidecar does not move the first, if
+    tenants may pin.
+    """
+    sim = host(config=replace(CONFIG, tenants_may=EVERY_RIGHT))
     runs(sim, "batch", 1, most=5)
     sim.advance(5)
     sim.create("pinned", cpuset="3,5")
@@ -310,6 +313,22 @@ def test_a_container_that_starts_pinned_by_hand_breaks_no_promise() -> None:
     sim.advance(10)
     assert sim.broken == []
     assert sim.cpus_of("batch").isdisjoint(CPUSet.of(3, 5))
+
+
+def test_without_the_right_a_pin_takes_no_cpu_that_another_was_granted() -> None:
+    """The pinned container runs beside the owner, and goes where it is pinned as soon as that is free."""
+    sim = host()
+    runs(sim, "batch", 1, most=5)
+    sim.advance(5)
+    held = sim.cpus_of("batch")
+    sim.create("pinned", cpuset="3,5")
+    sim.start("pinned")
+    sim.advance(10)
+    assert (sim.broken, sim.cpus_of("batch")) == ([], held)
+    assert sim.cpus_of("pinned").isdisjoint(held)
+    sim.stop("batch")
+    sim.advance(30)
+    assert sim.cpus_of("pinned") == CPUSet.of(3, 5)
 
 
 def test_under_static_sizes_stay() -> None:

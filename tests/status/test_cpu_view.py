@@ -10,6 +10,7 @@ from sidecar.status.document import status_of
 from state.cpuset import CPUSet
 from state.topology import uniform
 from tests.cli.worlds import container, world
+from tests.support.decide.rights import EVERY_RIGHT
 from tests.support.decide.stories import Story
 
 STATUS = status_of(
@@ -67,7 +68,9 @@ def test_there_is_no_such_cpu() -> None:
 
 def test_without_a_policy_a_cpu_has_no_purpose() -> None:
     """The sidecar changes no container then."""
-    status = status_of(world(uniform(cores=2), container("web"), settings=Settings(policy=PolicyName.NONE)))
+    status = status_of(
+        world(uniform(cores=2), container("web"), settings=Settings(may=EVERY_RIGHT, policy=PolicyName.NONE))
+    )
     found = cpu_view(status, 1)
     assert found is not None
     assert found.kind is CPUKind.UNMANAGED

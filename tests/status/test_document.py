@@ -21,6 +21,7 @@ from state.cpuset import CPUSet
 from state.errors import StateError
 from state.topology import topology, uniform
 from tests.cli.worlds import STATIC, container, world
+from tests.support.decide.rights import EVERY_RIGHT
 from tests.support.decide.stories import Story
 from tests.support.keys import docker
 
@@ -106,7 +107,9 @@ def test_strangers_and_those_left_alone() -> None:
 
 def test_under_no_policy_no_container_is_managed() -> None:
     """The document says so, and promises nothing."""
-    status = status_of(world(FOUR, container("web", exclusive=2), settings=Settings(policy=PolicyName.NONE)))
+    status = status_of(
+        world(FOUR, container("web", exclusive=2), settings=Settings(may=EVERY_RIGHT, policy=PolicyName.NONE))
+    )
     web = one(status, "web")
     assert (web.sharing, web.desired, web.explanation) == (
         SharingStatus.UNMANAGED,

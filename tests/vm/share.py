@@ -1,6 +1,6 @@
 """The files for the machines: the present project, and the packages for their Python, since they have no network.
 
-The packages are downloaded once, and cached by their requirements.
+The packages are downloaded once, each held against its digest in requirements/, and cached by these.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from compose.host.hashed import for_python
 from tests.vm.machine import ROOT, NoMachines
 
 PYTHON: Final = "3.13"
@@ -28,13 +28,13 @@ _NOT_INSIDE: Final = ("codespell", "import-linter", "mypy", "ruff")
 _SOURCE_ONLY: Final = "pyinotify"
 """Comes without a wheel; one is made here. It holds nothing that depends on the Python."""
 
-_NEWER_ONLY: Final = "pyasyncore"
-"""Needed from Python 3.12 on. pip reads such conditions for the Python that it runs on."""
-
 _PROGRAMS: Final = ("tests/bench/exposure/exposure_judge.c",)
 """Sources whose program lies beside them in the machines."""
 
-_PARTS: Final = ("sidecar", "state", "tests", "compose", "docs", "pyproject.toml", "constraints.txt", "README.md")
+_PARTS: Final = (
+    *("sidecar", "state", "tests", "compose", "docs", "requirements"),
+    *("pyproject.toml", "constraints.txt", "README.md", "SECURITY.md"),
+)
 _LEFT_OUT: Final = shutil.ignore_patterns("__pycache__", "*.pyc", "wheels")
 
 
@@ -67,32 +67,28 @@ def cache_folder() -> Path:
 
 
 def requirements() -> list[str]:
-    """Return the requirements of the tests inside, in pip's notation, without versions: the constraints have these."""
-    read = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    found = [
-        *read["project"]["dependencies"],
-        *read["project"]["optional-dependencies"]["daemon"],
-        *read["dependency-groups"]["dev"],
-    ]
-    plain = [each.partition(";")[0].strip() for each in found]
-    return [each for each in plain if not each.startswith((*_NOT_INSIDE, _SOURCE_ONLY))]
+    """Return the lines of what the tests inside need, in pip's notation, with digests."""
+    wanted = (each for each in for_python(PYTHON, "dev") if each.name not in _NOT_INSIDE)
+    return [each.line() for each in wanted]
 
 
 def _packages(folder: Path) -> Path:
-    chosen_from = "\n".join([PYTHON, *requirements(), (ROOT / "constraints.txt").read_text()])
+    lines = requirements()
+    chosen_from = "\n".join([PYTHON, *lines])
     lib = folder / f"lib-{hashlib.sha256(chosen_from.encode()).hexdigest()[:12]}"
     if lib.is_dir():
         return lib
     making = folder / f"making-{os.getpid()}"
     shutil.rmtree(making, ignore_errors=True)
     making.mkdir(parents=True)
-    constraints = ("-c", str(ROOT / "constraints.txt"))
-    wheels = making / "wheels"
-    _pip("wheel", "--no-deps", *constraints, "-w", str(wheels), _SOURCE_ONLY)
-    _pip(
-        *("install", "--target", str(making / "lib"), "--python-version", PYTHON, "--only-binary=:all:"),
-        *("--find-links", str(wheels), *constraints, "--no-compile", *requirements(), _SOURCE_ONLY, _NEWER_ONLY),
-    )
+    wheels, hashed = making / "wheels", ("--no-deps", "--require-hashes")
+    source, others = making / "source.txt", making / "others.txt"
+    source.write_text("\n".join(line for line in lines if line.startswith(_SOURCE_ONLY)) + "\n")
+    others.write_text("\n".join(line for line in lines if not line.startswith(_SOURCE_ONLY)) + "\n")
+    _pip("wheel", *hashed, "--no-build-isolation", "-w", str(wheels), "-r", str(source))
+    target = ("install", "--target", str(making / "lib"), "--no-compile")
+    _pip(*target, "--no-deps", "--no-index", *map(str, wheels.glob("*.whl")))
+    _pip(*target, *hashed, "--python-version", PYTHON, "--only-binary=:all:", "-r", str(others))
     _compile(making / "lib")
     (making / "lib").rename(lib)
     shutil.rmtree(making)

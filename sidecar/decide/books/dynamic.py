@@ -70,7 +70,7 @@ class DynamicPolicy:
         events = Events(arrived=tuple(name for _, name in arrived), pinned=pinned)
         state = _shared_out(world, state, events, arrivals.claims)
         # 4. Better CPUs.
-        if was_released or world.is_defragmenting:
+        if was_released or world.state.has_gaps or world.is_defragmenting:
             state = defragmented(world, state)
         state = with_measured(world, _without_takes_of_what_was_not_its_own(world, state))
         return unless_only_told_anew(world.state, state)
@@ -85,7 +85,7 @@ class DynamicPolicy:
         assignment = world.state.assignments.get(container.view.key)
         if assignment:
             return held(assignment, container)
-        return world.state.vacated
+        return world.pool_for(container, world.state.vacated)
 
 
 def _without_takes_of_what_was_not_its_own(world: World, state: State) -> State:

@@ -1,6 +1,7 @@
 """Releases of one container, ordered by people: which may be ordered, and the State after an order.
 
-The container runs in the shared pool from then on, and asks again at its next start, as after a refusal.
+The container runs in the shared pool from then on, and asks again at its next start, as after a refusal. A start is the
+next one if it is later than the order, by the engine's time stamp: a look may show an earlier one only afterwards.
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ def after_giving_up(world: World, fact: GiveUpRequested) -> World:
         return world
     view = world.containers[fact.container].view
     refused = Refused(
-        container=view.key, name=view.name, refusal=Refusal(RefusalCode.GIVEN_UP), started_at=view.started_at
+        container=view.key,
+        name=view.name,
+        refusal=Refusal(RefusalCode.GIVEN_UP),
+        started_at=view.started_at,
+        released_at=fact.at,
     )
     return replace(world, state=world.state.refused(refused))

@@ -8,6 +8,7 @@ from sidecar.decide.books.room import room as room_of
 from sidecar.decide.books.room import room_in
 from sidecar.decide.container.askers import is_waiting
 from sidecar.decide.container.container import Container, Standing
+from sidecar.decide.container.stamps import is_later
 from sidecar.decide.container.swarm_task import is_over
 from sidecar.decide.container.terms import Terms
 from sidecar.decide.placement.choose import Ask, choose
@@ -91,9 +92,15 @@ def _still_refused(state: State, container: Container) -> State:
     refused, wish = state.refusals[container.view.key], container.wish
     if wish.standing is Standing.UNMANAGED or (wish.demand is None and wish.refusal is None):
         return state.released(container.view.key)
-    if refused.started_at is not None:
+    if refused.started_at is not None and not _ran_when_released(container, refused):
         return state
     return state.refused(replace(refused, started_at=container.view.started_at))
+
+
+def _ran_when_released(container: Container, refused: Refused) -> bool:
+    """Return whether people released its CPUs after its present start, which was perhaps not seen then."""
+    started = container.view.started_at
+    return bool(refused.released_at and started) and not is_later(started, refused.released_at)
 
 
 def misunderstood(state: State, container: Container) -> State:

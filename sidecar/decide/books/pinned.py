@@ -44,7 +44,7 @@ def _claimed(world: World) -> CPUSet:
     return union(
         (each.place.configured & CPUSet.from_mask(each.footprint)) | world.home_of(each)
         for each in world.containers.values()
-        if each.wish.standing is Standing.STRANGER and not each.view.in_shared_group
+        if each.wish.standing is Standing.STRANGER and not each.view.in_shared_group and world.holds_its_pin(each)
     )
 
 

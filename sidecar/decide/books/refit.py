@@ -112,7 +112,7 @@ def _without_grants(world: World) -> State:
 def _with_stand_ins(world: World, bare: State) -> State:
     """Return the bare State with the CPUs reserved that cost the grants least, if others must stand in for some."""
     topology, settings = world.topology, world.settings
-    chosen = settings.reserved_cpus or bare.counted
+    chosen = settings.reserved_cpus or bare.counted or EMPTY
     if chosen <= topology.online or (settings.reserved_cpus and chosen & topology.online):
         return bare
     holdings = {grant.container: (grant.cpus & topology.online) - chosen for grant in in_order(world.state)}

@@ -47,7 +47,7 @@ class StaticPolicy:
         if container.wish.standing is not Standing.MANAGED:
             return None
         assignment = world.state.assignments.get(container.view.key)
-        return assignment.cpus if assignment else world.state.shared
+        return assignment.cpus if assignment else world.pool_for(container, world.state.shared)
 
 
 def _answer(world: World, state: State, container: Container, demand: Demand) -> State | Refusal:

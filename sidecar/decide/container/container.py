@@ -59,7 +59,11 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     rule: str = ""
     """The place of the configuration's rule from which it has labels; "" if all are its own."""
     is_kept_out: bool = False
-    """Whether its label or the configuration keeps it out: then no order is ever sent for it."""
+    """Whether its label or the configuration keeps it out: it runs as it is, and what was changed is restored."""
+    pin: CPUSet = EMPTY
+    """Where it is pinned by hand without the right to stay there: it has those of these CPUs that are in the shared
+    pool, as long as one is. Empty if it is not pinned so, or asks for CPUs.
+    """
 
 
 class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -86,6 +90,8 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The last fault, until an order succeeds."""
     keeps_mems: bool = False
     """Whether an order that changed its memory nodes failed: a change of CPUs must not fail because of them again."""
+    is_slow: bool = False
+    """Whether its last order was answered late, or not at all: another program may hold its lock in the engine."""
     is_lapsed: bool = False
     """Whether it has rested for longer than it may keep its CPUs."""
     grip: Grip = Loose()

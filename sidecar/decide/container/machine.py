@@ -170,7 +170,7 @@ def _overlapped(container: Container, news: Looked) -> Container:
 def _applied(container: Container, news: OrderApplied) -> Container:
     """Set the place to the order's, and end the fault and all doubts except about its existence. If an overlapping look
     differs, its place is in doubt; if the order waited for a start, so are its CPUs. What the hand covers stays where
-    it was seen, if nothing else is shown.
+    it was seen, if nothing else is shown. It is slow if the order was late.
     """
     assert isinstance(container.line, Sent)
     cpus, effective = container.line.order.update.cpus, news.effective
@@ -190,6 +190,7 @@ def _applied(container: Container, news: OrderApplied) -> Container:
         doubts=tuple(doubts),
         fault=None,
         barred=None,
+        is_slow=container.line.is_late,
         known=news.ended,
     )
 
@@ -218,8 +219,9 @@ def _failed(container: Container, news: OrderFailed) -> Container:
 
 
 def _lost(container: Container, news: OrderLost) -> Container:
-    """Pause; the order's CPUs are in doubt until an order is carried out."""
-    return _doubted(container, Ends.ORDER, Fault(FaultKind.LOST, news.text), news.ended)
+    """Pause; the order's CPUs are in doubt until an order is carried out. It is slow."""
+    made = _doubted(container, Ends.ORDER, Fault(FaultKind.LOST, news.text), news.ended)
+    return _made(made, is_slow=True)
 
 
 def _doubted(container: Container, ends: Ends, fault: Fault, ended: int) -> Container:
@@ -256,9 +258,9 @@ def _ineffective(container: Container, news: OrderIneffective) -> Container:
 
 
 def _late(container: Container, _: AnswerOverdue) -> Container:
-    """Mark the order as late."""
+    """Mark the order as late, and the container as slow."""
     assert isinstance(container.line, Sent)
-    return _made(container, line=_made(container.line, is_late=True))
+    return _made(container, line=_made(container.line, is_late=True), is_slow=True)
 
 
 def _unbarred(container: Container, news: PauseEnded) -> Container:

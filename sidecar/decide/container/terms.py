@@ -30,8 +30,9 @@ class Terms(msgspec.Struct, frozen=True):
 
     @property
     def grace_seconds(self) -> float:
-        """Seconds of notice before CPUs are taken from it."""
-        return own_or(self.demand.grace_seconds, self.settings.grace_seconds)
+        """Seconds of notice before CPUs are taken from it: its own, if the owner of the host allows as much."""
+        own = self.demand.grace_seconds
+        return self.settings.grace_seconds if own is None else min(own, self.settings.longest_notice_seconds)
 
 
 def own_or(own: T | None, node: T) -> T:

@@ -8,6 +8,7 @@ shared pool, with the reason.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Final
@@ -22,10 +23,11 @@ from sidecar.decide.container.role import role_of
 from sidecar.decide.container.rules import ruled
 from sidecar.decide.container.start import is_strict_runtime
 from sidecar.decide.container.swarm_task import mismatch
+from sidecar.decide.container.tenant_rights import as_allowed
 from sidecar.decide.container.terms import own_or
 from sidecar.decide.facts import ContainerView, ViewKind
 from sidecar.decide.placement.options import ALIGN_BY_SOCKET
-from sidecar.decide.settings import OptIn, Settings
+from sidecar.decide.settings import OptIn, Settings, TenantRight
 from sidecar.readers import closest, kept
 from sidecar.systemd_names import exclusive_beside
 from state.cpuset import EMPTY, CPUSet
@@ -46,6 +48,9 @@ from state.mistakes import (
 from state.model import Originals
 from state.refusal import Mistakes, Refusal, RefusalCode
 
+_AS_RECREATED: Final = re.compile(r"^[0-9a-f]{12}_")
+"""What compose puts before a container's name until the one that it replaces is removed."""
+
 _COUNT: Final = "cpuset.exclusive"
 _OPTIONS: Final = "cpuset.options"
 _NUMA: Final = "cpuset.numa"
@@ -58,23 +63,33 @@ def wish_of(
     originals: Originals,
     online: CPUSet,
     devices: Mapping[str, CPUSet] | None = None,
+    *,
+    is_placed: bool = False,
 ) -> Wish:
     """Return what this container is and asks for. `originals` are its settings before the sidecar first changed them;
-    `devices` are the machine's devices, with their local CPUs.
+    `devices` are the machine's devices, with their local CPUs. `is_placed`: the sidecar has placed it before.
 
-    A container has the labels of its rule in the configuration as well as its own (`rules`).
+    A container has the labels of its rule in the configuration as well as its own (`rules`), but for those of its own
+    that tenants may not use (`tenant_rights`).
 
     1. The shared group is the sidecar's own, and has no labels.
     2. A cpuset of all CPUs is no pin: engines cannot clear a cpuset, so a pin is removed by writing all CPUs.
-    3. The other labels of an unmanaged container are not read.
+    3. The other labels of an unmanaged container are not read. One that was placed before leaves management only while
+       it rests: as long as it runs it is in the shared pool, whatever it is called now.
     4. The number of CPUs is determined first, because the bounds depend on it.
     5. A container with a mistake that prevents a grant is refused, with all its mistakes at once.
     6. One whose runtime asks before it starts is refused for an unknown label as well: what it was to ask for is not
        known. One that runs was started before, and stays.
     """
-    view, rule = ruled(view, settings.rules)
-    made = _wish(view, settings, originals, online, devices)
-    return msgspec.structs.replace(made, rule=rule) if rule else made
+    own = view
+    view, rule = ruled(own, settings.rules)
+    view, denied = as_allowed(own, view, settings, originals)
+    if denied:
+        view, rule = ruled(view, settings.rules)
+    made = _wish(view, settings, originals, online, devices, is_placed=is_placed)
+    if not rule and not denied:
+        return made
+    return msgspec.structs.replace(made, rule=rule, warnings=(*made.warnings, *denied))
 
 
 def _wish(
@@ -83,6 +98,8 @@ def _wish(
     originals: Originals,
     online: CPUSet,
     devices: Mapping[str, CPUSet] | None,
+    *,
+    is_placed: bool,
 ) -> Wish:
     """Return the same from labels that are complete. The numbers are those of `wish_of`."""
     # 1. The shared group.
@@ -94,29 +111,33 @@ def _wish(
     labels = read_labels(view.labels)
     # 3. Unmanaged.
     if not labels.values.manage or _is_unmanaged(view, settings):
+        if is_placed and view.phase.is_live:
+            pin = cpus_of(originals.cpuset, EMPTY)
+            return Wish(standing=_unpinned(view, online), is_kept_out=True, pin=pin)
         return Wish(standing=Standing.STRANGER if originals.cpuset else Standing.UNMANAGED, is_kept_out=True)
     # 4. How many.
     count = _count(view, settings, originals, labels)
     size = _size(count, labels)
     if size and not SIZED.isdisjoint(view.labels):
         labels = read_labels(view.labels, size)
-    standing, mems = _standing(view, originals, online), labels.values.mems
+    standing, mems = _standing(view, settings, originals, online), labels.values.mems
+    pin = EMPTY if standing is Standing.STRANGER else cpus_of(originals.cpuset, EMPTY)
     warnings = (*unheeded(view.labels, settings.policy), *labels.harmless, *_missing(labels.values.near, devices or {}))
     unknown = tuple(each for each in warnings if isinstance(each.flaw, UnknownLabel))
     if unknown and is_strict_runtime(view.runtime) and not view.phase.is_live:
         # 6. Nothing unknown.
         others = tuple(each for each in warnings if each not in unknown)
         refusal = Refusal(RefusalCode.BAD_LABEL, Mistakes((*unknown, *labels.refusing)))
-        return Wish(standing=standing, mems=mems, warnings=others, refusal=refusal)
+        return Wish(standing=standing, mems=mems, warnings=others, refusal=refusal, pin=pin)
     if count == 0:
         # Mistakes that would refuse a demand are warnings here: they prevent nothing, but the labels were not meant so.
         warnings = _warned(warnings, *labels.refusing, mismatch(view, 0))
-        return Wish(standing=standing, mems=mems, warnings=warnings)
+        return Wish(standing=standing, mems=mems, warnings=warnings, pin=pin)
     # 5. Refused.
     mistakes = tuple(_mistakes(view, settings, originals, labels, count))
     if mistakes or isinstance(count, Mistake):
         refusal = Refusal(_code_of(mistakes[0]), Mistakes(mistakes))
-        return Wish(standing=standing, mems=mems, warnings=warnings, refusal=refusal)
+        return Wish(standing=standing, mems=mems, warnings=warnings, refusal=refusal, pin=pin)
     demand = _demand(view, settings, labels.values, count)
     warnings = _warned(warnings, mismatch(view, count))
     return Wish(standing=Standing.MANAGED, demand=demand, mems=mems, warnings=warnings)
@@ -133,15 +154,20 @@ def _is_unmanaged(view: ContainerView, settings: Settings) -> bool:
         if equals:
             if label in view.labels and fnmatchcase(view.labels[label], value):
                 return True
-        elif fnmatchcase(view.name, pattern):
+        elif fnmatchcase(_AS_RECREATED.sub("", view.name), pattern):
             return True
     return False
 
 
-def _standing(view: ContainerView, originals: Originals, online: CPUSet) -> Standing:
+def _standing(view: ContainerView, settings: Settings, originals: Originals, online: CPUSet) -> Standing:
     """Return what it is without exclusive CPUs."""
-    if originals.cpuset:
+    if originals.cpuset and TenantRight.PIN in settings.may:
         return Standing.STRANGER
+    return _unpinned(view, online)
+
+
+def _unpinned(view: ContainerView, online: CPUSet) -> Standing:
+    """Return what it is without exclusive CPUs, if it has no pin that counts."""
     # The kernel confines a member with its own cpuset to what that and the group share: it must be updated like others.
     is_free = not view.cpuset or online <= cpus_of(view.cpuset, online)
     return Standing.MEMBER if view.in_shared_group and is_free else Standing.MANAGED

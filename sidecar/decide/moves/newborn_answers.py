@@ -40,7 +40,7 @@ def standing_answers(world: World) -> tuple[World, tuple[HoldAnswers, ...]]:
     answers = answers_of(world)
     answered = [each.view for each in world.containers.values() if is_answered(each)]
     parents = tuple(sorted({parent for view in answered for parent in (view.cgroup_parent, view.found_below)} - {""}))
-    order = HoldAnswers(world.numbers, answers, parents, hand.home)
+    order = HoldAnswers(world.numbers, answers, parents, hand.home, world.state.online)
     if hand.held is not None and hand.held == replace(order, number=hand.held.number):
         return world, ()
     world = replace(world, hand=replace(hand, sent=order), numbers=world.numbers + 1)
@@ -74,7 +74,11 @@ def answers_of(world: World) -> Answers:
     stays = held.answers.others.mask if held and held.answers.others is not None else 0
     entered = wanted_by_others & ~(reached.exclusive & ~state.reserved.mask)
     others = CPUSet.from_mask((wanted_by_others & stays) | entered) or state.reserved
-    own.update((key, others) for key, each in world.containers.items() if key not in own and is_answered(each))
+    own.update(
+        (key, world.pool_for(each, others) & (others | state.reserved) or others)
+        for key, each in world.containers.items()
+        if key not in own and is_answered(each)
+    )
     left = _configured(world, (key for key, cpus in own.items() if cpus is None))
     return Answers(others=others, own=own, owned=state.exclusive | state.leaving, left=left)
 

@@ -23,6 +23,10 @@ confirmations arrive; a failure leaves the rest waiting. Orders are derived from
 most `SLOTS` are outstanding, and each answer causes the next to be planned. So a burst of arrivals costs each shared
 container one update.
 
+An order may wait for as long as another program holds its container's lock in the engine. So a slot is held only until
+an order is late, and containers that are slow have slots of their own: however many locks are held, they cost no other
+container its turn.
+
 Rules for changing this file: only target() decides where a container goes; every order must follow from footprints
 alone; the laws in tests/decide/lawbook/laws.py must hold over random histories, and each rule above has a planted fault
 in tests/decide/lawbook/test_planted_faults.py that they catch.
@@ -30,7 +34,7 @@ in tests/decide/lawbook/test_planted_faults.py that they catch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from heapq import nsmallest
 from typing import Final
 
@@ -44,7 +48,7 @@ from sidecar.decide.container.place import cpus_of
 from sidecar.decide.facts import Phase
 from sidecar.decide.moves.limits import update_to
 from sidecar.decide.moves.newborn_answers import standing_answers
-from sidecar.decide.moves.release import released_to
+from sidecar.decide.moves.release import released_to, way_out
 from sidecar.decide.moves.settled import awaits_answer, desires, is_by_hand, is_there, is_written
 from sidecar.decide.moves.signals import signals, stops
 from sidecar.decide.moves.starts import answers
@@ -56,10 +60,9 @@ from sidecar.decide.world import World, replace
 from state.cpuset import CPUSet
 
 SLOTS: Final = 4
-"""Orders outstanding at once. More only add latency in the engine: 50 updates take 0.3 s at 2, 4 and 8 at once."""
-
-LATE_SLOTS: Final = 16
-"""Further orders, which are late or wait for a start: each costs the engine only a connection."""
+"""Orders outstanding at once that are not late. More only add latency in the engine: 50 updates take 0.3 s at 2, 4 and
+8 at once. Slow containers have as many of their own. A late order costs the engine only a connection.
+"""
 
 SWEEP_SLOTS: Final = 3
 """Of `SLOTS`, those for containers other than newcomers: a newcomer never waits for a slot behind a sweep."""
@@ -93,10 +96,11 @@ def plan(world: World) -> tuple[World, tuple[Order, ...]]:
     return world, (*told_hand, *written, *updates, *waits, *told, *stopped, *answered)
 
 
-def changes(world: World) -> Iterator[Change]:
-    """Yield a change for each container that an order would bring nearer to its desired state."""
+def changes(world: World, among: Iterable[Container] | None = None) -> Iterator[Change]:
+    """Yield a change for each container, or each of these, that an order would bring nearer to its desired state."""
     reached, where = world.reach, desires(world)
-    for key, container in world.containers.items():
+    for container in world.containers.values() if among is None else among:
+        key = container.view.key
         if not may_order(container) or (wanted := where(container)) is None:
             continue
         cpus = target(world, container, wanted, reached)
@@ -159,14 +163,9 @@ def _writes(world: World) -> tuple[World, tuple[WriteCpuset, ...]]:
 def _updates(world: World) -> tuple[World, tuple[ApplyCpuset, ...]]:
     """Return the world with the most urgent changes ordered, and these orders: as many as there are slots for."""
     orders: list[ApplyCpuset] = []
-    busy = _busy(world)
-    if busy >= SLOTS:
-        return world, ()
     containers = dict(world.containers)
     state, number = world.state, world.numbers
-    for urgency, _, container, cpus in nsmallest(SLOTS - busy, changes(world)):
-        if busy >= (SLOTS if urgency == 0 else SWEEP_SLOTS):
-            break
+    for container, cpus in _most_urgent(world):
         view, update = container.view, update_to(world, container, cpus)
         is_record = is_by_hand(container) and container.place.seen == cpus
         order = ApplyCpuset(view.key, number, update, live=not container.is_idle and not is_record)
@@ -175,22 +174,32 @@ def _updates(world: World) -> tuple[World, tuple[ApplyCpuset, ...]]:
             state = state.lifting(view.key, update.nano_cpus)
         containers[view.key] = after(container, OrderSent(order))
         orders.append(order)
-        busy, number = busy + 1, number + 1
+        number += 1
     if orders:
         world = replace(world, containers=containers, state=state, numbers=number)
     return world, tuple(orders)
 
 
-def _busy(world: World) -> int:
-    """Return how many slots are taken. Up to `LATE_SLOTS` orders take none: those that are late, or that may wait for a
-    held start.
-    """
-    # Nearly every line is free, and the check of a type is the fastest.
-    ordered = [each for each in world.containers.values() if not isinstance(each.line, Free)]
-    late = [
-        line.is_late or (each.is_strict and each.is_idle) for each in ordered if isinstance(line := each.line, Sent)
-    ]
-    return len(late) - min(sum(late), LATE_SLOTS)
+def _most_urgent(world: World) -> list[tuple[Container, CPUSet]]:
+    """Return the changes for which there are slots, each as a container and its target CPUs, the most urgent first."""
+    found: list[Change] = []
+    for is_patient in (False, True):
+        each_lane = [each for each in world.containers.values() if _is_patient(each) is is_patient]
+        busy = sum(_holds_slot(each) for each in each_lane)
+        if busy >= SLOTS or len(each_lane) == busy:
+            continue
+        urgent = nsmallest(SLOTS - busy, changes(world, each_lane))
+        found += [each for place, each in enumerate(urgent, busy) if place < SWEEP_SLOTS or each[0] == 0]
+    return [(container, cpus) for _, _, container, cpus in found]
+
+
+def _is_patient(container: Container) -> bool:
+    """Return whether its order may wait long: its lock was held before, or its start may be held."""
+    return container.is_slow or (container.is_strict and container.is_idle)
+
+
+def _holds_slot(container: Container) -> bool:
+    return isinstance(container.line, Sent) and not container.line.is_late
 
 
 def _without_the_restored(world: World) -> World:
@@ -207,13 +216,18 @@ def _without_the_restored(world: World) -> World:
 
 
 def _without_those_at_home(world: World) -> World:
-    """Return the world without the originals of containers that are pinned by hand, and that have all of their own
-    back. One whose CPUs are partly offline, or whose limit is above what the engine accepts now, goes on waiting.
+    """Return the world without the originals of containers that have left management, or are pinned by hand, and that
+    have all of their own back. One whose CPUs are partly offline, or whose limit is above what the engine accepts now,
+    goes on waiting.
     """
     state = world.state
     for key, originals in state.originals.items():
         container = world.containers.get(key)
-        if container is None or container.order is not None or not (home := world.home_of(container)):
+        if container is None or container.order is not None:
+            continue
+        if (out := way_out(world, container)) and has_all_back(world, container, out):
+            state = state.restored(key)
+        if not (home := world.home_of(container)):
             continue
         limits = (container.view.nano_cpus, container.view.cpu_quota) == (originals.nano_cpus, originals.cpu_quota)
         if limits and home == cpus_of(originals.cpuset, home) and has_all_back(world, container, home):

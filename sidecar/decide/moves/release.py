@@ -1,9 +1,13 @@
-"""Release: restoring the original CPUs of each container when the sidecar stops managing the host; and those of one
-that is pinned by hand, and was moved only as long as it asked for CPUs (a rule of the configuration was taken away).
+"""Release: restoring the original CPUs of each container when the sidecar stops managing the host; of one that leaves
+management; and of one that is pinned by hand, and was moved only as long as it asked for CPUs (a rule of the
+configuration was taken away).
 
-Such a container goes back, to all of its CPUs at once, when no other container holds any of them exclusively; it stays
-where it is until then. Its CPUs are granted to no container, and grants leave them as for any pin (`books/pinned`).
-When it has all of its own back, its originals are forgotten, and it is never moved again.
+One that is kept out from now on stays in the shared pool as long as it runs. It is put back while it rests, and its
+originals are forgotten: then it has left.
+
+One that is pinned by hand goes back, to all of its CPUs at once, when no other container holds any of them exclusively;
+it stays where it is until then. Its CPUs are granted to no container, and grants leave them as for any pin
+(`books/pinned`). When it has all of its own back, its originals are forgotten, and it is never moved again.
 """
 
 from __future__ import annotations
@@ -26,6 +30,13 @@ def way_home(world: World, container: Container) -> CPUSet | None:
     # An owner that leaves at once holds them until its footprint shows that it left.
     held = world.state.exclusive.mask | world.state.leaving.mask | world.reach.exclusive
     return home if home and not home.mask & held & ~world.state.reserved.mask else None
+
+
+def way_out(world: World, container: Container) -> CPUSet | None:
+    """Return where a container that leaves management is put back while it rests; None if it has left, or never was
+    in.
+    """
+    return released_to(world, container) if container.wish.is_kept_out and container.is_idle else None
 
 
 def released_to(world: World, container: Container) -> CPUSet | None:

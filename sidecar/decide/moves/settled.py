@@ -11,7 +11,7 @@ from sidecar.decide.books.takes import held
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.grip import Closed, Guarded
 from sidecar.decide.facts import Phase
-from sidecar.decide.moves.release import released_to, way_home
+from sidecar.decide.moves.release import released_to, way_home, way_out
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
 from state.cpuset import CPUSet
@@ -22,17 +22,21 @@ _GOING: Final = (Phase.REMOVING, Phase.DEAD)
 
 def desires(world: World) -> Callable[[Container], CPUSet | None]:
     """Return the function that tells where a container should run: that of the policy, or of a release in progress. It
-    returns None for a container that the sidecar does not place. One that is pinned by hand, and was moved while it
-    asked for CPUs, goes back.
+    returns None for a container that the sidecar does not place. One that leaves management is put back, and so is one
+    that is pinned by hand, and was moved while it asked for CPUs.
     """
     if world.is_releasing:
         return partial(released_to, world)
     if world.settings.policy is PolicyName.NONE:
         return lambda _: None
     placed = partial(policy_named(world.settings.policy).desired, world)
-    return lambda container: (
-        way_home(world, container) if container.wish.standing is Standing.STRANGER else placed(container)
-    )
+
+    def where(container: Container) -> CPUSet | None:
+        if container.wish.standing in (Standing.MANAGED, Standing.MEMBER):
+            return placed(container)
+        return way_out(world, container) if container.wish.is_kept_out else way_home(world, container)
+
+    return where
 
 
 def desired(world: World, container: Container) -> CPUSet | None:

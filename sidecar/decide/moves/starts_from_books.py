@@ -36,7 +36,8 @@ def from_books(world: World, view: ContainerView, began: int) -> AnswerStart | N
     if wish.refusal is not None:
         return AnswerStart(key, 0, refusal=wish.refusal)  # 5.
     if wish.demand is None:
-        return AnswerStart(key, 0, update=_update(world.state.shared))  # 2.
+        pool = world.pool_for(known.containers[key], world.state.shared)
+        return AnswerStart(key, 0, update=_update(pool))  # 2.
     return None  # 4.
 
 

@@ -17,6 +17,7 @@ from sidecar.decide.container.container import Container
 from sidecar.decide.container.machine import after, rests
 from sidecar.decide.container.news import Lapsed
 from sidecar.decide.container.start import Answered, Held
+from sidecar.decide.container.terms import Terms
 from sidecar.decide.facts import Phase, Purpose, TimerEnded
 from sidecar.decide.orders import StartTimer
 from sidecar.decide.world import World, replace, without
@@ -114,8 +115,7 @@ def _rest_seconds(world: World, container: Container) -> float:
 
 def grace_of(world: World, assignment: Assignment) -> float:
     """Return the seconds of notice before CPUs are taken from a grant."""
-    own = assignment.demand.grace_seconds
-    return world.settings.grace_seconds if own is None else own
+    return Terms(world.settings, assignment.demand).grace_seconds
 
 
 def is_resting(container: Container) -> bool:

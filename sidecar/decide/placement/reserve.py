@@ -27,8 +27,8 @@ def counted(topology: Topology, settings: Settings, before: State) -> CPUSet:
     """
     if settings.reserved_cpus:
         return EMPTY
-    # 1. What it was. A State of an earlier version recorded only what was reserved.
-    known = before.counted or before.reserved
+    # 1. What it was, and not what a list was. A State of an earlier version recorded only what was reserved.
+    known = before.reserved if before.counted is None else before.counted
     if len(known) == settings.reserved_count:
         return known
     # 2. A new count.

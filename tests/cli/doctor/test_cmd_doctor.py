@@ -42,6 +42,7 @@ from state.errors import StateError
 from state.model import Originals
 from state.topology import Topology, topology, uniform
 from tests.cli.worlds import ENGINE, container
+from tests.support.decide.rights import EVERY_RIGHT
 from tests.support.engine.simulated import SimulatedEngine
 from tests.support.engine.simulated_docker import SimulatedDocker
 
@@ -162,7 +163,7 @@ def test_containers_that_are_pinned_mounted_or_labelled_wrongly() -> None:
     stale = container("stale", mounts=(Mount(source="/run/cpuset-sidecar/by-id/x/cpuset"),))
     odd = container("odd", labels={"cpuset.exclusiv": "2", "cpuset.mems": "fllw"})
     report = EngineReport(views=(ours, pinned, stale, odd))
-    found = told(check_containers(Config(), report, {ours.key: Originals()}, ALL))
+    found = told(check_containers(Config(tenants_may=EVERY_RIGHT), report, {ours.key: Originals()}, ALL))
     assert found == [
         ("pinned by hand", "warn", "pinned has a cpuset of its own"),
         ("mounts", "fail", "stale mounts a single projected file, which stays stale"),
@@ -176,7 +177,8 @@ def test_containers_that_are_pinned_mounted_or_labelled_wrongly() -> None:
         ),
     ]
     many = EngineReport(views=tuple(container(f"p{n}", cpuset="3") for n in range(9)))
-    assert told(check_containers(Config(), many, {}, ALL))[0][2].startswith("p0, p1, p2, p3, p4 and 4 more have")
+    found = told(check_containers(Config(tenants_may=EVERY_RIGHT), many, {}, ALL))
+    assert found[0][2].startswith("p0, p1, p2, p3, p4 and 4 more have")
 
 
 DISK = "25 1 8:1 / / rw - ext4 /dev/sda1 rw"

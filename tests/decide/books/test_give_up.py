@@ -56,6 +56,28 @@ def test_one_that_has_not_started_yet_asks_at_its_start() -> None:
     assert story.granted(one) is not None
 
 
+@pytest.mark.parametrize("is_before", [True, False])
+def test_the_time_of_a_start_tells_whether_it_is_the_next_one(is_before: bool) -> None:
+    """A look shows it only after the order, whenever it was. So does a restart of the sidecar in between."""
+    story = Story()
+    one = story.arrive("one", 2)
+    story.settle()
+    story.stop(one)
+    if is_before:
+        story.start(one)
+    story.feed(GiveUpRequested(one.key, story.stamp()))
+    if not is_before:
+        story.start(one)
+    story.crash([True])
+    story.look(one)
+    story.settle()
+    assert (story.granted(one) is None) == is_before
+    story.end(one)
+    story.again(one)
+    story.settle()
+    assert story.granted(one) is not None
+
+
 @pytest.mark.parametrize("asks", [True, False])
 def test_it_keeps_its_place_in_the_queue(*, asks: bool) -> None:
     """It asked first, whether its runtime asks before its next start or not."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sidecar.decide.facts import Purpose, ResizeRequested
+from sidecar.decide.moves.timers import grace_of
 from tests.support.decide.dynamic import Dynamic, elastic_labels
 from tests.support.decide.stories import where
 
@@ -13,6 +14,16 @@ def test_a_grace_of_its_own_is_what_it_gets() -> None:
     long = story.elastic("long", 1, 1, 4)
     story.elastic("web", 3)
     assert {timer.container: timer.seconds for timer in story.waiting(Purpose.GRACE)} == {short.key: 0.5, long.key: 5}
+
+
+def test_no_notice_is_longer_than_the_owner_allows() -> None:
+    """So long at most a neighbour keeps an arrival from its CPUs; the owner's own word for all others is not cut."""
+    story = Dynamic(grace_seconds=30, longest_notice_seconds=3)
+    long = story.elastic("long", 1, 1, 4, grace="60s")
+    usual = story.elastic("usual", 1, 1, 3)
+    story.settle()
+    grants = story.world.state.assignments
+    assert [grace_of(story.world, grants[real.key]) for real in (long, usual)] == [3, 30]
 
 
 def test_the_grace_of_what_is_only_just_coming_begins_when_it_can_be_told() -> None:

@@ -20,11 +20,12 @@ from state.cpuset import CPUSet
 from state.demand import NumaRule, QuotaRule, Shortage
 from state.model import Originals
 from state.refusal import RefusalCode
+from tests.support.decide.rights import EVERY_RIGHT
 
 GIGA = 10**9
 MIB = 1024**2
 ONLINE = CPUSet(range(8))
-GUARANTEED = Settings(opt_in=OptIn.GUARANTEED)
+GUARANTEED = Settings(may=EVERY_RIGHT, opt_in=OptIn.GUARANTEED)
 
 
 def view(labels: dict[str, str] | None = None, **fields: Any) -> ContainerView:
@@ -39,7 +40,7 @@ def view(labels: dict[str, str] | None = None, **fields: Any) -> ContainerView:
 
 def wish(labels: dict[str, str] | None = None, settings: Settings | None = None, **fields: Any) -> Wish:
     one = view(labels, **fields)
-    return wish_of(one, settings or Settings(), originals_of(one), ONLINE)
+    return wish_of(one, settings or Settings(may=EVERY_RIGHT), originals_of(one), ONLINE)
 
 
 def asked(found: Wish) -> int:
@@ -122,7 +123,7 @@ def test_what_cannot_be_understood_is_refused_with_the_reason(
 def test_the_limit_is_the_original_one_not_the_lifted_one() -> None:
     """After the sidecar lifted the quota, `true` still means the quota that the container was created with."""
     one = view({"cpuset.exclusive": "true"}, nano_cpus=8 * GIGA, cpuset="2-3")
-    assert asked(wish_of(one, Settings(), Originals(nano_cpus=2 * GIGA), ONLINE)) == 2
+    assert asked(wish_of(one, Settings(may=EVERY_RIGHT), Originals(nano_cpus=2 * GIGA), ONLINE)) == 2
 
 
 # The other labels.
@@ -144,7 +145,7 @@ def test_the_labels_of_a_demand() -> None:
 
 
 def test_the_shortage_of_the_node_holds_where_no_label_says_otherwise() -> None:
-    node = Settings(shortage=Shortage.STOP)
+    node = Settings(may=EVERY_RIGHT, shortage=Shortage.STOP)
     found = wish({"cpuset.exclusive": "1"}, node).demand
     assert found is not None
     assert found.shortage is Shortage.STOP
@@ -171,7 +172,7 @@ def test_a_bad_value_beside_a_good_number_is_refused(label: str, value: str, wor
 def test_all_mistakes_are_one_refusal() -> None:
     """The count first, then the others in the order of the table, one sentence after the other."""
     labels = {"cpuset.weight": "0", "cpuset.exclusive": "2", "cpuset.min": "3", "cpuset.quota": "drop"}
-    found = wish(labels, Settings(policy=PolicyName.DYNAMIC), nano_cpus=3 * GIGA, in_shared_group=True)
+    found = wish(labels, Settings(may=EVERY_RIGHT, policy=PolicyName.DYNAMIC), nano_cpus=3 * GIGA, in_shared_group=True)
     assert code_of(found) is RefusalCode.CONTRADICTION
     assert [said.partition(":")[0] for said in why(found).split("; ")] == [
         "cpuset.exclusive asks for 2 CPUs, but the limit is 3",
@@ -184,7 +185,7 @@ def test_all_mistakes_are_one_refusal() -> None:
 
 
 def test_one_that_is_in_the_group_and_asks_for_cpus_is_told_where_it_should_be() -> None:
-    node = Settings(shared_slice="sidecar-shared.slice")
+    node = Settings(may=EVERY_RIGHT, shared_slice="sidecar-shared.slice")
     found = wish({"cpuset.exclusive": "2"}, node, in_shared_group=True)
     assert (found.standing, code_of(found)) == (Standing.MEMBER, RefusalCode.BORN_IN_GROUP)
     assert why(found).endswith("create it with cgroup_parent: sidecar-exclusive.slice")
@@ -286,7 +287,7 @@ def test_another_word_for_off_is_told(word: str, told: str) -> None:
 )
 def test_patterns_of_the_unmanaged(pattern: str, is_left_alone: bool) -> None:
     """By name, or by a label's value."""
-    found = wish({"com.docker.compose.project": "shop"}, Settings(unmanaged=("other", pattern)))
+    found = wish({"com.docker.compose.project": "shop"}, Settings(may=EVERY_RIGHT, unmanaged=("other", pattern)))
     assert (found.standing is Standing.UNMANAGED) is is_left_alone
 
 
@@ -317,7 +318,7 @@ def test_the_kubelets_examples_come_out_the_same(number: int, limits: dict[str, 
     found = wish(None, GUARANTEED, **limits)
     assert (found.demand.cpus if found.demand else None) == cpus, f"example {number}"
     assert found.refusal is None
-    assert wish(None, Settings(), **limits).demand is None
+    assert wish(None, Settings(may=EVERY_RIGHT), **limits).demand is None
 
 
 @pytest.mark.parametrize(
@@ -377,7 +378,7 @@ def test_the_group_that_confines_the_shared_pool_is_not_pinned_by_hand() -> None
     """What an earlier sidecar wrote there stays until it is written again, and no user asked for it."""
     name = "sidecar-shared.slice"
     group = replace(view(cpuset="0-3"), kind=ViewKind.GROUP, name=name)
-    settings = Settings(policy=PolicyName.STATIC, shared_slice=name, unmanaged=("sidecar-*",))
+    settings = Settings(may=EVERY_RIGHT, policy=PolicyName.STATIC, shared_slice=name, unmanaged=("sidecar-*",))
     assert originals_of(group).cpuset == ""
     assert wish_of(group, settings, Originals(cpuset="0-3"), ONLINE).standing is Standing.MANAGED
 
@@ -385,12 +386,15 @@ def test_the_group_that_confines_the_shared_pool_is_not_pinned_by_hand() -> None
 def test_options_that_fit_no_machine_are_told_beside_the_other_mistakes() -> None:
     """With the labels' own words or the node's; nothing is said of a label that cannot be read."""
     labels = {"cpuset.exclusive": "1", "cpuset.min": "2", "cpuset.numa": "single", "cpuset.options": "align-by-socket"}
-    found = wish(labels, Settings(policy=PolicyName.DYNAMIC))
+    found = wish(labels, Settings(may=EVERY_RIGHT, policy=PolicyName.DYNAMIC))
     assert found.refusal
     told = sentence(found.refusal)
     assert "cpuset.min is '2'" in told
     assert "cpuset.options: align-by-socket and single cannot be used together" in told
     del labels["cpuset.numa"], labels["cpuset.min"]
-    assert code_of(wish(labels, Settings(numa=NumaRule.SINGLE))) is RefusalCode.CONTRADICTION
+    assert code_of(wish(labels, Settings(may=EVERY_RIGHT, numa=NumaRule.SINGLE))) is RefusalCode.CONTRADICTION
     assert code_of(wish(labels)) is None
-    assert code_of(wish({**labels, "cpuset.numa": "x"}, Settings(numa=NumaRule.SINGLE))) is RefusalCode.BAD_LABEL
+    assert (
+        code_of(wish({**labels, "cpuset.numa": "x"}, Settings(may=EVERY_RIGHT, numa=NumaRule.SINGLE)))
+        is RefusalCode.BAD_LABEL
+    )

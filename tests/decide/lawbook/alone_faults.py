@@ -10,7 +10,7 @@ from sidecar.decide.books import dynamic, static
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.moves import alone, never_alone
 from sidecar.decide.world import World
-from sidecar.projection import projection_of
+from sidecar.projection import opened, projection_of
 from state.cpuset import EMPTY
 from tests.decide.lawbook import laws
 from tests.decide.lawbook.faults import Fault
@@ -45,7 +45,12 @@ def gives_up_who_waits(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(never_alone, "is_waiting", lambda container, refused: False)
 
 
+def lets_others_in_before_it_tells(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(opened, "losers", lambda before, world: ())
+
+
 FAULTS = (
+    Fault(lets_others_in_before_it_tells, laws.TOLD_FIRST, first=3163),
     Fault(gives_up_who_waits, laws.NEVER_ALONE, first=7),
     Fault(overlooks_what_is_kept_out, laws.ALONE, first=38),
     Fault(calls_alone_what_has_not_arrived, laws.ALONE, first=7),

@@ -31,6 +31,7 @@ from tests.decide.lawbook import (
     reservelaws,
     restlaws,
     takelaws,
+    toldlaws,
     waitlaws,
 )
 from tests.decide.lawbook.alonelaws import accounted, is_unseen
@@ -199,12 +200,12 @@ def _one_order_each(reality: Reality) -> list[str]:
 
 
 def _few_orders_at_once(reality: Reality) -> list[str]:
-    known = sum(
-        1
-        for each in reality.world.containers.values()
-        if isinstance(each.line, Sent) and not each.line.is_late and not (each.is_strict and each.is_idle)
-    )
-    return [f"{known} orders are outstanding at once"] if known > SLOTS else []
+    prompt = [
+        each for each in reality.world.containers.values() if isinstance(each.line, Sent) and not each.line.is_late
+    ]
+    patient = sum(1 for each in prompt if each.is_slow or (each.is_strict and each.is_idle))
+    counts = (len(prompt) - patient, patient)
+    return [f"{max(counts)} orders are outstanding at once"] if max(counts) > SLOTS else []
 
 
 def _originals_are_remembered(reality: Reality) -> list[str]:
@@ -265,6 +266,7 @@ IN_FORCE = Law("settled means in force", alonelaws.not_in_force)
 ALONE = Law("alone means alone", alonelaws.not_alone)
 NEVER_ALONE = Law("what is never alone is granted nothing", alonelaws.granted_though_never)
 TOLD = Law("no CPU is told that is not there", _projections_are_true)
+TOLD_FIRST = Law("CPUs are withdrawn before others are let in", toldlaws.let_in_early)
 ONE_ORDER = Law("a container has one order at a time", _one_order_each)
 FEW_ORDERS = Law("few orders are outstanding at once", _few_orders_at_once)
 ORIGINALS = Law("originals are remembered", _originals_are_remembered)
@@ -274,7 +276,6 @@ NOTICE = Law("a take has notice", takelaws.taken_without_notice)
 ORIGINAL_SETS = Law("an original set stays", takelaws.lost_of_original_sets)
 HELD = Law("nothing is ordered while a start is held", ordered_while_held)
 ANSWERS = Law("a start is answered rightly", answered_wrongly)
-
 UNPINNED = Law("nothing is granted where another is pinned by hand", pinlaws.granted_where_pinned)
 OWN = Law("what a container is leaving is its own", grantlaws.sent_where_another_is_leaving)
 AS_ASKED = Law("a new grant is as it was asked for", grantlaws.granted_otherwise)
@@ -293,7 +294,6 @@ GONE = Law("what is gone is not ordered", waitlaws.ordered_though_gone)
 PAUSES = Law("a failed order is not repeated before its pause is over", waitlaws.ordered_in_a_pause)
 MEMORY_AGAIN = Law("CPUs do not fail again for memory", waitlaws.memory_again)
 TIMED = Law("a rest is timed", waitlaws.untimed)
-
 
 COMES_TO_REST = Law("everything comes to rest", restlaws.still_moving, When.REST)
 SAME_CONTAINERS = Law("the world knows who exists", restlaws.unknown, When.REST)
@@ -338,6 +338,7 @@ LAWS: tuple[Law[Reality], ...] = (
         ALONE,
         NEVER_ALONE,
         TOLD,
+        TOLD_FIRST,
         ONE_ORDER,
         FEW_ORDERS,
     ),

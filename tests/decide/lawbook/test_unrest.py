@@ -15,6 +15,7 @@ from sidecar.decide.settings import Settings
 from sidecar.decide.world import World, replace
 from sidecar.projection import projection_of
 from sidecar.status import document
+from state.cpuset import EMPTY
 from state.key import ContainerKey
 from state.model import State
 from state.topology import Topology
@@ -67,6 +68,7 @@ def test_a_restart_in_the_middle_changes_nothing_in_rare_histories(seed: int) ->
         pytest.param(902206, id="a load that was measured under a grant that ended"),
         pytest.param(903101, id="a rest after a run that was over while the engine was away"),
         pytest.param(1320645, id="a neighbour of a waiting container that was renamed"),
+        pytest.param(1350428, id="a container that went while the engine was away, and left better CPUs"),
         pytest.param(930248, id="two starts after a grant was completed beside a pin"),
         pytest.param(705042, id="a stop under way, for a container that is granted CPUs"),
     ],
@@ -102,6 +104,25 @@ def forgets_the_originals(patch: pytest.MonkeyPatch) -> None:
     _begun_with(patch, lambda state: replace(state, originals={}))
 
 
+def forgets_which_rests_were_over(patch: pytest.MonkeyPatch) -> None:
+    """A container that rested too long after a run, while the engine was away, keeps its CPUs for another rest."""
+
+    def forgotten(state: State) -> State:
+        return replace(state, assignments={key: replace(each, ended=None) for key, each in state.assignments.items()})
+
+    _begun_with(patch, forgotten)
+
+
+def forgets_what_was_gained_unseen(patch: pytest.MonkeyPatch) -> None:
+    """A grant that was completed beside a pin stays there, if the sidecar is restarted before it looked."""
+    _begun_with(patch, lambda state: replace(state, unlooked=EMPTY))
+
+
+def forgets_gaps(patch: pytest.MonkeyPatch) -> None:
+    """After a restart, no container gets the better CPUs that were left while the engine was away."""
+    _begun_with(patch, lambda state: replace(state, has_gaps=False))
+
+
 def reads_what_a_start_that_asks_will_not_use(patch: pytest.MonkeyPatch) -> None:
     for module in (document, projection_of):
         patch.setattr(module, "awaits_answer", lambda world, container: False)
@@ -126,7 +147,7 @@ def leaves_the_gap_of_a_container_that_went_meanwhile(patch: pytest.MonkeyPatch)
 
     def counted(world: World, gone: tuple[ContainerKey, ...], began: int) -> World:
         made = honest(world, gone, began)
-        return replace(made, is_defragmenting=made.is_defragmenting and bool(gone))
+        return replace(made, state=replace(made.state, has_gaps=made.state.has_gaps and bool(gone)))
 
     patch.setattr("sidecar.decide.step.counted", counted)
 
@@ -148,3 +169,15 @@ def test_a_sidecar_that_is_another_after_a_restart_is_caught(
     """The history of this seed, or one of the next, shows it."""
     plant(monkeypatch)
     assert any(changed_in_unrest(each) for each in range(seed, seed + 50))
+
+
+@pytest.mark.parametrize(
+    ("plant", "seed"),
+    [(forgets_which_rests_were_over, 903101), (forgets_what_was_gained_unseen, 930248), (forgets_gaps, 1350428)],
+)
+def test_a_sidecar_that_is_another_after_a_long_history_is_caught(
+    plant: Callable[[pytest.MonkeyPatch], None], seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The history of this seed, of up to 200 events, shows it."""
+    plant(monkeypatch)
+    assert changed([seed], 200) != []

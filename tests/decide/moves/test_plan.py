@@ -7,7 +7,7 @@ import pytest
 from sidecar.decide.container.line import Sent
 from sidecar.decide.container.place import Place
 from sidecar.decide.facts import CpusetFailed, Failure, OrderDelayed, RetryDue
-from sidecar.decide.moves.plan import LATE_SLOTS, SLOTS, SWEEP_SLOTS
+from sidecar.decide.moves.plan import SLOTS, SWEEP_SLOTS
 from sidecar.decide.moves.target import target
 from sidecar.decide.orders import Update
 from sidecar.decide.world import World, replace
@@ -138,19 +138,35 @@ def test_at_most_so_many_orders_are_outstanding() -> None:
 
 
 def test_orders_that_hang_keep_no_other_container_waiting() -> None:
-    """Containers whose locks are held take no slots from the others, up to a limit."""
+    """However many locks are held: an order gives its slot away once it is late."""
     story = Story(uniform(cores=32))
-    for number in range(40):
+    for number in range(100):
         story.arrive(f"plain{number}")
     rt = story.unseen("rt", 1, cpuset="1")
     story.look(rt)
-    for _ in range(2 * LATE_SLOTS):
-        late = [order for order in story.flight if story.world.containers[order.container].line == Sent(order)]
-        if not late:
-            break
+    while late := [order for order in story.flight if story.world.containers[order.container].line == Sent(order)]:
         story.feed(OrderDelayed(late[0].container, late[0].number))
-    assert len(story.flight) == LATE_SLOTS + SWEEP_SLOTS
+    assert len(story.flight) == 100
     assert len({order.container for order in story.flight}) == len(story.flight)
+
+
+def test_a_slow_container_takes_no_slot_of_another() -> None:
+    """Its next order has a slot beside theirs; one order that is answered in time ends that."""
+    story = Story(uniform(cores=32))
+    slow = [story.arrive(f"slow{number}") for number in range(20)]
+    story.look(story.unseen("rt", 1, cpuset="1"))
+    while story.flight:
+        story.feed(OrderDelayed(story.flight[0].container, story.flight[0].number))
+        story.deliver(0, "ok")
+    assert all(story.known(real).is_slow for real in slow)
+    others = [story.arrive(f"other{number}") for number in range(SWEEP_SLOTS)]
+    story.settle()
+    story.look(story.unseen("another", 1, cpuset="2"))
+    ordered = {order.container for order in story.flight}
+    assert {real.key for real in others} <= ordered
+    assert len(ordered) == 2 * SWEEP_SLOTS
+    story.settle()
+    assert not any(story.known(real).is_slow for real in slow)
 
 
 @pytest.mark.parametrize("arrivals", [1, 10])

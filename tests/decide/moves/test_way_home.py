@@ -40,12 +40,13 @@ def test_it_goes_back_when_its_rule_asks_for_another_number() -> None:
     assert (where(real), story.granted(real)) == ("0,7", None)
 
 
-def test_one_that_is_kept_out_stays() -> None:
+def test_one_that_is_kept_out_goes_back_as_well() -> None:
+    """As long as it runs, it leaves these CPUs again to any container that is granted them."""
     story = Story(rules=RULES)
     real = moved(story)
     story.change_settings(unmanaged=("db*",))
     story.settle()
-    assert where(real) == "1-2"
+    assert where(real) == "0,7"
 
 
 def test_under_the_policy_none_it_stays() -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from sidecar.decide.placement.options import ACROSS_CORES, ACROSS_NUMA
 from sidecar.decide.placement.reserve import reserve
+from sidecar.decide.reconcile import begin, with_settings
 from sidecar.decide.settings import IsolatedRule, PolicyName, Settings
 from sidecar.decide.world import replace
 from state.cpuset import CPUSet
@@ -101,6 +102,18 @@ def test_a_count_on_a_machine_that_lacks_a_thread_takes_cores_that_are_whole(cou
 def test_another_count_is_counted_again() -> None:
     before = State(online=SMT.online, reserved=cpus("1,5"))
     assert reserve(SMT, Settings(reserved_count=1), before) == cpus("0")
+
+
+def test_a_count_after_a_list_of_as_many_is_not_what_the_list_was() -> None:
+    """It is chosen as on an empty machine, and then stays, also after a restart."""
+    by_list, by_count = (
+        Settings(policy=PolicyName.STATIC, reserved_cpus=cpus("1,5")),
+        Settings(policy=PolicyName.STATIC, reserved_count=2),
+    )
+    listed = begin(State(), SMT, by_list)
+    counted = with_settings(listed, by_count)
+    assert (listed.state.reserved, counted.state.reserved) == (cpus("1,5"), cpus("0,4"))
+    assert begin(listed.state, SMT, by_count).state == begin(counted.state, SMT, by_count).state == counted.state
 
 
 @pytest.mark.parametrize(

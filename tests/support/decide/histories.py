@@ -21,6 +21,7 @@ from tests.support.decide import hand_verbs, strictstarts
 from tests.support.decide.handreality import HandReality
 from tests.support.decide.history_users import DYNAMIC_MIX, MIXED, STATIC_MIX, use
 from tests.support.decide.reality import Reality
+from tests.support.decide.rights import EVERY_RIGHT
 from tests.support.decide.workloads import measure_all
 from tests.support.laws import Breach, Law, When, breaches
 
@@ -51,35 +52,61 @@ MACHINES = (
 )
 
 STATIC = (
-    Settings(policy=PolicyName.STATIC, reserved_count=1),
-    Settings(policy=PolicyName.STATIC, reserved_cpus=CPUSet.of(0)),
-    Settings(policy=PolicyName.STATIC, reserved_count=1, shared_min=2),
-    Settings(policy=PolicyName.STATIC, reserved_count=1, options=("strict-cpu-reservation",)),
-    Settings(policy=PolicyName.STATIC, reserved_count=2, options=("full-pcpus-only",)),
-    Settings(policy=PolicyName.STATIC, reserved_count=1, options=("full-pcpus-only", "strict-cpu-reservation")),
-    Settings(policy=PolicyName.STATIC, reserved_count=1, options=("distribute-cpus-across-numa",)),
-    Settings(policy=PolicyName.STATIC, reserved_count=1, options=("distribute-cpus-across-cores",)),
-    Settings(policy=PolicyName.STATIC, reserved_count=1, options=("prefer-align-cpus-by-uncorecache",)),
-    Settings(policy=PolicyName.STATIC, reserved_count=1, isolated=IsolatedRule.PREFER, numa=NumaRule.RESTRICTED),
-    Settings(policy=PolicyName.STATIC, reserved_count=1, isolated=IsolatedRule.ONLY, shared_min=1),
+    Settings(may=EVERY_RIGHT, policy=PolicyName.STATIC, reserved_count=1),
+    Settings(may=EVERY_RIGHT, policy=PolicyName.STATIC, reserved_cpus=CPUSet.of(0)),
+    Settings(may=EVERY_RIGHT, policy=PolicyName.STATIC, reserved_count=1, shared_min=2),
+    Settings(may=EVERY_RIGHT, policy=PolicyName.STATIC, reserved_count=1, options=("strict-cpu-reservation",)),
+    Settings(may=EVERY_RIGHT, policy=PolicyName.STATIC, reserved_count=2, options=("full-pcpus-only",)),
+    Settings(
+        may=EVERY_RIGHT,
+        policy=PolicyName.STATIC,
+        reserved_count=1,
+        options=("full-pcpus-only", "strict-cpu-reservation"),
+    ),
+    Settings(may=EVERY_RIGHT, policy=PolicyName.STATIC, reserved_count=1, options=("distribute-cpus-across-numa",)),
+    Settings(may=EVERY_RIGHT, policy=PolicyName.STATIC, reserved_count=1, options=("distribute-cpus-across-cores",)),
+    Settings(
+        may=EVERY_RIGHT, policy=PolicyName.STATIC, reserved_count=1, options=("prefer-align-cpus-by-uncorecache",)
+    ),
+    Settings(
+        may=EVERY_RIGHT,
+        policy=PolicyName.STATIC,
+        reserved_count=1,
+        isolated=IsolatedRule.PREFER,
+        numa=NumaRule.RESTRICTED,
+    ),
+    Settings(may=EVERY_RIGHT, policy=PolicyName.STATIC, reserved_count=1, isolated=IsolatedRule.ONLY, shared_min=1),
 )
 
 DYNAMIC = (
-    Settings(policy=PolicyName.DYNAMIC, reserved_count=1),
-    Settings(policy=PolicyName.DYNAMIC, reserved_cpus=CPUSet.of(0), max_moves=1),
-    Settings(policy=PolicyName.DYNAMIC, reserved_count=1, shared_min=2, min_change=2),
-    Settings(policy=PolicyName.DYNAMIC, reserved_count=1, options=("strict-cpu-reservation",)),
-    Settings(policy=PolicyName.DYNAMIC, reserved_count=2, options=("full-pcpus-only",)),
-    Settings(policy=PolicyName.DYNAMIC, reserved_count=1, options=("full-pcpus-only", "strict-cpu-reservation")),
-    Settings(policy=PolicyName.DYNAMIC, reserved_count=1, options=("distribute-cpus-across-numa",)),
-    Settings(policy=PolicyName.DYNAMIC, reserved_count=1, options=("prefer-align-cpus-by-uncorecache",)),
-    Settings(policy=PolicyName.DYNAMIC, reserved_count=1, isolated=IsolatedRule.PREFER, numa=NumaRule.RESTRICTED),
-    Settings(policy=PolicyName.DYNAMIC, reserved_count=1, isolated=IsolatedRule.ONLY, shared_min=1),
+    Settings(may=EVERY_RIGHT, policy=PolicyName.DYNAMIC, reserved_count=1),
+    Settings(may=EVERY_RIGHT, policy=PolicyName.DYNAMIC, reserved_cpus=CPUSet.of(0), max_moves=1),
+    Settings(may=EVERY_RIGHT, policy=PolicyName.DYNAMIC, reserved_count=1, shared_min=2, min_change=2),
+    Settings(may=EVERY_RIGHT, policy=PolicyName.DYNAMIC, reserved_count=1, options=("strict-cpu-reservation",)),
+    Settings(may=EVERY_RIGHT, policy=PolicyName.DYNAMIC, reserved_count=2, options=("full-pcpus-only",)),
+    Settings(
+        may=EVERY_RIGHT,
+        policy=PolicyName.DYNAMIC,
+        reserved_count=1,
+        options=("full-pcpus-only", "strict-cpu-reservation"),
+    ),
+    Settings(may=EVERY_RIGHT, policy=PolicyName.DYNAMIC, reserved_count=1, options=("distribute-cpus-across-numa",)),
+    Settings(
+        may=EVERY_RIGHT, policy=PolicyName.DYNAMIC, reserved_count=1, options=("prefer-align-cpus-by-uncorecache",)
+    ),
+    Settings(
+        may=EVERY_RIGHT,
+        policy=PolicyName.DYNAMIC,
+        reserved_count=1,
+        isolated=IsolatedRule.PREFER,
+        numa=NumaRule.RESTRICTED,
+    ),
+    Settings(may=EVERY_RIGHT, policy=PolicyName.DYNAMIC, reserved_count=1, isolated=IsolatedRule.ONLY, shared_min=1),
 )
 
 GROUPED = (
-    Settings(policy=PolicyName.STATIC, reserved_count=1, shared_slice="pool.slice"),
-    Settings(policy=PolicyName.DYNAMIC, reserved_count=1, shared_slice="pool.slice"),
+    Settings(may=EVERY_RIGHT, policy=PolicyName.STATIC, reserved_count=1, shared_slice="pool.slice"),
+    Settings(may=EVERY_RIGHT, policy=PolicyName.DYNAMIC, reserved_count=1, shared_slice="pool.slice"),
 )
 
 SETTINGS = (*STATIC, *DYNAMIC, *GROUPED)

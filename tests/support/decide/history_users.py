@@ -16,6 +16,7 @@ from tests.support.churn import Act, Mix, Scene, Verb, act
 from tests.support.decide import strictstarts
 from tests.support.decide.real import ENGINE, Real
 from tests.support.decide.reality import Reality
+from tests.support.decide.rights import EVERY_RIGHT
 from tests.support.decide.workloads import acknowledge, measure
 from tests.support.kinds import ELASTIC, FIXED, ODD, Wanted
 
@@ -49,11 +50,13 @@ DYNAMIC_MIX: Final = Mix(
 )
 
 MIXED: Final = (
-    Settings(policy=PolicyName.STATIC, reserved_cpus=CPUSet.of(0), shared_min=1),
-    Settings(policy=PolicyName.DYNAMIC, reserved_cpus=CPUSet.of(0), shared_min=1),
-    Settings(policy=PolicyName.DYNAMIC, reserved_count=2, shared_min=3),
-    Settings(policy=PolicyName.DYNAMIC, reserved_count=2, shared_min=1, min_change=2),
-    Settings(policy=PolicyName.DYNAMIC, reserved_count=1, shared_min=1, options=("strict-cpu-reservation",)),
+    Settings(may=EVERY_RIGHT, policy=PolicyName.STATIC, reserved_cpus=CPUSet.of(0), shared_min=1),
+    Settings(may=EVERY_RIGHT, policy=PolicyName.DYNAMIC, reserved_cpus=CPUSet.of(0), shared_min=1),
+    Settings(may=EVERY_RIGHT, policy=PolicyName.DYNAMIC, reserved_count=2, shared_min=3),
+    Settings(may=EVERY_RIGHT, policy=PolicyName.DYNAMIC, reserved_count=2, shared_min=1, min_change=2),
+    Settings(
+        may=EVERY_RIGHT, policy=PolicyName.DYNAMIC, reserved_count=1, shared_min=1, options=("strict-cpu-reservation",)
+    ),
 )
 """Settings under which containers that require whole cores run beside others."""
 

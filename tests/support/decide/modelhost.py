@@ -20,6 +20,7 @@ class Host(ModelHost[Real]):
     def __init__(self, machine: Topology, shared_slice: str) -> None:
         super().__init__(ModelKernel(machine))
         self.mems = CPUSet(machine.memory)
+        self.moments = 0
         self.created = 0
         self.group: Real | None = None
         if shared_slice:
@@ -58,6 +59,11 @@ class Host(ModelHost[Real]):
                 home=self.group.id if self.group and is_member else ENGINE_GROUP,
             )
         )
+
+    def stamp(self, now: float = 0.0, start: int = 0) -> str:
+        """Return a time stamp, later than all that were asked for: in a history there is an order, and no clock."""
+        self.moments += 1
+        return super().stamp(float(self.moments))
 
     def start(self, real: Real, now: float = 0.0) -> bool:
         """Start it on its configured CPUs. If it runs elsewhere, that is news."""

@@ -19,6 +19,7 @@ from state.topology import Topology, uniform
 from tests.decide.lawbook.laws import LAWS
 from tests.support.decide.real import ENGINE, Real
 from tests.support.decide.reality import Reality
+from tests.support.decide.rights import EVERY_RIGHT
 from tests.support.laws import When, breaches
 
 GIGA = 10**9
@@ -30,7 +31,7 @@ def cpus(text: str) -> CPUSet:
 
 def static(**fields: Any) -> Settings:
     """Return the policy static with one CPU reserved."""
-    return Settings(**{"policy": PolicyName.STATIC, "reserved_cpus": cpus("0"), **fields})
+    return Settings(**{"policy": PolicyName.STATIC, "reserved_cpus": cpus("0"), "may": EVERY_RIGHT, **fields})
 
 
 def compose(number: int = 1, service: str = "web") -> dict[str, str]:

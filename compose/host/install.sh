@@ -1,0 +1,44 @@
+#!/bin/sh
+# Install this checkout into a virtual environment. Every byte that comes from elsewhere is named by its digest.
+#
+#   compose/host/install.sh VENV SET [-e]
+#
+# SET is a file of requirements/: `daemon`, or `dev` for developers. With -e the sources stay where they are.
+#
+# 1. pip and setuptools. Where the environment has no pip, a wheel of it in compose/wheels is used, if its digest is known.
+# 2. The packages of SET. pip refuses, by name, a file whose digest is none of those that the set lists, and a package that
+#    the set does not list. Only pyinotify is built here (it has no wheel), and by the setuptools of the first step.
+# 3. This checkout, with nothing fetched.
+set -eu
+[ $# -ge 2 ] || { sed -n 's/^#   //p' "$0" >&2; exit 2; }
+cd "$(dirname "$0")/../.."
+python=$1/bin/python set=requirements/$2.txt
+shift 2
+export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
+
+# Wheels beside the sources are all that an image may need (compose/host/image.py fetches them): no network then.
+carried=$(ls compose/wheels/pip-*.whl 2>/dev/null || true)
+if [ -n "$carried" ]; then
+    export PIP_NO_INDEX=1 PIP_FIND_LINKS=compose/wheels
+fi
+
+if "$python" -m pip --version >/dev/null 2>&1; then
+    pip=pip
+elif [ -n "$carried" ]; then
+    digest=$(sha256sum "$carried" | cut -d ' ' -f 1)
+    grep -q -- "--hash=sha256:$digest" requirements/build.txt ||
+        { echo "error: $carried: requirements/build.txt lists no file with its digest" >&2; exit 1; }
+    pip=$carried/pip
+else
+    "$python" -m ensurepip >/dev/null
+    pip=pip
+fi
+run_pip() {
+    if [ "$pip" = pip ]; then "$python" -m pip "$@"; else "$python" "$pip" "$@"; fi
+}
+
+run_pip install --require-hashes --only-binary=:all: -r requirements/build.txt
+pip=pip
+run_pip install --require-hashes --only-binary=:all: --no-binary=pyinotify --no-build-isolation -r "$set"
+run_pip install --no-index --no-deps --no-build-isolation "$@" .
+"$python" -m pip check

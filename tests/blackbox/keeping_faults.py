@@ -1,0 +1,112 @@
+"""Faults of a sidecar that does not keep what it granted, or never leaves off; and small scenarios that show them.
+
+It reads over mistakes in labels, forgets grants at its start, chooses CPUs again without need, takes what is wanted no
+more, gives CPUs back and forth, asks nothing again at a start, or moves what it is told to leave alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from sidecar.decide.books import dynamic, gains_and_losses, refit
+from sidecar.decide.books.sizes import Claims, sizes
+from sidecar.decide.container import wish
+from sidecar.decide.moves import settled
+from sidecar.decide.reconcile import begin
+from sidecar.decide.settings import Settings
+from sidecar.decide.world import World, replace
+from sidecar.simulation import model_sidecar
+from state.cpuset import EMPTY, CPUSet
+from state.demand import Demand
+from state.key import ContainerKey
+from state.model import Assignment, State
+from state.topology import Topology
+from tests.blackbox.planted_faults import container, scenario, told
+
+
+def reads_over_mistakes(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(wish, "_mistakes", lambda *_: iter(()))
+
+
+def forgets_its_grants_at_its_start(patch: pytest.MonkeyPatch) -> None:
+    def forgetful(state: State, topology: Topology, settings: Settings) -> World:
+        return begin(replace(state, assignments={}), topology, settings)
+
+    patch.setattr(model_sidecar, "begin", forgetful)
+
+
+def keeps_nothing_at_a_hotplug(patch: pytest.MonkeyPatch) -> None:
+    """Choose the CPUs of all grants again when one CPU goes."""
+    patch.setattr(refit, "_kept", lambda *_: EMPTY)
+
+
+def cancels_no_take(patch: pytest.MonkeyPatch) -> None:
+    """Let a take run to its end though nothing wants the CPUs any more."""
+    honest = gains_and_losses.eligible
+
+    def eligible(world: World, state: State, assignment: Assignment) -> CPUSet:
+        return honest(world, state, assignment) - state.leaving
+
+    patch.setattr(gains_and_losses, "eligible", eligible)
+
+
+def gives_the_most_to_the_smallest(patch: pytest.MonkeyPatch) -> None:
+    """Give the odd CPU to the container that has fewer now: the decision after this take gives it back."""
+
+    def by_size(
+        claims: Claims, state: State, caps: Mapping[ContainerKey, int], arrival: Demand | None = None
+    ) -> Mapping[ContainerKey, int]:
+        found = sizes(claims, state, caps, arrival)
+        if caps or state.leaving:
+            return found
+        smallest_first = sorted(found, key=lambda key: (len(state.assignments[key].cpus), key))
+        return dict(zip(smallest_first, sorted(found.values(), reverse=True), strict=True))
+
+    patch.setattr(dynamic, "sizes", by_size)
+
+
+def places_what_is_kept_out(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(settled, "way_out", lambda world, _: world.state.shared)
+
+
+MISTAKEN = scenario([container("a", "1", labels={"cpuset.min": "7"})], told((1.0, "run", "a")))
+
+KILLED = scenario(
+    [container("a", "2")],
+    [*told((1.0, "run", "a")), {"at": 40.0, "do": "crash"}, {"at": 42.0, "do": "restart"}],
+)
+
+ONE_CPU_LESS = scenario(
+    [container("a", "2"), container("b", "1")],
+    [
+        *told((1.0, "run", "a"), (2.0, "run", "b"), (40.0, "remove", "a")),
+        {"at": 80.0, "do": "offline", "cpus": "7"},
+    ],
+)
+
+WANTED_NO_MORE = scenario(
+    [container("a", "1", labels={"cpuset.max": "7"}), container("b", "3")],
+    told((1.0, "run", "a"), (40.0, "run", "b"), (44.0, "remove", "b")),
+    policy="dynamic",
+    grace="8s",
+)
+
+AN_ODD_CPU = scenario(
+    [container("a", "1", labels={"cpuset.max": "8"}), container("b", "1", labels={"cpuset.max": "8"})],
+    told((1.0, "run", "a"), (2.0, "run", "b")),
+    policy="dynamic",
+    grace="4s",
+    cooldown="3s",
+)
+
+STARTED_AGAIN = scenario(
+    [container("a", "6"), container("b", "3")],
+    told((1.0, "run", "a"), (2.0, "run", "b"), (40.0, "remove", "a"), (80.0, "stop", "b"), (80.0, "start", "b")),
+)
+
+KEPT_OUT = scenario(
+    [container("a", "2"), {"name": "b", "labels": {"cpuset.manage": "off"}}],
+    told((1.0, "run", "b"), (40.0, "run", "a")),
+)

@@ -1,0 +1,87 @@
+"""The whole daemon among containers whose locks others hold, by slow copies for instance."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from state.topology import uniform
+from tests.daemon.test_daemon import make_host
+from tests.support.daemon.host import Host
+from tests.support.hand.kernel_hand import KernelHand
+
+pytestmark = pytest.mark.trio
+
+__all__ = ["make_host"]
+
+ONE = {"cpuset.exclusive": "1"}
+
+
+async def locked(host: Host, count: int) -> list[str]:
+    """Run containers, let the daemon know them, and hold their locks."""
+    made = [await host.docker.run(f"held{number}") for number in range(count)]
+    await trio.sleep(5)
+    for one in made:
+        await host.docker.container(one).lock.acquire()
+    return made
+
+
+async def arrival(host: Host, name: str, seconds: float) -> tuple[str, float]:
+    """Run an exclusive container. Return it, and how long it took until its CPUs were its own but for locked ones."""
+    began = trio.current_time()
+    one = await host.docker.run(name, labels=ONE)
+    held = {id for id in host.live() if host.docker.container(id).lock.locked()}
+
+    def is_there() -> bool:
+        mine = host.docker.effective(one)
+        others = [host.docker.effective(id) for id in host.live() if id != one and id not in held]
+        return mine is not None and len(mine) == 1 and all(each is None or each.isdisjoint(mine) for each in others)
+
+    await host.until(is_there, seconds=seconds)
+    return one, trio.current_time() - began
+
+
+@pytest.mark.parametrize("count", [0, 30])
+async def test_an_arrival_is_placed_however_many_locks_are_held(
+    autojump_clock: MockClock, make_host: Any, count: int
+) -> None:
+    """What can be moved leaves its CPU in time. With the others there it is not told that it is settled."""
+    host: Host = make_host(machine=uniform(cores=16))
+    async with host.running():
+        plain = [await host.docker.run(f"plain{number}") for number in range(10)]
+        held = await locked(host, count)
+        one, first = await arrival(host, "one", 60)
+        print(count, first)
+        await trio.sleep(0.5)
+        assert host.is_settled(one) is (count == 0)
+        two, second = await arrival(host, "two", 60)
+        print(count, second)
+        assert (first < 5, second < 0.3) == (True, True)
+        for each in held:
+            host.docker.container(each).lock.release()
+        await host.settled(one, two)
+    assert host.broken == []
+    assert plain
+
+
+@pytest.mark.parametrize("count", [0, 30])
+async def test_with_a_hand_an_arrival_is_settled_however_many_locks_are_held(
+    autojump_clock: MockClock, make_host: Any, count: int
+) -> None:
+    """The kernel moves what the engine cannot."""
+    host: Host = make_host(machine=uniform(cores=16), version=2)
+    host.open_hand = partial(KernelHand, host.docker.kernel)
+    async with host.running():
+        held = await locked(host, count)
+        for name in ("one", "two"):
+            began = trio.current_time()
+            await host.settled(await host.docker.run(name, labels=ONE))
+            print(count, trio.current_time() - began)
+            assert trio.current_time() - began < 0.6
+        for each in held:
+            host.docker.container(each).lock.release()
+    assert host.broken == []

@@ -1,0 +1,53 @@
+"""The law of the order of telling: what is told to be a container's own is withdrawn before others are let in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sidecar.decide.orders import AnswerStart, ApplyCpuset, HoldAnswers, Order, WriteCpuset
+from sidecar.projection import opened
+from sidecar.projection.projection_of import projection_of
+from state.cpuset import CPUSet
+from state.key import ContainerKey
+from tests.support.decide.reality import Reality
+
+
+def let_in_early(reality: Reality) -> list[str]:
+    """Return orders of the last step onto CPUs that another container was told to have alone before it, and that
+    neither its own order nor a correction withdraws first. Nobody reads what was told to a container that is gone.
+    """
+    before, found = reality.planned_from, list[str]()
+    corrected, entered = set(opened.losers(before, reality.world)), list(_entered(reality.last_orders))
+    if not entered:
+        return []
+    for key in before.state.assignments.keys() & reality.world.containers.keys():
+        world = reality.world if key in corrected else before
+        known = world.containers.get(key)
+        if known is None or not (told := projection_of(world, known)).alone:
+            continue
+        left = told.cpus
+        for order in reality.last_orders:
+            if isinstance(order, ApplyCpuset | WriteCpuset) and order.container == key:
+                left &= order.update.cpus
+        found += [
+            f"{known.view.name} is told to be alone on {both}, and {other.short} is let in"
+            for other, cpus in entered
+            if other != key and (both := left & cpus)
+        ]
+    return found
+
+
+def _entered(orders: tuple[Order, ...]) -> Iterator[tuple[ContainerKey, CPUSet]]:
+    """Yield each container that these orders let onto CPUs, and the CPUs; with an empty key for other newborns."""
+    for order in orders:
+        match order:
+            case ApplyCpuset() | WriteCpuset():
+                yield order.container, order.update.cpus
+            case AnswerStart(update=update) if update is not None:
+                yield order.container, update.cpus
+            case HoldAnswers(answers=answers):
+                yield from ((key, cpus) for key, cpus in answers.own.items() if cpus is not None)
+                if answers.others is not None:
+                    yield ContainerKey("", ""), answers.others
+            case _:
+                pass
