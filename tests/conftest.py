@@ -105,12 +105,10 @@ def _lane(item: pytest.Item) -> str:
 
 
 def _name_by_group(item: pytest.Item) -> None:
-    """Give a test the name that pytest-xdist gave it, by which it knows the group: version 3.8 writes it where pytest 9.2
-    reads none.
-    """
+    """Give a test the name by which pytest-xdist knows its group: 3.8 writes that where pytest 9.2 reads none."""
     name = getattr(item, "_nodeid", item.nodeid)
     if name != item.nodeid:
-        item._id = NodeId.parse(name)  # noqa: SLF001 - there is no public way
+        item._id = NodeId.parse(name)
 
 
 def _group(item: pytest.Item) -> str:
