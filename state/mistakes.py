@@ -138,6 +138,10 @@ class NoEffect(Flaw, frozen=True):
     policy: str
 
 
+class OfPod(Flaw, frozen=True):
+    """A pod has this label, and it reaches only the container that holds the pod together."""
+
+
 class NotAllowed(Flaw, frozen=True):
     """The owner of the host does not give tenants the `right` that this label needs."""
 
@@ -170,6 +174,7 @@ AnyFlaw = (
     | SetAside
     | UnknownLabel
     | NoEffect
+    | OfPod
     | NotAllowed
     | NoSuchDevice
 )

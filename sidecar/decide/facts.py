@@ -72,6 +72,7 @@ class ContainerView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     reports the settings with which it was created and would be started, not those written since. `created_at` and
     `started_at` are the engine's time stamps, verbatim: equal text means the same start, and "" that it was never
     started. `image` is the name of the image with which it was created, "" if the engine does not report it.
+    `is_infra`: it only holds a pod together.
     """
 
     engine: str = ""
@@ -99,6 +100,7 @@ class ContainerView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     created_at: str = ""
     started_at: str = ""
     image: str = ""
+    is_infra: bool = False
     mounts: tuple[Mount, ...] = ()
     effective: CPUSet | None = None
 

@@ -1,4 +1,4 @@
-"""Which container a directory by id belongs to, and which directories of names belong to none."""
+"""Which container a directory by id or by name belongs to, and which directories of names belong to none."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import re
 from collections.abc import Collection, Iterable
 from typing import Final
 
+import msgspec
+
 from state.errors import ProjectionError
+from state.projection import Projection
 
 SPARE_NAMES: Final = 64
 """Directories of unused names that are kept for a container to come: a compose project that is down, and its like."""
@@ -19,6 +22,16 @@ def short_of(container: str) -> str:
     if not _FULL_ID.fullmatch(container):
         raise ProjectionError(f"{container[:70]!r} is not a container's id")
     return container[:12]
+
+
+class ToldProjection(msgspec.Struct, frozen=True):
+    """The last projection of a container, the names that it uses, and whether all its directories hold it."""
+
+    projection: Projection | None
+    names: frozenset[str]
+    is_everywhere: bool = False
+    since: int | None = None
+    """The first generation from which on all leaving CPUs have been announced as leaving, without a break."""
 
 
 class Owners:
@@ -43,6 +56,46 @@ class Owners:
     def release(self, short: str) -> None:
         """Leave a directory to the next container."""
         self._owners.pop(short, None)
+
+
+class NameClaims:
+    """Which containers use each name, by their short ids, in the order of their claims. The first has the files at the
+    top of the name, until it is gone or leaves the name: no later claim takes them from it.
+    """
+
+    def __init__(self) -> None:
+        self._claims: dict[str, list[str]] = {}
+
+    def begin(self, name: str, recorded: Iterable[str], users: Collection[str]) -> None:
+        """Take up what an earlier run left: the recorded order of its users, then the others by id."""
+        order = dict.fromkeys([*(short for short in recorded if short in users), *sorted(users)])
+        self._claims[name] = list(order)
+
+    def claim(self, name: str, short: str) -> bool:
+        """Note a claim. Return whether it is new."""
+        claims = self._claims.setdefault(name, [])
+        if short in claims:
+            return False
+        claims.append(short)
+        return True
+
+    def leave(self, name: str, short: str) -> None:
+        """Note that a container does not use a name any more."""
+        claims = [each for each in self._claims.pop(name, []) if each != short]
+        if claims:
+            self._claims[name] = claims
+
+    def of(self, name: str) -> tuple[str, ...]:
+        """Return the containers that use a name, the first one first."""
+        return tuple(self._claims.get(name, ()))
+
+    def is_first(self, name: str, short: str) -> bool:
+        """Return whether the name belongs to this container."""
+        return self.of(name)[:1] == (short,)
+
+    def shared(self) -> dict[str, tuple[str, ...]]:
+        """Return the names that several containers use."""
+        return {name: tuple(claims) for name, claims in self._claims.items() if len(claims) > 1}
 
 
 class SpareNames:

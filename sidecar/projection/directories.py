@@ -3,6 +3,7 @@
 Beside the directories there are private files in `.staging`, where no workload can write:
 
 - `since-<12 hex>`, for each container with leaving CPUs: the first generation that announced them, and the CPUs.
+- `claims@<name>`, for each name in use: the containers that use it, in the order in which they claimed it.
 - `highest`, if a workload ever planted a number beyond those that are believed: what is believed since.
 - `lease@<a directory's path, with @ for />`, one more name of the file `lease` in it.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from typing import Final
 
@@ -33,6 +34,7 @@ _CEILING: Final = "highest"
 """The file of the ceiling of numbers, in staging."""
 
 _LINK: Final = f"{lease.NAME}@"
+_CLAIMS: Final = "claims@"
 
 
 @contextmanager
@@ -156,6 +158,26 @@ class ProjectionTree:
     def remove_since(self, short: str) -> None:
         """Remove the record, if there is one. Raise FileUnwritable."""
         files.remove(self._staging, f"since-{short}")
+
+    def claims(self, name: str) -> list[str]:
+        """Return the recorded claims of a name, the first one first; empty without a record."""
+        with suppress(FileUnreadable, UnicodeDecodeError):
+            content = files.read_bounded(self._staging, _CLAIMS + name, _RECORD_BYTES)
+            return (content or b"").decode("ascii").split()
+        return []
+
+    def put_claims(self, name: str, claims: Iterable[str]) -> None:
+        """Record the claims of a name; none removes the record. Raise FileUnwritable."""
+        if content := " ".join(claims).encode():
+            files.replace(self._staging, _CLAIMS + name, content + b"\n", mode=0o600)
+        else:
+            files.remove(self._staging, _CLAIMS + name)
+
+    def has_claims(self, name: str) -> bool:
+        """Return whether the claims of a name are recorded."""
+        with suppress(OSError):
+            return bool(os.stat(_CLAIMS + name, dir_fd=self._staging, follow_symlinks=False))
+        return False
 
     def put_lease(self, lease_of: tuple[str, ...], at: int, seconds: float) -> None:
         """Move a fresh lease with this time into the directory that is open as `at`, and keep its name in staging.

@@ -10,6 +10,7 @@ the daemon, misleads its own readers alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 from typing import Final
 
 from state.projection import Projection, ProjectionDirectory
@@ -19,6 +20,11 @@ _CEILING: Final = 2**40
 
 _STEP: Final = 1024
 """How much the ceiling rises: each time costs one more write."""
+
+
+def time_text(seconds: float) -> str:
+    """Return the time of a projection, given in seconds since 1970."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class Numbers:

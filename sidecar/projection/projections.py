@@ -3,7 +3,7 @@
     .staging/                      0700; files are written here and moved into place
     by-id/<12 hex>/                one for each managed container
     by-name/<name>/by-id/<12 hex>/ for each container that uses the name
-    by-name/<name>/                the same files once more, for the one with the lowest id (nearly always the only one)
+    by-name/<name>/                the same files once more, for the first container that claimed the name
 
 Rules:
 
@@ -12,13 +12,13 @@ Rules:
 2. A mount of a removed directory stays stale. So when no container uses a name any more, its directory stays:
    `status.json` is set to `unmanaged`, and `cpuset` is removed. Of such directories `SPARE_NAMES` are kept, those that
    were used last, and all that a known container has mounted.
-3. Directories by id are removed with their container, and belong to the first one whose id begins so.
+3. Directories by id are removed with their container, and belong to the first one whose id begins so. The files at the
+   top of a name belong to the first one that claimed it, after a restart of the daemon too; then to the next one.
 4. Workloads may have their own directory mounted writable. So nothing found inside is trusted: every step is relative
    to an open directory and follows no link; a thing planted where a directory or file should be is an error for that
    directory, and the container's other directories are written nonetheless. Where there is no space left, what
    workloads wrote beside our files is removed (`clearing.py`).
-5. Nothing is kept open: a root or directory that was deleted or remounted is created again at the next write; the
-   teller asks which are `lost`, so that this is soon.
+5. Nothing is kept open: what was deleted is created again at the next write; the teller asks what is `lost`.
 6. The rest of a grace period is counted from its `announce`, on a steady clock, and written with each update in the
    meantime; of several, the one that ends first. The passing of time alone is not written.
 7. Each directory has a lease, which the daemon renews while the files hold what it last wrote (`leases.py`). It begins
@@ -35,30 +35,19 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from datetime import UTC, datetime
 from functools import partial
 
 import msgspec
 
 from sidecar.projection.attempts import SpaceMaker, attempted, attempted_with_room, raise_all
-from sidecar.projection.belongings import Owners, SpareNames, short_of
+from sidecar.projection.belongings import NameClaims, Owners, SpareNames, ToldProjection, short_of
 from sidecar.projection.directories import ProjectionTree, opened_root
 from sidecar.projection.leases import Leases, Place, lease_of
-from sidecar.projection.numbering import Numbers
+from sidecar.projection.numbering import Numbers, time_text
 from state.cpuset import CPUSet
 from state.errors import ProjectionMissing, StateError
 from state.lease import LEASE_SECONDS
 from state.projection import Projection, ProjectionDirectory, Sharing, checked_name
-
-
-class _Told(msgspec.Struct, frozen=True):
-    """The last projection of a container, the names that it uses, and whether all its directories hold it."""
-
-    projection: Projection | None
-    names: frozenset[str]
-    is_everywhere: bool = False
-    since: int | None = None
-    """The first generation from which on all leaving CPUs have been announced as leaving, without a break."""
 
 
 class Projections:
@@ -82,19 +71,23 @@ class Projections:
         self._steady = steady
         self._lease_seconds = lease_seconds
         self._leases = Leases(clock, lease_seconds)
-        self._told: dict[str, _Told] = {}
+        self._told: dict[str, ToldProjection] = {}
         self._ends: dict[str, tuple[float, ...]] = {}
         """When the graces of a container's leaving CPUs are over, by the steady clock."""
         self._owners = Owners()
+        self.claims = NameClaims()
         self._room = SpaceMaker(steady)
         with opened_root(self._root) as tree:
             self._numbers = Numbers(tree.ceiling())
             tree.drop_leases()
             for short in tree.ids():
-                self._told[short] = _Told(None, frozenset())
+                self._told[short] = ToldProjection(None, frozenset())
             for name in tree.names():
                 for short in tree.users(name):
-                    self._told[short] = _Told(None, self._names(short) | {name})
+                    self._told[short] = ToldProjection(None, self._names(short) | {name})
+            for name in tree.names():
+                users = {short for short, told in self._told.items() if name in told.names}
+                self.claims.begin(name, tree.claims(name), users)
             used = {name for told in self._told.values() for name in told.names}
             unused = (name for name in tree.names() if name not in used)
             self._spare = SpareNames(sorted(unused, key=tree.age))
@@ -127,7 +120,8 @@ class Projections:
         self._spare.used(wanted)
         former = self._names(short) - wanted
         with opened_root(self._root) as tree:
-            errors = self._tell(tree, short, wanted, projection, anew=anew, vouches=vouches)
+            errors = [error for name in sorted(wanted) for error in self._claim(tree, short, name)]
+            errors += self._tell(tree, short, wanted, projection, anew=anew, vouches=vouches)
             for name in sorted(former):
                 errors += attempted(partial(self._leave, tree, short, name))
         raise_all(errors)
@@ -222,15 +216,15 @@ class Projections:
         """Remove what belongs to any other container than these."""
         kept = {short_of(container) for container in containers if self._owners.is_owner(container)}
         errors: list[str] = []
-        # The lowest last, so that none becomes the first of a name only to be removed next.
-        for short in sorted(set(self._told) - kept, reverse=True):
+        # The first of each name last, so that none becomes it only to be removed next.
+        firsts = {each for each, told in self._told.items() if any(self.claims.is_first(n, each) for n in told.names)}
+        for short in sorted(set(self._told) - kept, key=lambda each: (each in firsts, each)):
             errors += attempted(partial(self._forget, short))
         raise_all(errors)
 
     def remove_spare_names(self, mounted: Callable[[], Collection[str]]) -> None:
-        """Remove directories of names that no container uses, but for the last `SPARE_NAMES` and for those `mounted`.
-
-        A directory that cannot be removed at once is tried again by the next call.
+        """Remove directories of names that no container uses, but for the last `SPARE_NAMES` and those `mounted`. What
+        cannot be removed at once is tried again by the next call.
         """
         if not self._spare.too_many():
             return
@@ -249,7 +243,7 @@ class Projections:
         paths: list[tuple[str, ...]] = [("by-id", short)]
         for name in sorted(names):
             paths.append(("by-name", name, "by-id", short))
-            if all(short < other for other in self._users(name) - {short}):
+            if self.claims.is_first(name, short):
                 paths.append(("by-name", name))
         return paths
 
@@ -278,7 +272,7 @@ class Projections:
             stamped, since = self._stamped(tree, short, projection, list(opened.values()), anew=anew)
             errors += self._record(tree, short, since, stamped.leaving)
             # Remembered before it is written: whatever happens then, the next number is higher.
-            self._told[short] = _Told(stamped, names, since=since)
+            self._told[short] = ToldProjection(stamped, names, since=since)
             for path, directory in opened.items():
                 failed: list[str] = []
                 hold = partial(self._leases.hold, tree, path, directory.at, lease_of(path, short))
@@ -293,7 +287,7 @@ class Projections:
                     failed += attempted(hold)
                 errors += [f"{'/'.join(path)}: {error}" for error in failed]
         if not errors:
-            self._told[short] = _Told(stamped, names, is_everywhere=True, since=since)
+            self._told[short] = ToldProjection(stamped, names, is_everywhere=True, since=since)
         return errors
 
     def _stamped(
@@ -320,7 +314,7 @@ class Projections:
         ):
             return last, last.generation if since is None and last.leaving else since
         number = self._numbers.claim(highest + 1, tree.put_ceiling)
-        stamped = projection.stamped(number, _time_text(self._clock()))
+        stamped = projection.stamped(number, time_text(self._clock()))
         stamped = msgspec.structs.replace(stamped, deadline_seconds=self.seconds_left(short, projection))
         if not stamped.leaving:
             return stamped, None
@@ -346,8 +340,12 @@ class Projections:
         self._ends[short] = tuple(end for end in self._ends[short] if end > now)
         return round(min(self._ends[short], default=now) - now, 3)
 
-    def _users(self, name: str) -> set[str]:
-        return {short for short, told in self._told.items() if name in told.names}
+    def _claim(self, tree: ProjectionTree, short: str, name: str) -> list[str]:
+        """Note that a container uses a name, also for the next run if there are several."""
+        is_new, claims = self.claims.claim(name, short), self.claims.of(name)
+        if len(claims) == 1 or (not is_new and tree.has_claims(name)):
+            return []
+        return attempted(partial(tree.put_claims, name, claims))
 
     def _forget(self, short: str) -> None:
         self._ends.pop(short, None)
@@ -371,8 +369,12 @@ class Projections:
             self._told[short] = msgspec.structs.replace(was, names=was.names - {name})
         self._leases.forget(tree, ("by-name", name, "by-id", short))
         tree.remove(("by-name", name, "by-id"), short)
-        if others := self._users(name):
-            if short < (heir := min(others)):
+        was_first = self.claims.is_first(name, short)
+        self.claims.leave(name, short)
+        claims = self.claims.of(name)
+        attempted(partial(tree.put_claims, name, claims if len(claims) > 1 else ()))
+        if heir := next((each for each in claims if each in self._told), ""):
+            if was_first:
                 told = self._told[heir]
                 projection = told.projection or tree.told(heir)
                 if told.projection is None:
@@ -392,8 +394,4 @@ class Projections:
             )
             if before is None or not before.says_the_same_as(gone):
                 number = self._numbers.claim((before.generation if before else 0) + 1, tree.put_ceiling)
-                directory.write(gone.stamped(number, _time_text(self._clock())))
-
-
-def _time_text(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+                directory.write(gone.stamped(number, time_text(self._clock())))

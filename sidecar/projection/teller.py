@@ -18,13 +18,17 @@ from sidecar.board import Board
 from sidecar.crashes import Crashes
 from sidecar.decide.container.container import Container
 from sidecar.decide.container.mounts import mounted_name
+from sidecar.decide.container.role import role_of
+from sidecar.decide.facts import ContainerView
 from sidecar.decide.moves.alone import is_alone
 from sidecar.decide.moves.settled import is_settled
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
 from sidecar.log import Log
+from sidecar.projection.belongings import short_of
 from sidecar.projection.projection_of import names_of, projection_of
 from sidecar.projection.projections import Projections
+from sidecar.words.name_claims import name_claims_text
 from sidecar.words.neighbours import company
 from state.cpuset import CPUSet
 from state.errors import ProjectionError
@@ -96,12 +100,29 @@ class Teller:
             if self._attempt(errors, partial(self._projections.remove, key.id)):
                 del self._known[key]
         self._attempt(errors, self._forget_lost)
-        for key in list(world.containers):
+        # The older container claims a name first, if both are new here.
+        for key in sorted(world.containers, key=lambda key: (key not in self._known, world.containers[key].view.age)):
             with self._crashes.contained(key, "projection"):
                 self._tell_one(key, errors)
             await trio.lowlevel.checkpoint()
         self._attempt(errors, partial(self._projections.remove_spare_names, partial(_mounted, world)))
-        self._report("projections", _summary(errors) or None)
+        said = (_summary(errors), name_claims_text(self._refused_claims(world)))
+        self._report("projections", "; ".join(filter(None, said)) or None)
+
+    def _refused_claims(self, world: World) -> list[tuple[str, str, tuple[str, ...]]]:
+        """Return each name that several containers claim, the container that has it, and the others. Those of the same
+        service as the first share its name as replicas do, and do not count.
+        """
+        if not (shared := self._projections.claims.shared()):
+            return []
+        views = {short_of(key.id): each.view for key, each in world.containers.items()}
+        found = []
+        for name, claims in sorted(shared.items()):
+            known = [views[short] for short in claims if short in views]
+            others = tuple(each.name for each in known[1:] if not _is_replica(known[0], each))
+            if others:
+                found.append((name, known[0].name, others))
+        return found
 
     def _tell_one(self, key: ContainerKey, errors: list[str]) -> None:
         """Write one container's projection of the *latest* world: withdrawn CPUs must not appear again."""
@@ -130,6 +151,12 @@ class Teller:
             errors += map(str, error.args)
             return False
         return True
+
+
+def _is_replica(first: ContainerView, other: ContainerView) -> bool:
+    """Return whether both are containers of one service."""
+    role, another = (role_of(each).rstrip("0123456789") for each in (first, other))
+    return bool(role) and role == another
 
 
 def _mounted(world: World) -> frozenset[str]:

@@ -24,6 +24,7 @@ from state.mistakes import (
     NoLimit,
     NoSuchDevice,
     NotAllowed,
+    OfPod,
     OneOf,
     OtherLimit,
     OtherPin,
@@ -66,6 +67,8 @@ def said(name: str, given: str, shown: str, flaw: AnyFlaw) -> str:
             return f"unknown label {name!r}{nearest_label(name)}"
         case NoEffect(policy):
             return f"the label {name} has no effect under the policy {policy}"
+        case OfPod():
+            return f"the label {name} has no effect on a pod: give it to the container"
         case NotAllowed(right):
             return f"the label {name} has no effect: tenants_may does not contain {right}"
         case NoSuchDevice(close):

@@ -24,6 +24,7 @@ READS_TEXT = {
 
 READ = {
     "event.action == 'update'": "a word of the engine's protocol",
+    "name.endswith(f'-{wanted}')": "the name of a container of a pod, as Podman makes it",
     "runtime.rpartition('/')": "the path of a runtime, as the engine tells it",
 }
 """What else reads text."""

@@ -105,6 +105,7 @@ def test_a_base_image_has_no_default() -> None:
         assert set(re.findall(r"BASE: (\S+)", path.read_text())) <= {'"${BASE:-}"'}, path
 
 
+@pytest.mark.slow
 def test_the_bill_of_materials_is_what_is_installed(tmp_path: Path) -> None:
     """Each package of the daemon, with its version and the digests of its files."""
     program = Path(sys.executable).with_name("cyclonedx-py")

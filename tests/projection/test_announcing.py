@@ -241,8 +241,8 @@ def test_a_record_that_makes_no_sense_is_no_record(root: Root) -> None:
 
 
 def test_the_directories_of_a_container_are_those_that_tell_it(root: Root) -> None:
-    root.projections.write(B, ["voice"], take(CPUSet(), container=B))
     root.announce(TWO)
+    root.projections.write(B, ["voice"], take(CPUSet(), container=B))
     assert places(root, A) == {f"by-id/{A[:12]}", f"by-name/voice/by-id/{A[:12]}", "by-name/voice"}
     assert places(root, B) == {f"by-id/{B[:12]}", f"by-name/voice/by-id/{B[:12]}"}
 

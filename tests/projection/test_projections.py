@@ -127,7 +127,8 @@ def test_a_name_that_is_no_longer_used_is_kept_and_says_so(projections: Projecti
     assert (root / "by-name" / "voice").stat().st_ino == inode
 
 
-def test_replicas_share_a_name_and_the_lowest_id_stands_for_it(projections: Projections, root: Path) -> None:
+def test_replicas_share_a_name_and_the_first_stands_for_it(projections: Projections, root: Path) -> None:
+    """No later claim takes it over, whatever the id: not its files, and not when an acknowledgement is looked for."""
     voice = root / "by-name" / "voice"
     projections.write(B, ["voice"], told(B, "4-5"))
     projections.write(C, ["voice"], told(C, "6-7"))
@@ -135,14 +136,25 @@ def test_replicas_share_a_name_and_the_lowest_id_stands_for_it(projections: Proj
     assert read(voice).container == B
     assert read(voice / "by-id" / c).cpus == CPUSet.parse("6-7")
     projections.write(A, ["voice"], told(A, "2-3"))
-    assert read(voice).container == A
+    assert (read(voice).container, read(voice / "by-id" / a).container) == (B, A)
+    assert projections.claims.shared() == {"voice": (b, c, a)}
     projections.write(B, ["voice"], told(B, "4"))
-    assert read(voice).container == A
-    projections.remove(A)
-    assert read(voice).container == B
     assert (voice / "cpuset").read_text() == "4\n"
     projections.remove(C)
     assert read(voice).container == B
+    projections.remove(B)
+    assert read(voice).container == A
+
+
+def test_the_first_of_a_name_is_the_first_after_a_restart_too(root: Path) -> None:
+    """The order of claims is recorded where no workload can write."""
+    first = opened(root)
+    first.write(B, ["voice"], told(B, "4-5"))
+    first.write(A, ["voice"], told(A, "2-3"))
+    again = opened(root)
+    again.write(A, ["voice"], told(A, "2"))
+    again.write(B, ["voice"], told(B, "4"))
+    assert (read(root / "by-name" / "voice").container, again.claims.of("voice")) == (B, (b, a))
 
 
 def test_the_heir_of_a_name_is_known_after_a_restart_too(root: Path) -> None:

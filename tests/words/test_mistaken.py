@@ -21,6 +21,7 @@ from state.mistakes import (
     NoLimit,
     NoSuchDevice,
     NotAllowed,
+    OfPod,
     OneOf,
     OtherLimit,
     OtherPin,
@@ -73,6 +74,7 @@ FLAWS: tuple[tuple[AnyFlaw, str], ...] = (
     (SetAside(1, 0), "Swarm set exclusive-cpu=1 aside for it, and it has no label cpuset.exclusive: make them equal"),
     (NoEffect("static"), "the label cpuset.x has no effect under the policy static"),
     (NoSuchDevice(""), "cpuset.x is 'y', and this machine has no such device"),
+    (OfPod(), "the label cpuset.x has no effect on a pod: give it to the container"),
     (NotAllowed("opt-out"), "the label cpuset.x has no effect: tenants_may does not contain opt-out"),
     (NoSuchDevice("yy"), "cpuset.x is 'y', and this machine has no such device; did you mean 'yy'?"),
 )

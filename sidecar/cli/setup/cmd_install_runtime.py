@@ -13,6 +13,7 @@ from sidecar.cli.arguments import typed
 from sidecar.cli.flags import add_config, next_daemons_config
 from sidecar.cli.setup import dockerd_process
 from sidecar.cli.setup.install_arguments import Done, add_installing, print_done, root_of, stays
+from sidecar.cli.setup.podman_monitors import monitored
 from sidecar.decide.container.start import STRICT_RUNTIME
 from sidecar.engines.address import AUTO, address
 from sidecar.failures import ConfigError, EngineUnavailable, SidecarError
@@ -126,29 +127,16 @@ def _install(args: argparse.Namespace, root: str) -> Done:
     if docker:
         notes += _reloaded(args, root, wanted=True)
     if podman:
-        notes.append(f"Podman: use --runtime {STRICT_RUNTIME} from its next call on")
+        notes.append(
+            f"Podman: use --runtime {STRICT_RUNTIME} from its next call on. Its service reads its settings "
+            "once: run `systemctl try-restart podman.service`, or no order reaches such a container"
+        )
     return Done(written=written, notes=tuple(notes))
 
 
 def _remove(args: argparse.Namespace, root: str) -> Done:
-    notes: list[str] = []
     places = _places(args)
-    if socket := _socket(args, root):
-        try:
-            using = dockerd_process.users(socket)
-        except EngineUnavailable as error:
-            notes.append(f"cannot tell whether containers use it: {error}")
-        else:
-            if live := [user.name for user in using if user.is_live]:
-                raise SidecarError(
-                    f"nothing was removed: {', '.join(live)} {'run' if len(live) > 1 else 'runs'} under the runtime "
-                    f"{STRICT_RUNTIME}, and cannot be stopped without it: stop and recreate "
-                    f"{'them' if len(live) > 1 else 'it'} with another runtime first"
-                )
-            if using:
-                notes.append(
-                    f"recreate with another runtime before the next start: {', '.join(user.name for user in using)}"
-                )
+    notes = _users_told(args, root, places)
     file = _daemon_json(args, root)
     ours = _is_ours(file, places)
     planned = runtime_files.changes(root, runtime_files.all_gone(places))
@@ -161,6 +149,27 @@ def _remove(args: argparse.Namespace, root: str) -> Done:
     runtime_files.carry_out(root, planned)
     runtime_files.remove_directories(root, places)
     return Done(written=written, removed=removed, notes=tuple(notes))
+
+
+def _users_told(args: argparse.Namespace, root: str, places: Places) -> list[str]:
+    """Return what to do about the containers that use the runtime. SidecarError if one of them runs."""
+    using, notes = list[dockerd_process.User](), list[str]()
+    for socket in _sockets(args, root):
+        try:
+            using += dockerd_process.users(socket)
+        except EngineUnavailable as error:
+            notes.append(f"cannot tell whether containers use it: {error}")
+    live = sorted({*(user.name for user in using if user.is_live), *monitored(places.runtime)})
+    if live:
+        raise SidecarError(
+            f"nothing was removed: {', '.join(live)} {'run' if len(live) > 1 else 'runs'} under the runtime "
+            f"{STRICT_RUNTIME}, and cannot be stopped without it: stop and recreate "
+            f"{'them' if len(live) > 1 else 'it'} with another runtime first"
+        )
+    if using:
+        names = ", ".join(dict.fromkeys(user.name for user in using))
+        notes.append(f"recreate with another runtime before the next start: {names}")
+    return notes
 
 
 def _places(args: argparse.Namespace) -> Places:
@@ -237,6 +246,14 @@ def _socket(args: argparse.Namespace, root: str) -> str:
     configured = next_daemons_config(args, root)[0].engine
     path = "/var/run/docker.sock" if configured == AUTO else address(configured, "the setting `engine`").path
     return path if path and args.wanted != "podman" and os.path.exists(path) else ""
+
+
+def _sockets(args: argparse.Namespace, root: str) -> list[str]:
+    """Return the sockets of all engines that can be asked, each once."""
+    own = os.path.join(os.environ.get("XDG_RUNTIME_DIR") or "/run", "podman/podman.sock")
+    podman = os.path.join(root, (own if os.geteuid() else "/run/podman/podman.sock").lstrip("/"))
+    found = {os.path.realpath(path): path for path in (_socket(args, root), podman) if path and os.path.exists(path)}
+    return list(found.values())
 
 
 def _reloaded(args: argparse.Namespace, root: str, *, wanted: bool) -> Iterator[str]:

@@ -21,6 +21,9 @@ PID_FILE: Final = "/var/run/docker.pid"
 RELOAD_SECONDS: Final = 10.0
 """How long a reload is waited for: it takes some milliseconds."""
 
+_LIBPOD: Final = "/v4.0.0/libpod"
+"""How the routes of Podman's own API begin; Docker knows none of them."""
+
 _SECONDS: Final = 30.0
 _LIMIT: Final = 512 * 1024 * 1024
 
@@ -90,18 +93,24 @@ class User(msgspec.Struct, frozen=True):
 
 
 def users(path: str) -> list[User]:
-    """Return the containers that were made with the strict runtime. EngineUnavailable."""
-    found = []
-    for listed in _ask(path, "/containers/json?all=1"):
+    """Return the containers that were made with the strict runtime. EngineUnavailable.
+
+    Podman behind this socket tells their runtimes by its own API alone.
+    """
+    found, own = [], ""
+    with suppress(EngineUnavailable):
+        _ask(path, f"{_LIBPOD}/_ping", is_json=False)
+        own = _LIBPOD
+    for listed in _ask(path, f"{own}/containers/json?all=true"):
         with suppress(KeyError, TypeError, SidecarError):
-            described = _ask(path, f"/containers/{listed['Id']}/json")
-            if is_strict_runtime(described["HostConfig"].get("Runtime") or ""):
+            described = _ask(path, f"{own}/containers/{listed['Id']}/json")
+            if is_strict_runtime(described.get("OCIRuntime") or described["HostConfig"].get("Runtime") or ""):
                 live = bool(described["State"].get("Running"))
                 found.append(User(str(described["Name"]).removeprefix("/"), live))
     return sorted(found, key=lambda user: user.name)
 
 
-def _ask(path: str, route: str) -> Any:
+def _ask(path: str, route: str, *, is_json: bool = True) -> Any:
     # Only here: other commands do not pay for a web client.
     from http.client import HTTPException
 
@@ -114,7 +123,7 @@ def _ask(path: str, route: str) -> Any:
         content = answer.read(_LIMIT)
         if answer.status != 200:
             raise EngineUnavailable(f"the engine on {path} answers {answer.status} to {route}")
-        return json.loads(content)
+        return json.loads(content) if is_json else content
     except OSError as error:
         raise EngineUnavailable(f"the engine on {path} cannot be reached: {files.reason(error)}") from error
     except (HTTPException, ValueError) as error:

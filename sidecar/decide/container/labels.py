@@ -10,6 +10,7 @@ import enum
 import re
 from collections.abc import Mapping
 from functools import cached_property
+from keyword import iskeyword
 from typing import Any, Final, Literal, cast
 
 import msgspec
@@ -88,6 +89,7 @@ class Values(msgspec.Struct, frozen=True, kw_only=True):
     quota: QuotaRule = QuotaRule.LIFT
     projection: str = ""
     manage: bool = True
+    for_: str = ""
     min: int | None = None
     max: int | None = None
     scale: Scale = Scale.FILL
@@ -144,7 +146,8 @@ class Label(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def field(self) -> str:
         """The field of Values for this label."""
-        return self.name.removeprefix(PREFIX).replace("-", "_")
+        name = self.name.removeprefix(PREFIX).replace("-", "_")
+        return f"{name}_" if iskeyword(name) else name
 
     @property
     def default(self) -> object:
@@ -277,6 +280,7 @@ LABELS: Final = (
     Label("cpuset.quota", choice(QuotaRule)),
     Label("cpuset.projection", plain_name, Heeded.ALWAYS, OnMistake.WARN),
     Label("cpuset.manage", _is_managed, Heeded.ALWAYS, OnMistake.WARN),
+    Label("cpuset.for", plain_name, Heeded.ALWAYS, OnMistake.WARN),
     Label("cpuset.min", _floor(None), Heeded.DYNAMIC),
     Label("cpuset.max", _ceiling(None), Heeded.DYNAMIC),
     Label("cpuset.scale", choice(Scale), Heeded.DYNAMIC),

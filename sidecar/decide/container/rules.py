@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from sidecar.decide.container.pods import addressed
 from sidecar.decide.facts import ContainerView, ViewKind
 from sidecar.decide.settings import Rule
 
@@ -24,9 +25,10 @@ def rule_of(view: ContainerView, rules: Sequence[Rule]) -> Rule | None:
 
 
 def ruled(view: ContainerView, rules: Sequence[Rule]) -> tuple[ContainerView, str]:
-    """Return the container with the labels of its rule as well, and the place of that rule; "" if no label of the rule
-    counts.
+    """Return the container with the labels that are meant for it and those of its rule, and the place of that rule; ""
+    if no label of the rule counts.
     """
+    view = addressed(view)
     rule = rule_of(view, rules) if rules and view.kind is ViewKind.CONTAINER else None
     if rule is None or rule.labels.keys() <= view.labels.keys():
         return view, ""

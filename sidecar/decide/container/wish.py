@@ -19,6 +19,7 @@ from sidecar.decide.container.container import Standing, Wish
 from sidecar.decide.container.labels import FROM_LIMIT, SIZED, Labels, Values, mistake, read_labels, unheeded
 from sidecar.decide.container.originals import cpu_limit
 from sidecar.decide.container.place import cpus_of
+from sidecar.decide.container.pods import FOR, addressed
 from sidecar.decide.container.role import role_of
 from sidecar.decide.container.rules import ruled
 from sidecar.decide.container.start import is_strict_runtime
@@ -41,6 +42,7 @@ from state.mistakes import (
     Mistake,
     NoLimit,
     NoSuchDevice,
+    OfPod,
     OtherLimit,
     OtherPin,
     UnknownLabel,
@@ -70,7 +72,8 @@ def wish_of(
     `devices` are the machine's devices, with their local CPUs. `is_placed`: the sidecar has placed it before.
 
     A container has the labels of its rule in the configuration as well as its own (`rules`), but for those of its own
-    that tenants may not use (`tenant_rights`).
+    that tenants may not use (`tenant_rights`), or that are for another container of its pod (`pods`). The container
+    that holds a pod together (`is_infra`) sleeps, and asks for nothing, whatever its labels and limits.
 
     1. The shared group is the sidecar's own, and has no labels.
     2. A cpuset of all CPUs is no pin: engines cannot clear a cpuset, so a pin is removed by writing all CPUs.
@@ -81,7 +84,7 @@ def wish_of(
     6. One whose runtime asks before it starts is refused for an unknown label as well: what it was to ask for is not
        known. One that runs was started before, and stays.
     """
-    own = view
+    own = addressed(view)
     view, rule = ruled(own, settings.rules)
     view, denied = as_allowed(own, view, settings, originals)
     if denied:
@@ -131,7 +134,7 @@ def _wish(
         return Wish(standing=standing, mems=mems, warnings=others, refusal=refusal, pin=pin)
     if count == 0:
         # Mistakes that would refuse a demand are warnings here: they prevent nothing, but the labels were not meant so.
-        warnings = _warned(warnings, *labels.refusing, mismatch(view, 0))
+        warnings = _warned(warnings, *labels.refusing, mismatch(view, 0), _of_pod(view))
         return Wish(standing=standing, mems=mems, warnings=warnings, pin=pin)
     # 5. Refused.
     mistakes = tuple(_mistakes(view, settings, originals, labels, count))
@@ -175,6 +178,8 @@ def _unpinned(view: ContainerView, online: CPUSet) -> Standing:
 
 def _count(view: ContainerView, settings: Settings, originals: Originals, labels: Labels) -> int | Mistake:
     """Return how many CPUs it asks for, 0 for none; or the mistake in that number."""
+    if view.is_infra:
+        return 0
     if unread := [each for each in labels.mistakes if each.label == _COUNT]:
         return unread[0]
     asked, limit = labels.values.exclusive, cpu_limit(originals)
@@ -271,6 +276,12 @@ def _missing(near: str, devices: Mapping[str, CPUSet]) -> Iterator[Mistake]:
     """Yield the mistake of naming a device, in `cpuset.near`, that the machine does not have."""
     if near and near not in devices:
         yield mistake(_NEAR, near, NoSuchDevice(closest(near, devices)))
+
+
+def _of_pod(view: ContainerView) -> Mistake | None:
+    """Return the mistake of giving a pod a label that asks for CPUs, without the container that it is for."""
+    is_lost = view.is_infra and FOR not in view.labels and _COUNT in view.labels
+    return mistake(_COUNT, view.labels[_COUNT], OfPod()) if is_lost else None
 
 
 def _warned(warnings: tuple[Mistake, ...], *more: Mistake | None) -> tuple[Mistake, ...]:

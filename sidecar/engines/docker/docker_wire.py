@@ -63,7 +63,7 @@ MOUNT_LENGTH: Final = 1024
 
 _SET_ASIDE: Final = re.compile(rb'"DOCKER_RESOURCE_%s=(\d{1,5})"' % swarm_task.KIND.upper().encode())
 _WANTED: Final = frozenset(
-    ("Id", "Name", "Created", "State", "HostConfig", "Config", "Mounts", "OCIRuntime")  # of _Container
+    ("Id", "Name", "Created", "State", "HostConfig", "Config", "Mounts", "OCIRuntime", "IsInfra")  # of _Container
 )
 _ID: Final = re.compile(r"[0-9a-f]{64}")
 _NUMBER_AT_END: Final = re.compile(rb'"timeNano":(\d{1,19})\}?\s*$')
@@ -151,6 +151,8 @@ class _Container(msgspec.Struct, rename="pascal"):
     mounts: list[_Mount] | None = None
     oci_runtime: str | None = msgspec.field(name="OCIRuntime", default=None)
     """Podman's; its HostConfig.Runtime is always `oci`."""
+    is_infra: bool | None = None
+    """Podman's as well: whether it only holds a pod together."""
 
 
 class _Updated(msgspec.Struct, rename="pascal"):
@@ -250,6 +252,7 @@ def view_of(body: bytes | bytearray, keep: frozenset[str] = frozenset()) -> Cont
         created_at=(read.created or "")[:STAMP_LENGTH],
         started_at="" if state.started_at == _NO_START else (state.started_at or "")[:STAMP_LENGTH],
         image=cut(read.config.image or "", NAME_LENGTH),
+        is_infra=bool(read.is_infra),
         mounts=kept_mounts(_mounts(read)),
         set_aside=_set_aside(read.config),
     )

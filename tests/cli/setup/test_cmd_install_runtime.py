@@ -6,15 +6,18 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import tomllib
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from socketserver import UnixStreamServer
 from typing import Any
 
 import pytest
 
 from sidecar.__main__ import main
-from sidecar.cli.setup import dockerd_process
+from sidecar.cli.setup import cmd_install_runtime, dockerd_process
 from sidecar.commit.state_lock import hold_lock
 from sidecar.config.config import Config
 from sidecar.config.running_settings import write_settings
@@ -108,6 +111,60 @@ def test_what_was_installed_is_removed_without_a_trace(host: Host) -> None:
     assert host.files() == before
     left = {path for path in host.root.rglob("*") if path.is_dir()} - folders
     assert {path.name for path in left} <= {"local", "bin", "lib", "containers", "containers.conf.d", "oci", "hooks.d"}
+
+
+class Answers(BaseHTTPRequestHandler):
+    """Podman behind a socket: a running container of the strict runtime, which only its own API tells."""
+
+    def do_GET(self) -> None:
+        """Answer as Podman 4.3 does."""
+        described = {"Name": "voice", "State": {"Running": True}, "HostConfig": {"Runtime": "oci"}}
+        own = "/v4.0.0/libpod/containers"
+        answers: dict[str, Any] = {
+            "/v4.0.0/libpod/_ping": "OK",
+            f"{own}/json?all=true": [{"Id": "a"}],
+            f"{own}/a/json": described | {"OCIRuntime": "cpuset"},
+        }
+        content = json.dumps(answers.get(self.path, [])).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *words: object) -> None:
+        """Print nothing."""
+
+    def address_string(self) -> str:
+        """Return a name for a peer that has no address."""
+        return "unix"
+
+
+def test_what_podman_runs_under_it_keeps_it_installed(
+    host: Host, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Podman's compatible API says `oci` of every container: its own API is asked."""
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    assert host.install() == 0
+    before, socket = host.files(), host.root / "run/podman/podman.sock"
+    socket.parent.mkdir(parents=True)
+    with UnixStreamServer(str(socket), Answers) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        assert host.install("--remove") == 1
+        server.shutdown()
+    assert "nothing was removed: voice runs under the runtime cpuset" in capsys.readouterr().err
+    assert host.files() == before
+
+
+def test_what_a_monitor_of_podman_shows_keeps_it_installed(
+    host: Host, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Podman's service need not run."""
+    assert host.install() == 0
+    before = host.files()
+    monkeypatch.setattr(cmd_install_runtime, "monitored", lambda runtime: ["voice"])
+    assert host.install("--remove") == 1
+    assert "nothing was removed: voice runs under the runtime cpuset" in capsys.readouterr().err
+    assert host.files() == before
 
 
 def test_a_file_that_was_not_there_goes_again(host: Host) -> None:

@@ -33,6 +33,7 @@ GOOD: Final[Mapping[str, tuple[str, ...]]] = {
     "cpuset.quota": ("lift", "keep"),
     "cpuset.projection": ("game",),
     "cpuset.manage": ("on",),
+    "cpuset.for": ("web",),
     "cpuset.min": ("1", "4"),
     "cpuset.max": ("4", "9"),
     "cpuset.scale": ("fill", "load"),

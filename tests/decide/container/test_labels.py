@@ -33,6 +33,7 @@ FULL = {
     "cpuset.quota": "keep",
     "cpuset.projection": "game",
     "cpuset.manage": "on",
+    "cpuset.for": "voice",
     "cpuset.min": "2",
     "cpuset.max": "8",
     "cpuset.scale": "load",
@@ -65,6 +66,7 @@ def test_what_all_labels_say() -> None:
             on_shortage=Shortage.WAIT,
             quota=QuotaRule.KEEP,
             projection="game",
+            for_="voice",
             manage=True,
             min=2,
             max=8,
@@ -113,6 +115,7 @@ def test_the_count_is_a_number_or_taken_from_the_limit_or_none(text: str, count:
         ("cpuset.quota", "drop", "is 'drop': write one of lift, keep"),
         ("cpuset.projection", "../up", "is '../up': use letters, digits, _ . - and at most 64 of them"),
         ("cpuset.manage", "Off", "is 'Off'; did you mean 'off'?"),
+        ("cpuset.for", "a/b", "is 'a/b': use letters, digits, _ . - and at most 64 of them"),
         ("cpuset.min", "many", "is 'many': write a whole number from 1 to the N of cpuset.exclusive"),
         ("cpuset.max", "0", "is '0': write a whole number that is at least the N of cpuset.exclusive"),
         ("cpuset.scale", "none", "is 'none': write one of fill, load, manual"),
@@ -171,6 +174,7 @@ def test_a_label_that_only_changes_where_it_is_told_refuses_nothing() -> None:
         "cpuset.near",
         "cpuset.projection",
         "cpuset.manage",
+        "cpuset.for",
     ]
     assert tuple(FULL) == NAMES
 

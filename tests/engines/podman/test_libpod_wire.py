@@ -45,6 +45,13 @@ def test_a_container_is_described_in_the_port_s_words() -> None:
     assert docker_wire.has_restart_policy(INSPECT)
 
 
+def test_what_holds_a_pod_together_is_known() -> None:
+    said = json.loads(INSPECT)
+    assert not docker_wire.view_of(INSPECT).is_infra
+    assert docker_wire.view_of(json.dumps(said | {"IsInfra": True}).encode()).is_infra
+    assert docker_wire.is_wanted(("IsInfra",))
+
+
 def test_a_glance_has_no_limits() -> None:
     """Its identity, and nothing that a lock guards."""
     glance = libpod_wire.stripped(docker_wire.view_of(INSPECT))
