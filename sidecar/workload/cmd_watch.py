@@ -20,7 +20,7 @@ from sidecar.workload.gates import Open, Shut, Until, gate
 from state import codec
 from state.errors import ProjectionError, ProjectionMissing
 from state.own_directory import default_directory, may_come
-from state.projection import Reading
+from state.projection import Reading, Sharing, read
 from state.watch import ProjectionWatch
 
 if TYPE_CHECKING:
@@ -105,6 +105,9 @@ def _print_changes(watch: ProjectionWatch, as_json: bool, until: Until | None, d
         if found is not None:
             _print(change_line(found, before, datetime.now().astimezone()), found, as_json)
             before, complaint = found, None
+        elif (gone := _unused(watch.directory)) is not None and gone != before:
+            _print(change_line(gone, before, datetime.now().astimezone()), gone, as_json)
+            before, complaint = gone, None
         if until is not None:
             match gate(watch.directory, until):
                 case Open(told):
@@ -126,6 +129,17 @@ def _print_changes(watch: ProjectionWatch, as_json: bool, until: Until | None, d
             _complain(f"{complaint}; waiting for it" if isinstance(trouble, ProjectionMissing) else complaint)
         if trouble is not None and before is None and _is_hopeless(trouble):
             return 1
+
+
+def _unused(directory: str) -> Reading | None:
+    """Return what is told of a name that no container uses any more; None if one does, or it cannot be read. A watch
+    waits for CPUs, and never reports it.
+    """
+    try:
+        told = read(directory)
+    except ProjectionError:
+        return None
+    return told if told.sharing is Sharing.UNMANAGED and not told.cpus else None
 
 
 def _print(line: str, projection: Reading, as_json: bool) -> None:

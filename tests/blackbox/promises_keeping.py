@@ -237,7 +237,9 @@ def a_take_is_needed(chronicle: Chronicle) -> Iterator[Finding]:
         if each.what == "grew":
             # Of one decision, the growth is said before the end of the take.
             lately = [e for e in ends if e.container == each.container and 0 <= each.at - e.at < 0.1]
-            back = each.cpus & joined(e.cpus for e in lately)
+            # A take that is cancelled ends before its CPUs are left.
+            runs_on = chronicle.stage_at(each.at).place(each.container).cpus
+            back = each.cpus & joined(e.cpus for e in lately) - runs_on
             others = [
                 e for e in chronicle.said if e.at >= each.at - 0.2 and e.at <= each.at and e.container != each.container
             ]

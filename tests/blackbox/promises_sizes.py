@@ -115,7 +115,8 @@ def growth_stays_on_its_nodes(chronicle: Chronicle) -> Iterator[Finding]:
             if line.what != "grew":
                 continue
             asked, had = chronicle.asked(line.container, after), before.place(line.container).granted
-            if asked.numa not in ("restricted", "single") or not had:
+            is_refitted = not (before.is_dynamic and after.is_dynamic)
+            if asked.numa not in ("restricted", "single") or not had or is_refitted:
                 continue
             is_evicted = bool(had & chronicle.pinned(after, but=line.container))
             is_evicted |= _gives_way(chronicle, before, after, line.container)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -86,11 +87,13 @@ def test_the_group_of_the_socket_is_enough(
 ) -> None:
     """Without a proxy, a member of that group does all of it, too."""
     socket = Path(own_engine.socket_path)
-    before = socket.stat().st_gid
+    before = socket.stat()
     os.chown(socket, -1, USER)
+    socket.chmod(0o660)
     own_engine.folder.chmod(0o711)
     try:
         grant_and_release(process, workloads, kernel)
     finally:
         own_engine.folder.chmod(0o700)
-        os.chown(socket, -1, before)
+        os.chown(socket, -1, before.st_gid)
+        socket.chmod(stat.S_IMODE(before.st_mode))

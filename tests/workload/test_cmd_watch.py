@@ -92,6 +92,14 @@ def test_each_change_is_a_line_and_an_interrupt_is_clean(projections: Projection
         assert complaint(process) == ""
 
 
+def test_a_name_that_no_container_uses_any_more_is_told(projections: Projections, tmp_path: Path) -> None:
+    """The last line is not that of a container that is gone."""
+    projections.write(A, ["voice"], told("2-3"))
+    projections.retain(())
+    with watching(tmp_path / "by-name" / "voice") as process:
+        assert "unmanaged  cpus   was not settled  unvouched" in line(process)
+
+
 def test_json_is_the_whole_state(projections: Projections, tmp_path: Path) -> None:
     projections.write(A, [], told("2-3"))
     directory = tmp_path / "by-id" / A[:12]

@@ -64,7 +64,7 @@ def _was_started_unseen(known: Container) -> bool:
 
 def granted_though_never(reality: Reality) -> list[str]:
     """Return containers that the last step granted CPUs although it was said before that this would never be so,
-    while neither they nor the settings nor the machine changed: who waits for that gave up.
+    while neither they nor the settings nor the machine changed: what waits for that gave up. A start that is held asks.
     """
     before, world = reality.planned_from, reality.world
     if (before.settings, before.topology, before.state.online) != (world.settings, world.topology, world.state.online):
@@ -79,7 +79,7 @@ def granted_though_never(reality: Reality) -> list[str]:
 
 
 def _asks(container: Container) -> tuple[object, ...]:
-    return container.wish, container.view.started_at, container.is_idle
+    return container.wish, container.view.started_at, container.is_idle, type(container.start)
 
 
 def _owners(reality: Reality) -> Iterator[tuple[Container, Real, CPUSet]]:

@@ -30,6 +30,7 @@ from tests.decide.lawbook import (
     refitlaws,
     reservelaws,
     restlaws,
+    rulelaws,
     takelaws,
     toldlaws,
     waitlaws,
@@ -280,11 +281,9 @@ UNPINNED = Law("nothing is granted where another is pinned by hand", pinlaws.gra
 OWN = Law("what a container is leaving is its own", grantlaws.sent_where_another_is_leaving)
 AS_ASKED = Law("a new grant is as it was asked for", grantlaws.granted_otherwise)
 NEVER_HAD = Law("a new grant leaves nothing", grantlaws.leaving_at_once)
-
 WHOLE = Law("whole cores stay whole", corelaws.cut_cores)
 NEEDLESS = Law("nothing is taken in vain", corelaws.taken_in_vain)
 SPARE = Law("no CPU is idle that could be used", corelaws.idle_though_wanted, When.REST)
-
 FLOOR = Law("a floor that fits is kept", refitlaws.floors_lost)
 ORIGINAL = Law("what is lawful of an original set stays", refitlaws.originals_lost)
 NUMA = Law("no grant comes onto more nodes than its rule allows", refitlaws.on_more_nodes)
@@ -315,7 +314,6 @@ REASONS = Law("a reason is the cause", reasonlaws.untrue)
 NO_TIMERS = Law("nothing is waited for at rest", waitlaws.waited_for_nothing, When.REST)
 STAYS_AT_REST = Law("what is at rest stays so", restlaws.moved_again, When.REST)
 REPLAYS = Law("the journal replays", restlaws.replayed_otherwise, When.REST)
-
 RESERVED = Law("what is reserved is what was chosen, while it is online", reservelaws.reserved_otherwise)
 STAND_INS = Law("no original CPU stands in for a reserved one while another could", reservelaws.originals_reserved)
 HANDED_ON = Law("a successor takes over the CPUs of its predecessor", queuelaws.not_handed_on)
@@ -375,6 +373,7 @@ LAWS: tuple[Law[Reality], ...] = (
     ),
     *handlaws.LAWS,
     *placelaws.LAWS,
+    *rulelaws.LAWS,
     *(
         COMES_TO_REST,
         SAME_CONTAINERS,

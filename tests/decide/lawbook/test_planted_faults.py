@@ -37,6 +37,7 @@ from tests.decide.lawbook import (
     queue_faults,
     refit_faults,
     reserve_faults,
+    rule_faults,
     strict_faults,
 )
 from tests.decide.lawbook.faults import Fault
@@ -322,6 +323,7 @@ PLANTED: tuple[tuple[Fault, Sequence[Settings]], ...] = (
     *((fault, STATIC) for fault in FAULTS),
     *((fault, STATIC) for fault in queue_faults.FAULTS),
     *((fault, STATIC) for fault in alone_faults.FAULTS),
+    *((fault, STATIC) for fault in rule_faults.FAULTS),
     *((fault, DYNAMIC) for fault in dynamic_faults.FAULTS),
     *((fault, refit_faults.SETTINGS) for fault in refit_faults.FAULTS),
     *((fault, reserve_faults.SETTINGS) for fault in reserve_faults.FAULTS),

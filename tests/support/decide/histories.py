@@ -19,6 +19,7 @@ from tests.decide.lawbook.laws import LAWS
 from tests.support.churn import Mix, Verb
 from tests.support.decide import hand_verbs, strictstarts
 from tests.support.decide.handreality import HandReality
+from tests.support.decide.history_rules import change_rules
 from tests.support.decide.history_users import DYNAMIC_MIX, MIXED, STATIC_MIX, use
 from tests.support.decide.reality import Reality
 from tests.support.decide.rights import EVERY_RIGHT
@@ -144,6 +145,10 @@ def begun(machine: Topology, settings: Settings, ops: Sequence[Op], count: int, 
     reality = HandReality(machine, settings, hand_verbs.temper_of(ops)) if with_hand else Reality(machine, settings)
     # One in seven has redeploys and priorities; without them the others meet each rare fault more often.
     reality.redeploys = bool(ops) and ops[0][1] % 14 in (3, 8)
+    # So has one in seven rules and releases.
+    reality.is_ruled = bool(ops) and ops[0][0] % 7 == 5
+    if reality.is_ruled:
+        change_rules(reality, ops[0][1])
     for op in ops[:count]:
         going_on(reality, op)
     return reality
@@ -220,6 +225,7 @@ def _release(reality: Reality, who: int, how: int) -> None:
     if reality.world.is_releasing:
         _crash(reality, who, how)
     elif how % 4 == 0:
+        reality.given_up.clear()
         reality.feed(ReleaseRequested())
 
 
@@ -241,7 +247,8 @@ def _reconnect(reality: Reality, who: int, how: int) -> None:
 
 def _switch(reality: Reality, who: int, how: int) -> None:
     """Change the settings, perhaps to another policy: the online CPUs stay a machine on which they are lawful."""
-    reality.read_settings(SETTINGS[who % len(SETTINGS)] if how % 3 == 0 else reality.settings)
+    others = replace(SETTINGS[who % len(SETTINGS)], rules=reality.settings.rules)
+    reality.read_settings(others if how % 3 == 0 else reality.settings)
 
 
 def _land_late(reality: Reality, who: int, how: int) -> None:

@@ -14,6 +14,7 @@ from state.cpuset import CPUSet
 from state.key import ContainerKey
 from tests.support.churn import Act, Mix, Scene, Verb, act
 from tests.support.decide import strictstarts
+from tests.support.decide.history_rules import change_rules, give_up, rename
 from tests.support.decide.real import ENGINE, Real
 from tests.support.decide.reality import Reality
 from tests.support.decide.rights import EVERY_RIGHT
@@ -86,7 +87,8 @@ _MIXES: Final = {
 
 def mix_of(reality: Reality) -> Mix:
     """Return the probabilities of users' actions under the present policy."""
-    if reality.settings in MIXED:
+    settings = msgspec.structs.replace(reality.settings, rules=()) if reality.is_ruled else reality.settings
+    if settings in MIXED:
         return _MIXES[reality.settings.policy]
     return DYNAMIC_MIX if reality.settings.policy is PolicyName.DYNAMIC else STATIC_MIX
 
@@ -140,7 +142,7 @@ def _create(reality: Reality, wanted: Wanted, chance: Random) -> None:
         labels["cpuset.priority"] = str(reality.created % 10)
     real = reality.create(
         labels,
-        cpuset=limits.cpuset,
+        cpuset=limits.cpuset or _pin(reality, labels, chance),
         nano_cpus=limits.nano_cpus,
         quota=limits.cpu_quota,
         mems="1" if 1 in reality.machine.memory and chance.random() < 0.2 else "",
@@ -152,6 +154,11 @@ def _create(reality: Reality, wanted: Wanted, chance: Random) -> None:
     if chance.random() < 0.35:
         _start(reality, real)
         reality.begin_look(real.key)
+
+
+def _pin(reality: Reality, labels: dict[str, str], chance: Random) -> str:
+    """Return the CPU that is mostly reserved, for some that ask by a rule: a grant moves them off it."""
+    return str(min(reality.online)) if reality.is_ruled and not labels and chance.random() < 0.5 else ""
 
 
 def _role(number: int) -> dict[str, str]:
@@ -216,13 +223,18 @@ def _with_one(reality: Reality, real: Real, drawn: Act, chance: Random) -> None:
             return
         case Verb.REMOVE:
             reality.remove(real, by_half=chance.random() < 0.15)
+        case Verb.PAUSE if reality.is_ruled and chance.random() < 0.8:
+            give_up(reality, real)
+            return
+        case Verb.UNPAUSE | Verb.RENAME | Verb.TAMPER if reality.is_ruled and chance.random() < 0.8:
+            change_rules(reality, chance.randrange(1000))
+            return
         case Verb.PAUSE if real.phase is Phase.RUNNING:
             reality.pause(real)
         case Verb.UNPAUSE if real.phase is Phase.PAUSED:
             reality.unpause(real)
         case Verb.RENAME:
-            reality.created += 1
-            real.name = f"c{reality.created}"
+            rename(reality, real)
         case Verb.TAMPER:
             reality.tamper(real, drawn.cpus)
         case Verb.LOAD:

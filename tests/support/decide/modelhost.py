@@ -21,6 +21,10 @@ class Host(ModelHost[Real]):
         super().__init__(ModelKernel(machine))
         self.mems = CPUSet(machine.memory)
         self.moments = 0
+        self.is_ruled = False
+        """Whether rules of the configuration come and go, and people release the CPUs of containers."""
+        self.given_up: dict[ContainerKey, int] = {}
+        """The containers that people released, with how often each had been started."""
         self.created = 0
         self.group: Real | None = None
         if shared_slice:

@@ -17,6 +17,7 @@ def hold(reality: Reality, real: Real) -> None:
     if real.is_locked or real.phase not in STARTABLE:
         return
     real.held = number = reality.ticket()
+    reality.given_up.pop(real.key, None)
     known = reality.world.containers.get(real.key)
     in_bundle = real.had.cpu_quota or real.had.nano_cpus // 10_000
     view = known.view if known else replace(real.glance(), cpuset=real.cpuset, mems=real.mems, cpu_quota=in_bundle)

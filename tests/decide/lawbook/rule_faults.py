@@ -1,0 +1,58 @@
+"""Planted faults in rules and releases, for the laws of `rulelaws`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import pytest
+
+from sidecar.decide.books import grants, queue
+from sidecar.decide.container import rules, wish
+from sidecar.decide.container.swarm_task import is_over
+from sidecar.decide.facts import ContainerView
+from sidecar.decide.moves import settled
+from sidecar.decide.settings import Rule
+from sidecar.decide.world import replace
+from tests.decide.lawbook import rulelaws
+from tests.decide.lawbook.faults import Fault
+
+
+def lets_rules_win(patch: pytest.MonkeyPatch) -> None:
+    def ruled(view: ContainerView, given: Sequence[Rule]) -> tuple[ContainerView, str]:
+        rule = rules.rule_of(view, given)
+        return (replace(view, labels={**view.labels, **rule.labels}), rule.place) if rule else (view, "")
+
+    patch.setattr(wish, "ruled", ruled)
+
+
+def takes_the_last_rule(patch: pytest.MonkeyPatch) -> None:
+    honest = rules.rule_of
+    patch.setattr(rules, "rule_of", lambda view, given: honest(view, given[::-1]))
+
+
+def keeps_what_a_rule_gave(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        grants, "has_ended", lambda container: container.is_idle and (container.is_lapsed or is_over(container.view))
+    )
+
+
+def grants_again_what_was_released(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(queue, "asks_again", lambda *_: True)
+
+
+def takes_an_unseen_start_for_the_next(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(grants, "_ran_when_released", lambda *_: False)
+
+
+def leaves_it_where_its_rule_put_it(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(settled, "way_home", lambda *_: None)
+
+
+FAULTS: Final = (
+    Fault(lets_rules_win, rulelaws.LABELS_WIN, first=31),
+    Fault(takes_the_last_rule, rulelaws.LABELS_WIN, first=31),
+    Fault(keeps_what_a_rule_gave, rulelaws.TAKEN_BACK, first=335),
+    Fault(grants_again_what_was_released, rulelaws.RESTS, first=67),
+    Fault(takes_an_unseen_start_for_the_next, rulelaws.RESTS, first=779),
+)

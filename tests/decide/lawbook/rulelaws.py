@@ -1,0 +1,93 @@
+"""The laws of rules and releases: labels win, what asks for nothing holds nothing, and what is released rests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+
+from sidecar.decide.facts import ViewKind
+from sidecar.decide.settings import PolicyName
+from state.cpuset import EMPTY, CPUSet
+from tests.support.decide.real import Real
+from tests.support.decide.reality import Reality
+from tests.support.laws import Law, When
+
+
+def asked_otherwise(reality: Reality) -> Iterator[str]:
+    """Yield containers that ask for something else than their labels, and for what these leave open their rule."""
+    settings = reality.world.settings
+    for key, container in reality.world.containers.items():
+        real, demand = reality.containers.get(key), container.wish.demand
+        if real is None or demand is None:
+            continue
+        said = _labels(reality, real, container.view.name)
+        asked = {
+            "exclusive": str(demand.cpus),
+            "on-shortage": demand.shortage.value,
+            "priority": str(demand.priority),
+            "min": str(demand.min_cpus),
+            "max": str(demand.max_cpus),
+        }
+        meant = {"on-shortage": settings.shortage.value, "priority": "5", "min": "None", "max": "None"} | said
+        wrong = sorted(name for name in asked if asked[name] != meant.get(name, "0"))
+        if wrong:
+            yield f"{real.name} says {said}, and asks for {', '.join(f'{each}={asked[each]}' for each in wrong)}"
+
+
+def held_without_a_request(reality: Reality) -> Iterator[str]:
+    """Yield grants of containers that ask for nothing: a rule that goes takes back what it gave."""
+    world = reality.world
+    if not world.is_ready or world.is_releasing or world.settings.policy is PolicyName.NONE:
+        return
+    for key, grant in world.state.assignments.items():
+        real, container = reality.containers.get(key), world.containers.get(key)
+        if real and container and "exclusive" not in _labels(reality, real, container.view.name):
+            yield f"{real.name} asks for nothing, and holds {grant.cpus}"
+
+
+def granted_though_released(reality: Reality) -> Iterator[str]:
+    """Yield grants of containers that people released, and that have neither started since nor asked for a start."""
+    if reality.world.is_releasing:
+        return
+    for key, starts in reality.given_up.items():
+        real, grant = reality.containers.get(key), reality.world.state.assignments.get(key)
+        if real and grant and real.starts == starts:
+            yield f"{real.name} was released, was not started since, and holds {grant.cpus}"
+
+
+def not_sent_home(reality: Reality) -> Iterator[str]:
+    """Yield containers that were pinned by hand, ask for nothing any more, and are not back on their own CPUs, though
+    no other container has any of these exclusively.
+    """
+    world = reality.world
+    if world.is_releasing or world.settings.policy is PolicyName.NONE:
+        return
+    for key, real in reality.containers.items():
+        container, home = world.containers.get(key), CPUSet.parse(real.had.cpuset) & reality.online
+        is_ours = real.is_ours and not real.was_tampered and real.labels.get("cpuset.manage") != "off"
+        if container is None or not home or home == reality.online or not is_ours or real.effective is None:
+            continue
+        has_request = "exclusive" in _labels(reality, real, container.view.name)
+        is_free = not home & ((world.state.exclusive | world.state.leaving) - world.state.reserved)
+        if not has_request and is_free and real.effective != home and not container.may_change_unseen:
+            yield f"{real.name} was pinned to {home}, and runs on {real.effective or EMPTY}"
+
+
+def _labels(reality: Reality, real: Real, name: str) -> dict[str, str]:
+    """Return its labels without their prefix: its own, and others of the first rule that matches it."""
+    own = dict(real.labels)
+    given: Mapping[str, str] = {}
+    for rule in reality.world.settings.rules if real.kind is ViewKind.CONTAINER else ():
+        project = own.get("com.docker.compose.project", "")
+        if fnmatchcase(name, rule.name or "*") and fnmatchcase(project, rule.project or "*"):
+            given = rule.labels
+            break
+    return {label.removeprefix("cpuset."): value for label, value in {**given, **own}.items()}
+
+
+LABELS_WIN = Law("labels win over rules", asked_otherwise)
+TAKEN_BACK = Law("what asks for nothing holds nothing", held_without_a_request)
+RESTS = Law("what people released rests until its next start", granted_though_released)
+HOME = Law("what was pinned by hand goes back when its rule goes", not_sent_home, When.REST)
+
+LAWS: tuple[Law[Reality], ...] = (LABELS_WIN, TAKEN_BACK, RESTS, HOME)
