@@ -45,6 +45,9 @@ _CONTROLLERS: Final = frozenset(
 files.
 """
 
+_OF_CONTAINER: Final = re.compile(r"(docker-|libpod-|cri-containerd-)?[0-9a-f]{64}(\.scope)?")
+"""What engines call the cgroup of a container."""
+
 _SLICE: Final = re.compile(r"[A-Za-z0-9:_.\\]+(-[A-Za-z0-9:_.\\]+)*\.slice")
 
 
@@ -71,6 +74,11 @@ def parent_path(parent: str) -> str:
     if not parent:
         return ""
     return slice_path(parent) if is_slice(parent) else f"/{parent.strip('/')}"
+
+
+def is_inside_a_container(parent: str) -> bool:
+    """Return whether a cgroup parent that an engine was given is the cgroup of a container, or inside it."""
+    return any(_OF_CONTAINER.fullmatch(part) for part in parent.split("/"))
 
 
 def misread_by_runtimes(name: str) -> bool:

@@ -115,6 +115,10 @@ class BornInGroup(Flaw, frozen=True):
     instead: str
 
 
+class InsideAnother(Flaw, frozen=True):
+    """Its cgroup lies inside that of another container: it runs on that container's CPUs, and can have no others."""
+
+
 class SetAside(Flaw, frozen=True):
     """Swarm's scheduler reserved another number of CPUs for it than it asks for.
 
@@ -171,6 +175,7 @@ AnyFlaw = (
     | OtherLimit
     | OtherPin
     | BornInGroup
+    | InsideAnother
     | SetAside
     | UnknownLabel
     | NoEffect

@@ -70,7 +70,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     projections: str = "/run/cpuset-sidecar"
     unmanaged: tuple[str, ...] = ()
     tenants_may: tuple[TenantRight, ...] = (TenantRight.PRIORITY,)
-    tenants_idle_cpus: int = 0
     tenants_longest_notice_seconds: float = 20.0
     cgroup: str = "/sys/fs/cgroup"
     hand: str = "auto"
@@ -108,7 +107,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
             band=Band(low=self.load_low, high=self.load_high, pressure=self.load_pressure),
             unmanaged=self.unmanaged,
             may=self.tenants_may,
-            idle_cpus=self.tenants_idle_cpus,
             rules=self.rules,
             projections=self.projections,
             shared_slice=self.shared_slice,

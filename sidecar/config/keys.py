@@ -251,12 +251,6 @@ KEYS: Final[Mapping[str, Key]] = {
         f"what users may do with the containers that they create: {', '.join(TenantRight)}",
         example="pin",
     ),
-    "tenants_idle_cpus": _key(
-        whole(0, MAX_CPU),
-        "tenants_idle_cpus",
-        "0",
-        "CPUs that one project's containers keep without having run, although one that runs needs them",
-    ),
     "tenants_longest_notice": _key(
         duration(0, MAX_GRACE),
         "tenants_longest_notice_seconds",

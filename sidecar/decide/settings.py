@@ -103,8 +103,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_moves: int = 2
     may: tuple[TenantRight, ...] = (TenantRight.PRIORITY,)
     """What tenants may do. The owner's own words, in `unmanaged` and `rules`, need no permission."""
-    idle_cpus: int = 0
-    """How many CPUs the containers of one project keep without having run, although one that runs needs them."""
     unmanaged: tuple[str, ...] = ()
     """Name patterns (`db-*`) or `label=value` patterns of unmanaged containers."""
     rules: tuple[Rule, ...] = ()

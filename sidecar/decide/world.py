@@ -171,6 +171,15 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         state = self.state
         return container.wish.pin & (state.online - state.exclusive - state.leaving) or pool
 
+    @cached_property
+    def stuck(self) -> CPUSet:
+        """The CPUs on which containers may be that cannot be moved now: no owner is settled there soon."""
+        mask = 0
+        for container in self.containers.values():
+            if container.is_stuck:
+                mask |= container.footprint
+        return CPUSet.from_mask(mask)
+
     def home_of(self, container: Container) -> CPUSet:
         """Return the online CPUs to which its owner pinned a container that the sidecar moved as long as it asked for
         CPUs, and that goes back there; empty for all others, and once it is back (`moves/release`).

@@ -20,7 +20,7 @@ from sidecar.decide.facts import Fact
 from sidecar.decide.hand_facts import HandLost, HandReady, Overwritten
 from sidecar.failures import CgroupError
 from sidecar.log import Log
-from sidecar.observe.foreign_writes import MANY, ForeignWrites
+from sidecar.observe.foreign_writes import ToldWrites
 from sidecar.ports import (
     GroupBorn,
     GroupGone,
@@ -33,7 +33,7 @@ from sidecar.ports import (
     ParentsChanged,
     Tickets,
 )
-from sidecar.words.hands import many_writes, no_hand, parents_taken
+from sidecar.words.hands import no_hand, parents_taken
 from state.key import ContainerKey
 from state.model import State
 
@@ -69,7 +69,7 @@ class Births:
         self._look_at_everything = look_at_everything
         self._tickets = tickets
         self._log = log
-        self._writes = ForeignWrites()
+        self._writes = ToldWrites(board, log, "guard")
 
     async def run(self, open_hand: Callable[[str], Hand]) -> None:
         """Open the hand for the engine of this name, and follow it until it breaks or the task is cancelled. If another
@@ -99,8 +99,7 @@ class Births:
                 news: Sequence[HandNews] = ()
                 with trio.move_on_after(_CHECK_SECONDS):
                     news = await hand.news()
-                for key in self._writes.forget_calm(trio.current_time()):
-                    self._board.report(_place(key), None)
+                self._writes.forget_calm(trio.current_time())
                 if await self._told(hand, engine, news):
                     return
         finally:
@@ -149,16 +148,7 @@ class Births:
     async def _overwritten(self, key: ContainerKey, news: GroupOverwritten) -> None:
         await self._outbox.send(Overwritten(key, news.found, news.times))
         self._count(overwritten=news.times)
-        times = self._writes.add(key, news.times, trio.current_time())
-        known = self._board.latest.containers.get(key)
-        if times < MANY or known is None:
-            # One of another engine is none of ours.
-            return
-        name = known.view.name
-        is_first = _place(key) not in self._board.problems
-        self._board.report(_place(key), many_writes(name, news.found, times))
-        if is_first:
-            self._log.warning("another program writes the CPUs of a container", container=name, cpus=news.found)
+        self._writes.add(key, news.found, news.times, trio.current_time())
 
     def _count(self, *, answered: int = 0, unanswered: int = 0, overwritten: int = 0) -> None:
         before = self._board.births
@@ -175,8 +165,3 @@ def recorded_engine(state: State) -> str:
     """Return the name of the engine to which all recorded grants belong; "" if there is none, or more than one."""
     names = {key.engine for key in state.assignments}
     return names.pop() if len(names) == 1 else ""
-
-
-def _place(key: ContainerKey) -> str:
-    """Return the place of a container's problem on the board."""
-    return f"guard of {key}"

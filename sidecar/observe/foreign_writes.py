@@ -1,4 +1,7 @@
-"""ForeignWrites: how often other programs write the cpusets of containers, until that is over."""
+"""ForeignWrites: how often other programs write the cpusets of containers, until that is over.
+
+The hand hears of each write. Without one, a look shows that a container was updated behind the sidecar's back.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,12 @@ from typing import Final
 
 import msgspec
 
+from sidecar.board import Board
+from sidecar.decide.container.container import Standing
+from sidecar.decide.facts import ContainerView
+from sidecar.log import Log
+from sidecar.words.hands import many_writes
+from state.cpuset import CPUSet
 from state.key import ContainerKey
 
 CALM_SECONDS: Final = 60.0
@@ -41,3 +50,48 @@ class ForeignWrites:
         for key in calm:
             del self._spells[key]
         return calm
+
+
+class ToldWrites:
+    """Counts writes, and names the containers that are written again and again among the problems. `kind` is the first
+    word of their places there.
+    """
+
+    def __init__(self, board: Board, log: Log, kind: str) -> None:
+        self._board = board
+        self._log = log
+        self._kind = kind
+        self._writes = ForeignWrites()
+
+    def add(self, key: ContainerKey, found: CPUSet, times: int, now: float) -> None:
+        """Count more writes of a container, `found` the last."""
+        total = self._writes.add(key, times, now)
+        known = self._board.latest.containers.get(key)
+        if total < MANY or known is None:
+            # One of another engine is none of ours.
+            return
+        is_first = self._place(key) not in self._board.problems
+        self._board.report(self._place(key), many_writes(known.view.name, found, total))
+        if is_first:
+            self._log.warning("another program writes the CPUs of a container", container=known.view.name, cpus=found)
+
+    def forget_calm(self, now: float) -> None:
+        """Forget the containers that are calm again: they are no problem any more."""
+        for key in self._writes.forget_calm(now):
+            self._board.report(self._place(key), None)
+
+    def _place(self, key: ContainerKey) -> str:
+        return f"{self._kind} of {key}"
+
+
+def is_foreign(board: Board, view: ContainerView) -> bool:
+    """Return whether a look shows that another program gave a live container other CPUs than the sidecar did, and that
+    the engine alone puts it back.
+    """
+    known = board.latest.containers.get(view.key)
+    if known is None or known.order or known.is_doubtful or known.is_guarded or known.is_held_back:
+        return False
+    before = known.view
+    is_same_run = view.phase.is_live and before.phase.is_live and view.started_at == before.started_at
+    is_ours = known.wish.standing in (Standing.MANAGED, Standing.MEMBER) and view.key in board.latest.state.originals
+    return is_same_run and is_ours and not before.is_glance and view.cpuset != before.cpuset

@@ -32,9 +32,11 @@ from sidecar.decide.facts import ContainerRemoved, ContainerSeen, ContainerView,
 from sidecar.decide.sightings import differs
 from sidecar.failures import ContainerGone, EngineError, EngineFailed, EngineRefused, EngineSilent, EngineUnavailable
 from sidecar.log import Log
+from sidecar.observe.foreign_writes import ToldWrites, is_foreign
 from sidecar.observe.looking_round import LookingRound
 from sidecar.observe.turns import Rests, Turns
 from sidecar.ports import Engine, Kernel, Tickets
+from state.cpuset import EMPTY
 from state.errors import StateError
 from state.key import ContainerKey
 
@@ -77,6 +79,7 @@ class Looker:
         self._checked: dict[ContainerKey, float] = {}
         """When the kernel was last asked where a container runs."""
         self._under_way: dict[ContainerKey, bool] = {}
+        self._writes = ToldWrites(board, log, "updates")
         self._counted: dict[ContainerKey, trio.CancelScope] = {}
         """Looks for inventories that are under way."""
         self._everything = trio.Event()
@@ -151,6 +154,7 @@ class Looker:
         while True:
             await trio.sleep(period_seconds)
             containers, now = self._board.latest.containers, trio.current_time()
+            self._writes.forget_calm(now)
             self._checked = {key: at for key, at in self._checked.items() if key in containers}
             for key, known in containers.items():
                 is_due = now - self._checked.get(key, -math.inf) >= period_seconds
@@ -315,6 +319,9 @@ class Looker:
             self.look_at_everything()
         else:
             if view is not None:
+                if is_foreign(self._board, view):
+                    cpus = view.effective or EMPTY
+                    self._writes.add(container, cpus, 1, trio.current_time())
                 await self._outbox.send(ContainerSeen(view, began))
 
     async def _view_or_glance(self, container: ContainerKey) -> ContainerView | None:

@@ -119,7 +119,7 @@ def _why(world: World, container: Container, assignment: Assignment | None, refu
     if wish.standing is Standing.STRANGER:
         return [f"It is {pinned_text(world, container)}."]
     if wish.standing is Standing.UNMANAGED:
-        return [f"It is not managed: {LEFT_ALONE}."]
+        return [f"It is not managed: {LEFT_ALONE if wish.refusal is None else sentence(wish.refusal)}."]
     if world.settings.policy is PolicyName.NONE:
         return ["The policy is none: no container is changed."]
     if assignment:

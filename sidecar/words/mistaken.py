@@ -19,6 +19,7 @@ from state.mistakes import (
     DirectoryName,
     FractionalLimit,
     FromCount,
+    InsideAnother,
     Mistake,
     NoEffect,
     NoLimit,
@@ -86,6 +87,9 @@ def said(name: str, given: str, shown: str, flaw: AnyFlaw) -> str:
         case BornInGroup(group, instead):
             inside = f"it lives in {group}, which confines the shared pool, and can have no CPUs outside it"
             return f"{inside}: create it with cgroup_parent: {instead}"
+        case InsideAnother():
+            inside = f"its {name} {shown} lies inside another container, and it runs on that container's CPUs"
+            return f"{inside}: recreate it with another {name}"
         case SetAside():
             return _set_aside(flaw)
     assert_never(flaw)

@@ -25,7 +25,7 @@ def reason_of(world: World, container: Container) -> str:
         case Standing.STRANGER:
             return pinned_text(world, container)
         case Standing.UNMANAGED:
-            return LEFT_ALONE
+            return LEFT_ALONE if wish.refusal is None else sentence(wish.refusal)
         case Standing.MEMBER:
             if wish.refusal is not None:
                 return f"in the shared pool: {sentence(wish.refusal)}"

@@ -19,18 +19,17 @@ def written(tmp_path: Path, text: str) -> str:
 @pytest.mark.parametrize(
     "text",
     [
-        '[tenants]\nmay = ["pin", "opt-out"]\nidle_cpus = 3\n',
-        'tenants_may = "opt-out, pin"\ntenants_idle_cpus = 3\n',
-        'tenants = { may = ["pin", "opt-out"], idle_cpus = 3 }\n',
-        'tenants.may = ["pin", "opt-out"]\ntenants.idle_cpus = 3\n',
+        '[tenants]\nmay = ["pin", "opt-out"]\n',
+        'tenants_may = "opt-out, pin"\n',
+        'tenants = { may = ["pin", "opt-out"] }\n',
+        'tenants.may = ["pin", "opt-out"]\n',
     ],
 )
 def test_each_way_to_write_it_says_the_same(tmp_path: Path, text: str) -> None:
     """A section, an inline table, dotted keys, and the full names."""
     config = load(written(tmp_path, text), {}, {})
     assert config.tenants_may == (TenantRight.OPT_OUT, TenantRight.PIN)
-    assert config.tenants_idle_cpus == 3
-    assert (config.settings().may, config.settings().idle_cpus) == (config.tenants_may, 3)
+    assert config.settings().may == config.tenants_may
 
 
 def test_the_environment_and_flags_win_over_the_section(tmp_path: Path) -> None:
@@ -47,7 +46,7 @@ def test_nothing_may_be_allowed(tmp_path: Path) -> None:
 
 def test_decisions_without_a_configuration_have_its_defaults() -> None:
     """The safe ones: none of them takes a CPU from an owner."""
-    assert (Settings().may, Settings().idle_cpus) == (Config().tenants_may, Config().tenants_idle_cpus)
+    assert Settings().may == Config().tenants_may
     assert not {TenantRight.OPT_OUT, TenantRight.PIN, TenantRight.LIFT_QUOTA} & set(Config().tenants_may)
 
 

@@ -55,11 +55,9 @@ async def test_an_arrival_is_placed_however_many_locks_are_held(
         plain = [await host.docker.run(f"plain{number}") for number in range(10)]
         held = await locked(host, count)
         one, first = await arrival(host, "one", 60)
-        print(count, first)
         await trio.sleep(0.5)
         assert host.is_settled(one) is (count == 0)
         two, second = await arrival(host, "two", 60)
-        print(count, second)
         assert (first < 5, second < 0.3) == (True, True)
         for each in held:
             host.docker.container(each).lock.release()
@@ -80,7 +78,6 @@ async def test_with_a_hand_an_arrival_is_settled_however_many_locks_are_held(
         for name in ("one", "two"):
             began = trio.current_time()
             await host.settled(await host.docker.run(name, labels=ONE))
-            print(count, trio.current_time() - began)
             assert trio.current_time() - began < 0.6
         for each in held:
             host.docker.container(each).lock.release()

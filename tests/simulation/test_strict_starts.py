@@ -74,8 +74,8 @@ def test_the_times_are_those_of_the_program() -> None:
 
 
 def test_a_start_that_gets_no_answer_in_time_fails() -> None:
-    """The other one has a notice of a minute."""
-    sim = host(3)
+    """The other one has a notice of a minute, and may."""
+    sim = host(3, msgspec.structs.replace(CONFIG, tenants_longest_notice_seconds=60.0))
     runs(sim, "batch", 1, most=2, grace="60s")
     sim.advance(5)
     strict(sim, "own", "1")

@@ -16,6 +16,7 @@ from state.mistakes import (
     DirectoryName,
     FractionalLimit,
     FromCount,
+    InsideAnother,
     Mistake,
     NoEffect,
     NoLimit,
@@ -75,6 +76,13 @@ FLAWS: tuple[tuple[AnyFlaw, str], ...] = (
     (NoEffect("static"), "the label cpuset.x has no effect under the policy static"),
     (NoSuchDevice(""), "cpuset.x is 'y', and this machine has no such device"),
     (OfPod(), "the label cpuset.x has no effect on a pod: give it to the container"),
+    (
+        InsideAnother(),
+        (
+            "its cpuset.x 'y' lies inside another container, and it runs on that container's CPUs: "
+            "recreate it with another cpuset.x"
+        ),
+    ),
     (NotAllowed("opt-out"), "the label cpuset.x has no effect: tenants_may does not contain opt-out"),
     (NoSuchDevice("yy"), "cpuset.x is 'y', and this machine has no such device; did you mean 'yy'?"),
 )

@@ -157,7 +157,13 @@ def placed(world: World, state: State, demand: Demand, count: int) -> CPUSet | N
 
 def _chosen(world: World, state: State, demand: Demand, count: int) -> CPUSet | Refusal:
     free, ask = state.assignable - world.strangers, ask_of(world, demand, count)
-    return choose(world.topology, free, ask, accept=room_in(world, state).objection)
+    accept = room_in(world, state).objection
+    if not world.stuck.isdisjoint(free):
+        # Rather CPUs where the container can be alone.
+        found = choose(world.topology, free - world.stuck, ask, accept=accept)
+        if isinstance(found, CPUSet):
+            return found
+    return choose(world.topology, free, ask, accept=accept)
 
 
 def never(world: World, state: State, demand: Demand, count: int) -> Refusal | None:

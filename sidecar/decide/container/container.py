@@ -145,6 +145,13 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return self.fault is not None and self.fault.kind is FaultKind.INEFFECTIVE
 
     @property
+    def is_stuck(self) -> bool:
+        """Whether it cannot be moved now: the engine does not answer its order, or did not, and no hand guards it."""
+        is_late = isinstance(self.line, Sent) and self.line.is_late
+        is_lost = self.fault is not None and self.fault.kind is FaultKind.LOST
+        return (is_late or is_lost) and not self.is_guarded
+
+    @property
     def is_disputed(self) -> bool:
         """Whether news contradicts itself about its existence: it gets no order before the next look."""
         return any(doubt.ends is Ends.SIGHT for doubt in self.doubts)

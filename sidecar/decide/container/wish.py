@@ -30,7 +30,7 @@ from sidecar.decide.facts import ContainerView, ViewKind
 from sidecar.decide.placement.options import ALIGN_BY_SOCKET
 from sidecar.decide.settings import OptIn, Settings, TenantRight
 from sidecar.readers import closest, kept
-from sidecar.systemd_names import exclusive_beside
+from sidecar.systemd_names import exclusive_beside, is_inside_a_container
 from state.cpuset import EMPTY, CPUSet
 from state.demand import Demand, NumaRule
 from state.mistakes import (
@@ -39,6 +39,7 @@ from state.mistakes import (
     Clashes,
     CountOrTrue,
     FractionalLimit,
+    InsideAnother,
     Mistake,
     NoLimit,
     NoSuchDevice,
@@ -54,6 +55,7 @@ _AS_RECREATED: Final = re.compile(r"^[0-9a-f]{12}_")
 """What compose puts before a container's name until the one that it replaces is removed."""
 
 _COUNT: Final = "cpuset.exclusive"
+_PARENT: Final = "cgroup_parent"
 _OPTIONS: Final = "cpuset.options"
 _NUMA: Final = "cpuset.numa"
 _NEAR: Final = "cpuset.near"
@@ -83,6 +85,8 @@ def wish_of(
     5. A container with a mistake that prevents a grant is refused, with all its mistakes at once.
     6. One whose runtime asks before it starts is refused for an unknown label as well: what it was to ask for is not
        known. One that runs was started before, and stays.
+    7. One whose cgroup parent is another container runs where that does, and cannot be placed: no order reaches it, and
+       it starts only where nothing is asked. It counts where it is seen, so the other one is never called alone.
     """
     own = addressed(view)
     view, rule = ruled(own, settings.rules)
@@ -111,6 +115,11 @@ def _wish(
     # 2. No pin.
     if originals.cpuset and online <= cpus_of(originals.cpuset, online):
         originals = msgspec.structs.replace(originals, cpuset="")
+    if is_inside_a_container(view.cgroup_parent):
+        # 7. Inside another.
+        nested = mistake(_PARENT, view.cgroup_parent, InsideAnother())
+        refusal = Refusal(RefusalCode.CONTRADICTION, Mistakes((nested,)))
+        return Wish(standing=Standing.UNMANAGED, refusal=refusal, warnings=(nested,))
     labels = read_labels(view.labels)
     # 3. Unmanaged.
     if not labels.values.manage or _is_unmanaged(view, settings):

@@ -82,6 +82,9 @@ def answer_to(world: World, container: Container, number: int) -> AnswerStart | 
     if world.is_releasing or (not is_ours and container.wish.refusal is None):
         # 5. Not placed by the sidecar.
         return AnswerStart(key, number)
+    if settings.policy is not PolicyName.NONE and container.wish.standing is Standing.UNMANAGED:
+        # 4. Inside another container.
+        return AnswerStart(key, number, refusal=container.wish.refusal)
     if not world.is_ready:
         return None
     if refused := world.state.refusals.get(key):

@@ -145,8 +145,8 @@ def begun(machine: Topology, settings: Settings, ops: Sequence[Op], count: int, 
     reality = HandReality(machine, settings, hand_verbs.temper_of(ops)) if with_hand else Reality(machine, settings)
     # One in seven has redeploys and priorities; without them the others meet each rare fault more often.
     reality.redeploys = bool(ops) and ops[0][1] % 14 in (3, 8)
-    # So has one in seven rules and releases.
-    reality.is_ruled = bool(ops) and ops[0][0] % 7 == 5
+    # One in eight has rules and releases.
+    reality.is_ruled = bool(ops) and ops[0][0] % 7 == 5 and ops[0][1] % 9 > 0
     if reality.is_ruled:
         change_rules(reality, ops[0][1])
     for op in ops[:count]:

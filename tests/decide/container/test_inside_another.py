@@ -1,0 +1,66 @@
+"""A container whose cgroup lies inside another container's is seen as such, and never placed."""
+
+from __future__ import annotations
+
+import pytest
+
+from sidecar.decide.container.container import Standing
+from sidecar.decide.container.originals import originals_of
+from sidecar.decide.container.wish import wish_of
+from sidecar.decide.facts import ContainerView, Phase
+from sidecar.decide.moves.starts import answer_to
+from sidecar.decide.moves.starts_from_books import from_books
+from sidecar.decide.settings import Settings
+from sidecar.decide.sightings import sighted
+from sidecar.decide.world import replace
+from sidecar.systemd_names import is_inside_a_container
+from sidecar.words.mistaken import sentence
+from state.cpuset import CPUSet
+from state.refusal import RefusalCode
+from tests.support.decide.stories import Story
+
+ID = "0123456789abcdef" * 4
+
+
+@pytest.mark.parametrize(
+    ("parent", "is_inside"),
+    [
+        ("", False),
+        ("/docker", False),
+        ("team.slice", False),
+        (f"machine-libpod_pod_{ID}.slice", False),
+        (f"/docker/{ID[:12]}", False),
+        (f"/docker/{ID}", True),
+        (f"docker/{ID}/deeper", True),
+        (f"/system.slice/docker-{ID}.scope", True),
+        (f"/machine.slice/libpod-{ID}.scope/container", True),
+    ],
+)
+def test_a_parent_inside_a_container_is_known_by_its_name(parent: str, is_inside: bool) -> None:
+    """On both versions of cgroups and under both drivers; a pod of Podman is no container."""
+    assert is_inside_a_container(parent) is is_inside
+
+
+def test_one_inside_another_is_left_alone_and_refused_with_the_cure() -> None:
+    """Whatever it asks for: it has the other container's CPUs, and no order reaches it."""
+    view = ContainerView(
+        id="f" * 64, name="evil", phase=Phase.RUNNING, cgroup_parent=f"/docker/{ID}", labels={"cpuset.exclusive": "1"}
+    )
+    wish = wish_of(view, Settings(), originals_of(view), CPUSet.parse("0-7"), is_placed=True)
+    assert (wish.standing, wish.demand) == (Standing.UNMANAGED, None)
+    assert wish.refusal is not None
+    assert wish.refusal.code is RefusalCode.CONTRADICTION
+    assert "recreate it with another cgroup_parent" in sentence(wish.warnings[0])
+
+
+def test_its_held_start_is_refused() -> None:
+    """Under the strict start it never runs on the other container's CPUs."""
+    story = Story()
+    real = story.arrive("evil", starts=False)
+    known = story.known(real)
+    inside = replace(known.view, cgroup_parent=f"/docker/{ID}", runtime="cpuset")
+    world = sighted(story.world.without_container(real.key, 0), inside, story.ticket())
+    answer = answer_to(world, world.containers[real.key], 1)
+    assert answer is not None
+    assert answer.refusal is not None
+    assert from_books(world, inside, story.ticket()) is not None
