@@ -111,7 +111,7 @@ def _with_cpus(assignment: Assignment, cpus: CPUSet) -> Assignment:
 
 FAULTS = (
     Fault(takes_half_free_cores, laws.WHOLE, first=29),
-    Fault(grows_by_single_threads, laws.WHOLE, first=333),
+    Fault(grows_by_single_threads, laws.WHOLE, first=2172),
     Fault(leaves_the_other_thread, laws.WHOLE, first=4411),
     Fault(counts_floors_in_cpus, laws.WHOLE, first=998),
     Fault(lets_no_growth_be_small, laws.SPARE, first=274),

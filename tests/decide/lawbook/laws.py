@@ -121,6 +121,8 @@ def _isolated_cpus_are_not_shared(reality: Reality) -> list[str]:
         f"{world.containers[order.container].view.name} was ordered onto {both}, which are isolated, and shares them"
         for order in (*reality.new_orders, *reality.new_moves)
         if (both := _shared_isolated(world, order.update.cpus, _holds(world, order.container)))
+        # Somebody who pins a container there wants that.
+        and not both <= world.containers[order.container].wish.pin
     ]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 
 from sidecar.decide.facts import ViewKind
-from sidecar.decide.settings import PolicyName
+from sidecar.decide.settings import OptIn, PolicyName, TenantRight
 from state.cpuset import EMPTY, CPUSet
 from tests.support.decide.real import Real
 from tests.support.decide.reality import Reality
@@ -14,8 +14,12 @@ from tests.support.laws import Law, When
 
 
 def asked_otherwise(reality: Reality) -> Iterator[str]:
-    """Yield containers that ask for something else than their labels, and for what these leave open their rule."""
+    """Yield containers that ask for something else than their labels, and for what these leave open their rule; where
+    labels alone ask. A maximum may count as absent if tenants may not have a limit lifted.
+    """
     settings = reality.world.settings
+    if settings.opt_in is not OptIn.LABEL:
+        return
     for key, container in reality.world.containers.items():
         real, demand = reality.containers.get(key), container.wish.demand
         if real is None or demand is None:
@@ -29,6 +33,9 @@ def asked_otherwise(reality: Reality) -> Iterator[str]:
             "max": str(demand.max_cpus),
         }
         meant = {"on-shortage": settings.shortage.value, "priority": "5", "min": "None", "max": "None"} | said
+        if TenantRight.LIFT_QUOTA not in settings.may and demand.max_cpus is None:
+            meant.pop("max")
+            asked.pop("max")
         wrong = sorted(name for name in asked if asked[name] != meant.get(name, "0"))
         if wrong:
             yield f"{real.name} says {said}, and asks for {', '.join(f'{each}={asked[each]}' for each in wrong)}"
@@ -38,6 +45,9 @@ def held_without_a_request(reality: Reality) -> Iterator[str]:
     """Yield grants of containers that ask for nothing: a rule that goes takes back what it gave."""
     world = reality.world
     if not world.is_ready or world.is_releasing or world.settings.policy is PolicyName.NONE:
+        return
+    if world.settings.opt_in is not OptIn.LABEL:
+        # Limits ask as well.
         return
     for key, grant in world.state.assignments.items():
         real, container = reality.containers.get(key), world.containers.get(key)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from sidecar.decide.facts import Phase
 from sidecar.decide.orders import AnswerStart, ApplyCpuset, HoldAnswers, Order, WriteCpuset
 from sidecar.projection import opened
 from sidecar.projection.projection_of import projection_of
@@ -14,13 +15,16 @@ from tests.support.decide.reality import Reality
 
 def let_in_early(reality: Reality) -> list[str]:
     """Return orders of the last step onto CPUs that another container was told to have alone before it, and that
-    neither its own order nor a correction withdraws first. Nobody reads what was told to a container that is gone.
+    neither its own order nor a correction withdraws first. Nobody reads what was told to a container that is gone, or
+    half removed.
     """
     before, found = reality.planned_from, list[str]()
     corrected, entered = set(opened.losers(before, reality.world)), list(_entered(reality.last_orders))
     if not entered:
         return []
     for key in before.state.assignments.keys() & reality.world.containers.keys():
+        if reality.world.containers[key].view.phase is Phase.DEAD:
+            continue
         world = reality.world if key in corrected else before
         known = world.containers.get(key)
         if known is None or not (told := projection_of(world, known)).alone:

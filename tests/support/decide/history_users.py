@@ -17,7 +17,6 @@ from tests.support.decide import strictstarts
 from tests.support.decide.history_rules import change_rules, give_up, rename
 from tests.support.decide.real import ENGINE, Real
 from tests.support.decide.reality import Reality
-from tests.support.decide.rights import EVERY_RIGHT
 from tests.support.decide.workloads import acknowledge, measure
 from tests.support.kinds import ELASTIC, FIXED, ODD, Wanted
 
@@ -51,13 +50,11 @@ DYNAMIC_MIX: Final = Mix(
 )
 
 MIXED: Final = (
-    Settings(may=EVERY_RIGHT, policy=PolicyName.STATIC, reserved_cpus=CPUSet.of(0), shared_min=1),
-    Settings(may=EVERY_RIGHT, policy=PolicyName.DYNAMIC, reserved_cpus=CPUSet.of(0), shared_min=1),
-    Settings(may=EVERY_RIGHT, policy=PolicyName.DYNAMIC, reserved_count=2, shared_min=3),
-    Settings(may=EVERY_RIGHT, policy=PolicyName.DYNAMIC, reserved_count=2, shared_min=1, min_change=2),
-    Settings(
-        may=EVERY_RIGHT, policy=PolicyName.DYNAMIC, reserved_count=1, shared_min=1, options=("strict-cpu-reservation",)
-    ),
+    Settings(policy=PolicyName.STATIC, reserved_cpus=CPUSet.of(0), shared_min=1),
+    Settings(policy=PolicyName.DYNAMIC, reserved_cpus=CPUSet.of(0), shared_min=1),
+    Settings(policy=PolicyName.DYNAMIC, reserved_count=2, shared_min=3),
+    Settings(policy=PolicyName.DYNAMIC, reserved_count=2, shared_min=1, min_change=2),
+    Settings(policy=PolicyName.DYNAMIC, reserved_count=1, shared_min=1, options=("strict-cpu-reservation",)),
 )
 """Settings under which containers that require whole cores run beside others."""
 

@@ -53,6 +53,8 @@ from tests.support.decide.modelhost import Host
 from tests.support.decide.news import Inventory, Look
 from tests.support.decide.real import ENGINE, Real
 
+_LEFT_ALONE = (Standing.STRANGER, Standing.UNMANAGED)
+
 
 class Reality(Host):
     """A host with a daemon on it. `orders_given` holds (world before, order) of every order of the last burst."""
@@ -106,7 +108,7 @@ class Reality(Host):
         forgotten = set(self.planned_from.state.originals) - set(self.world.state.originals)
         known = [(self.containers[id], each) for id, each in self.world.containers.items() if id in self.containers]
         went = [(real, each.wish.standing) for real, each in known if real.key in forgotten]
-        self.given_back = [r for r, standing in went if self.world.is_releasing or standing is Standing.STRANGER]
+        self.given_back = [r for r, standing in went if self.world.is_releasing or standing in _LEFT_ALONE]
         self.checkpoint = self.world.state
         self.new_orders = [order for order in orders if isinstance(order, ApplyCpuset)]
         self.new_moves = self.moves_of(orders)
@@ -357,7 +359,7 @@ class Reality(Host):
 
     def read_settings(self, settings: Settings) -> None:
         """Send SIGHUP, with other settings."""
-        self.settings = settings = replace(settings, shared_slice=self.settings.shared_slice)
+        self.settings = settings = replace(settings, shared_slice=self.settings.shared_slice, may=self.settings.may)
         self.feed(SettingsChanged(to_builtins(settings)))
 
     def connect(self, *, is_slow: bool = False) -> None:
