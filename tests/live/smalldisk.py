@@ -59,10 +59,7 @@ class BreakingDisk:
         self._mount()
 
     def break_down(self) -> None:
-        """Mark an error in it, as on a dying disk: the kernel makes it read-only, with all open files. What was written
-        before is on the disk: otherwise the repaired one would have empty files.
-        """
-        subprocess.run(["sync", "-f", str(self.path)], check=True, capture_output=True)
+        """Mark an error in it, as on a dying disk: the kernel makes it read-only, with all open files."""
         device = subprocess.run(
             ["findmnt", "-no", "SOURCE", str(self.path)], check=True, capture_output=True, text=True
         ).stdout.strip()
