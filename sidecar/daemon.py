@@ -44,7 +44,7 @@ from sidecar.decide.reconcile import begin
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
 from sidecar.engines import open_engine as open_engine_module
-from sidecar.failures import SidecarError
+from sidecar.failures import CgroupClosed, SidecarError
 from sidecar.hand.cgroup_hand import CgroupHand
 from sidecar.hand.reflex_queue import find_library
 from sidecar.held_starts import Desk
@@ -68,7 +68,7 @@ from sidecar.status.deadlines import Deadlines
 from sidecar.status.narrator import Narrator
 from sidecar.status.status_file import is_daemon_running
 from sidecar.words.changes import at_start
-from sidecar.words.hands import reflex_told
+from sidecar.words.hands import SWITCHED_OFF, reflex_told
 from state.codec import encode
 from state.errors import StateError
 from state.model import State
@@ -178,8 +178,12 @@ async def serve(
         if not is_release:
             record(config, log)
         daemon = _Daemon(config, log, board, checkpoints, journal, host, counters, ended, tcp, lock, engine_lock)
-        wants_hand = config.hand != "off" and not is_release
-        return await daemon.run(engine, info, open_hand if wants_hand else None, is_release=is_release)
+        wanted = _switched_off if config.hand == "off" else open_hand
+        return await daemon.run(engine, info, None if is_release else wanted, is_release=is_release)
+
+
+def _switched_off(_engine: str) -> Hand:
+    raise CgroupClosed(SWITCHED_OFF)
 
 
 def _open_hand(config: Config, log: Log, engine: str) -> Hand:

@@ -72,7 +72,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     tenants_may: tuple[TenantRight, ...] = (TenantRight.PRIORITY,)
     tenants_longest_notice_seconds: float = 20.0
     cgroup: str = "/sys/fs/cgroup"
-    hand: str = "off"
+    hand: str = "auto"
     shared_slice: str = ""
     listen: str = ""
     api_group: str = ""

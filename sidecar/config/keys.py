@@ -261,7 +261,7 @@ KEYS: Final[Mapping[str, Key]] = {
     "hand": _key(
         _hand,
         "hand",
-        "off",
+        "auto",
         "auto: cgroups are written directly where possible, or the engine's own cgroup parent; off: the engine alone",
     ),
     "shared_slice": _key(

@@ -127,7 +127,8 @@ class Client:
         await left.close()
 
     def _see_that_trusted(self) -> None:
-        if self._trusted is None or (found := self.socket()) == self._trusted:
+        # A socket may be back again while connections lead to the one that stood there meanwhile.
+        if self._trusted is None or (found := self.socket()) == self._trusted == self._connected_to:
             return
         what = (
             _CURES[errno.ENOENT]

@@ -358,9 +358,10 @@ class Projections:
             self._leases.forget(tree, ("by-id", short))
             errors += attempted(partial(tree.remove, ("by-id",), short))
             errors += attempted(partial(tree.remove_since, short))
+        # What could not be removed is still this container's, and is tried again.
+        raise_all(errors)
         self._told.pop(short, None)
         self._owners.release(short)
-        raise_all(errors)
 
     def _leave(self, tree: ProjectionTree, short: str, name: str) -> None:
         """Take a name from a container: the next one's files move up, or the name's become `unmanaged`."""

@@ -31,6 +31,15 @@ def test_each_live_test_of_this_run_is_in_a_lane(request: pytest.FixtureRequest)
     assert {id: group for id, group in groups.items() if len(group) != 1 or group[0] not in lanes_here()} == {}
 
 
+@pytest.mark.xdist_group("lanes")
+def test_a_test_in_a_group_is_named_by_it(request: pytest.FixtureRequest) -> None:
+    """pytest-xdist knows a group by the end of a test's name alone. A pytest that keeps the old name lets many workers
+    run a lane.
+    """
+    is_grouped = getattr(request.config.option, "loadgroup", False)
+    assert request.node.nodeid.endswith("@lanes") == is_grouped
+
+
 def test_without_an_engine_of_its_own_every_live_test_is_in_one_lane(monkeypatch: pytest.MonkeyPatch) -> None:
     """They share the host's engine, and the effects of each other's actions on it."""
     monkeypatch.setattr("tests.live.lanes.os.geteuid", lambda: 1000)

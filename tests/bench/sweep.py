@@ -94,7 +94,7 @@ def arrivals(engine: PrivateEngine, folder: Path, count: int, args: argparse.Nam
     """Measure arrivals beside so many shared containers, in turns."""
     api = engine_at(engine.socket_path)
     sidecar = SidecarProcess(folder / f"beside-{count}", engine.socket_path)
-    sidecar.configure(linger="10s", reconcile_period="10s", hand="auto")
+    sidecar.configure(linger="10s", reconcile_period="10s")
     ids = [api.create(f"bench-shared-{number}", IMAGE, "sleep", "3600") for number in range(count)]
     try:
         with ThreadPoolExecutor(SWEEP_SLOTS) as pool:

@@ -10,6 +10,7 @@ import trio
 from trio.testing import MockClock
 
 from sidecar.status.status_file import read_status
+from sidecar.words.hands import SWITCHED_OFF, no_hand
 from tests.daemon.test_daemon import TWO, make_host
 from tests.support.daemon.host import Host
 from tests.support.hand.kernel_hand import KernelHand
@@ -78,7 +79,7 @@ async def test_without_the_daemon_everything_stays(autojump_clock: MockClock, ho
 
 
 async def test_a_hand_that_is_switched_off_is_not_opened(autojump_clock: MockClock, make_host: Any) -> None:
-    """The engine alone changes CPUs, and the status says nothing of a hand."""
+    """The engine alone changes CPUs, and the status says why."""
     host: Host = make_host(version=2, reconcile_seconds=1000.0, hand="off")
     host.open_hand = partial(KernelHand, host.docker.kernel)
     async with host.running():
@@ -86,4 +87,5 @@ async def test_a_hand_that_is_switched_off_is_not_opened(autojump_clock: MockClo
         await host.settled(rt)
         await trio.sleep(1)
         told = read_status(host.path / "state").hand
-    assert told is None
+    assert told is not None
+    assert (told.is_answering, told.text) == (False, no_hand(SWITCHED_OFF))

@@ -113,6 +113,10 @@ class KernelView:
             if folder is not None:
                 self._known[id] = folder
                 return folder
+        # Below the cgroup parent of an engine of the tests' own.
+        for folder in (*self._root.glob(f"*/{id}"), *self._root.glob(f"*.slice/docker-{id}.scope")):
+            self._known[id] = folder
+            return folder
         return None
 
 

@@ -38,6 +38,8 @@ class PrivateEngine:
     """One engine below one new folder. Make it, `start` it; `close` removes every trace. Every method blocks."""
 
     program = "dockerd"
+    cgroup_parent = ""
+    """Its own, so that its sidecar and another engine's do not answer each other's births; "" for the default one."""
 
     def __init__(self) -> None:
         if os.geteuid() != 0:
@@ -46,7 +48,12 @@ class PrivateEngine:
             raise NoPrivateEngine(f"an engine of the tests' own needs the program {self.program}, which is not here")
         # Not below pytest's folders: a socket's path is limited to 107 characters.
         self.folder = Path(tempfile.mkdtemp(prefix="cpuset-engine-"))
-        self._namespace = f"cpuset-engine-{uuid.uuid4().hex[:8]}"
+        name = uuid.uuid4().hex[:8]
+        self._namespace = f"cpuset-engine-{name}"
+        if self.program == "dockerd":
+            # Docker uses systemd's driver if there is systemd, and cgroup v2.
+            is_systemd = Path("/run/systemd/system").is_dir() and Path("/sys/fs/cgroup/cgroup.controllers").exists()
+            self.cgroup_parent = f"cpusetengine{name}.slice" if is_systemd else f"/{self._namespace}"
         self.socket_path = str(self.folder / "engine.sock")
         self.api: EngineApi = EngineApi(self.socket_path)
         self._process: subprocess.Popen[bytes] | None = None
@@ -112,6 +119,7 @@ class PrivateEngine:
                     self.api.remove(each["Id"])
             self.stop()
         self._end_what_was_left()
+        self._remove_groups()
         self._unmount()
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -132,7 +140,7 @@ class PrivateEngine:
     def _configuration(self, live_restore: bool) -> Path:
         """Write its own configuration, without the system's; a test's settings in it stay."""
         path = self.folder / "daemon.json"
-        settings = json.loads(path.read_text()) if path.exists() else {}
+        settings = json.loads(path.read_text()) if path.exists() else {"cgroup-parent": self.cgroup_parent}
         path.write_text(json.dumps({**settings, "live-restore": live_restore}))
         return path
 
@@ -193,6 +201,13 @@ class PrivateEngine:
                 if self._namespace in words and "-id" in words:
                     os.kill(int(entry.name), signal.SIGKILL)
                     kernel.end(words[words.index("-id") + 1])
+
+    def _remove_groups(self) -> None:
+        """Remove its cgroup parent in each hierarchy; systemd removes slices itself."""
+        if self.cgroup_parent.startswith("/"):
+            for at in Path("/sys/fs/cgroup").glob(f"*{self.cgroup_parent}"):
+                with contextlib.suppress(OSError):
+                    at.rmdir()
 
     def _unmount(self) -> None:
         """Unmount what a killed engine left."""

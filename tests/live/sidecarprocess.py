@@ -52,6 +52,10 @@ class SidecarProcess:
             "log_format": "json",
             "unmanaged": list(unmanaged),
         }
+        settings = Path(engine_socket).with_name("daemon.json")
+        if settings.exists() and (parent := json.loads(settings.read_text()).get("cgroup-parent")):
+            # An engine of the tests' own, which other engines must not disturb.
+            self._settings["hand"] = parent
         self.wrapper: tuple[str, ...] = ()
         """Put before its command: a program that starts it under other conditions."""
         self.module = "sidecar"

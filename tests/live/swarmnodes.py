@@ -95,7 +95,7 @@ class Node(PrivateEngine):
         """Start it with its own configuration file, and wait until it answers. A node cannot have live-restore."""
         assert not live_restore
         if not self.daemon_json.exists():
-            self.daemon_json.write_text("{}")
+            self.daemon_json.write_text(json.dumps({"cgroup-parent": self.cgroup_parent}))
         command = [
             *("dockerd", "-H", f"unix://{self.socket_path}", "-p", f"{self.folder}/pid"),
             *("--data-root", f"{self.folder}/data", "--exec-root", f"{self.folder}/exec"),

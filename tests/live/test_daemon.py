@@ -175,16 +175,24 @@ def test_a_cpuset_that_another_tool_changed_is_repaired(
     until_alone(running, id)
 
 
+@pytest.mark.parametrize("has_hand", [False, True], ids=["hand off", "with a hand"])
 def test_a_cpuset_changed_behind_the_engine_is_repaired(
-    running: SidecarProcess, workloads: Containers, kernel: KernelView
+    sidecar: SidecarProcess, workloads: Containers, kernel: KernelView, *, has_hand: bool
 ) -> None:
-    """The engine does not see the change and sends no event: the next inventory reads the kernel, and repairs it."""
+    """The engine does not see the change and sends no event: the hand hears of it, or else the next inventory reads the
+    kernel, and repairs it.
+    """
+    if not has_hand:
+        sidecar.configure(hand="off")
+    sidecar.start()
     id = workloads.run("exclusive", labels=ONE)
-    until_alone(running, id)
-    running.until_quiet()
+    until_alone(sidecar, id)
+    sidecar.until_quiet()
+    told = sidecar.status().hand
+    assert told is not None
+    assert told.is_answering == has_hand
     if not kernel.write_cpuset(id, online()):
         pytest.skip("this host's cgroup files cannot be written here")
-    assert kernel.allowed(id) == online()
     eventually(lambda: kernel.allowed(id) == LAST, "repaired")
 
 

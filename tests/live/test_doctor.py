@@ -19,7 +19,7 @@ def test_doctor_sees_the_engine_and_a_container_pinned_by_hand(
     """The engine answers, and a container with a cpuset of its own is named."""
     containers.run("pinned", CpusetCpus="0")
     arguments = ["--engine", f"unix://{engine_address}", "--state-dir", str(tmp_path), "--projections", f"{tmp_path}/p"]
-    main(["doctor", "--json", *arguments])
+    main(["doctor", "--json", "--tenants-may", "pin", *arguments])
     found = {each["question"]: each for each in json.loads(capsys.readouterr().out)}
     assert found["engine"]["verdict"] == "ok"
     assert found["pinned by hand"]["verdict"] == "warn"

@@ -78,8 +78,10 @@ def test_an_engine_that_hangs_is_said_and_caught_up_with(
 def test_orders_that_a_hanging_engine_has_are_neither_lost_nor_doubled(
     own_engine: PrivateEngine, impatient: SidecarProcess, workloads: Containers, kernel: KernelView
 ) -> None:
-    """They are given up after a while, and carried out all the same once it goes on: in the end the State prevails."""
-    impatient.configure(policy="none")
+    """The engine alone moves containers: its orders are given up after a while, and carried out all the same once it
+    goes on. In the end the State prevails.
+    """
+    impatient.configure(policy="none", hand="off")
     impatient.start()
     neighbour, owner = workloads.run("neighbour"), workloads.run("owner", labels=ONE, **CPUS)
     for each in (neighbour, owner):
@@ -103,11 +105,34 @@ def test_orders_that_a_hanging_engine_has_are_neither_lost_nor_doubled(
     given_back(impatient, workloads, {owner: CPUS, neighbour: {}})
 
 
+def test_an_engine_that_hangs_holds_up_no_move(
+    own_engine: PrivateEngine, impatient: SidecarProcess, workloads: Containers, kernel: KernelView
+) -> None:
+    """The hand needs no engine to move containers. Its records follow once the engine goes on, and limits with them."""
+    impatient.configure(policy="none")
+    impatient.start()
+    neighbour, owner = workloads.run("neighbour"), workloads.run("owner", labels=ONE, **CPUS)
+    for each in (neighbour, owner):
+        impatient.until(each, lambda it: it.phase == "running", "seen")
+    with watched(impatient, neighbour, owner):
+        own_engine.freeze()
+        try:
+            impatient.configure(policy="static")
+            impatient.reload()
+            eventually(lambda: (kernel.allowed(owner), kernel.allowed(neighbour)) == (LAST, REST), "moved")
+        finally:
+            own_engine.thaw()
+        until_alone(impatient, owner)
+        until_shared(impatient, neighbour)
+    assert (kernel.allowed(owner), kernel.allowed(neighbour)) == (LAST, REST)
+    given_back(impatient, workloads, {owner: CPUS, neighbour: {}})
+
+
 def test_a_sidecar_is_told_to_end_while_its_engine_hangs(
     own_engine: PrivateEngine, sidecar: SidecarProcess, workloads: Containers, kernel: KernelView
 ) -> None:
     """It waits briefly for the answer to its outstanding order, and ends. The next one repairs the rest."""
-    sidecar.configure(policy="none")
+    sidecar.configure(policy="none", hand="off")
     sidecar.start()
     neighbour, owner = workloads.run("neighbour"), workloads.run("owner", labels=ONE, **CPUS)
     sidecar.until(owner, lambda it: it.phase == "running", "seen")

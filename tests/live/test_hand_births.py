@@ -65,11 +65,13 @@ def test_newcomers_begin_elsewhere(
     assert kernel.allowed(owner) == LAST
 
 
-def test_an_owner_is_born_on_its_cpu(owner: str, workloads: Containers, kernel: KernelView, tmp_path: Path) -> None:
+def test_an_owner_is_born_on_its_cpu(
+    owner: str, sidecar: SidecarProcess, workloads: Containers, kernel: KernelView, tmp_path: Path
+) -> None:
     """A restart is a birth: it begins where it was, and nowhere else."""
     with judged(kernel, owner, tmp_path) as seen:
         workloads.api.act(owner, "restart", t="0")
-        assert kernel.once_running(owner) == LAST
+        assert kernel.once_running(owner) == LAST, sidecar.log()
     seen.is_clean()
 
 

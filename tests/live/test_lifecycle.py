@@ -103,27 +103,31 @@ def test_unlabelled_containers_are_confined_to_the_pool_and_get_it_back(
 
 
 def test_a_container_pinned_by_hand_is_a_stranger(
-    running: SidecarProcess, workloads: Containers, kernel: KernelView
+    sidecar: SidecarProcess, workloads: Containers, kernel: KernelView
 ) -> None:
     """It is never moved, and no container gets its CPUs; when it is gone, they are available."""
+    sidecar.configure(tenants_may=["pin"])
+    sidecar.start()
     stranger = workloads.run("stranger", CpusetCpus=str(LAST))
     wants = workloads.run("wants", labels={**ONE, "cpuset.on-shortage": "wait"})
-    refused = running.until(wants, lambda it: it.refusal, "refused")
+    refused = sidecar.until(wants, lambda it: it.refusal, "refused")
     assert "pinned by hand" in refused.refusal
-    running.until_quiet()
+    sidecar.until_quiet()
     assert kernel.once_running(stranger) == LAST
-    assert running.container(stranger).sharing is SharingStatus.STRANGER  # type: ignore[union-attr]
+    assert sidecar.container(stranger).sharing is SharingStatus.STRANGER  # type: ignore[union-attr]
     workloads.api.remove(stranger)
-    until_alone(running, wants)
+    until_alone(sidecar, wants)
 
 
 def test_a_container_that_is_left_alone_is_not_touched(
-    running: SidecarProcess, workloads: Containers, kernel: KernelView
+    sidecar: SidecarProcess, workloads: Containers, kernel: KernelView
 ) -> None:
     """`cpuset.manage: off`, beside an exclusive container."""
+    sidecar.configure(tenants_may=["opt-out"])
+    sidecar.start()
     free = workloads.run("free", labels={"cpuset.manage": "off"})
-    until_alone(running, workloads.run("exclusive", labels=ONE))
-    running.until_quiet()
+    until_alone(sidecar, workloads.run("exclusive", labels=ONE))
+    sidecar.until_quiet()
     assert kernel.once_running(free) == online()
     assert workloads.api.inspect(free)["HostConfig"]["CpusetCpus"] == ""
 

@@ -110,6 +110,8 @@ def test_the_hook_does_the_same_for_containers_that_ask_in_annotations(podman: P
     podman.sidecar.start()
     first = podman.run("-d", "--name", "one", *EXCLUSIVE, podman.image, "sh", "-c", STAY)
     assert first.returncode == 0, first.stderr
-    assert cpus(eventually(lambda: podman.engine.run("logs", "one"), "it printed its CPUs")) == LAST
+    assert cpus(eventually(lambda: podman.engine.run("logs", "one"), "it printed its CPUs")) == LAST, (
+        podman.sidecar.log()
+    )
     assert podman.run("--rm", *EXCLUSIVE, podman.image, "true").returncode == 126
     assert podman.run("--rm", podman.image, "true").returncode == 0

@@ -83,16 +83,14 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
 
 def advertise(node: Node, sidecar: SidecarProcess) -> None:
     """Advertise as an administrator would; SIGHUP is not enough, and the command says so."""
-    node.daemon_json.write_text('{"log-level": "warn"}')
+    before = {"log-level": "warn", "cgroup-parent": node.cgroup_parent}
+    node.daemon_json.write_text(json.dumps(before))
     done = sidecar.command("swarm", "advertise", "--daemon-json", str(node.daemon_json), "--json")
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert (told["cpus"], told["changed"], told["needs_restart"]) == (1, True, True)
     assert told["source"].startswith("the daemon on ")
-    assert json.loads(node.daemon_json.read_text()) == {
-        "log-level": "warn",
-        "node-generic-resources": ["exclusive-cpu=1"],
-    }
+    assert json.loads(node.daemon_json.read_text()) == {**before, "node-generic-resources": ["exclusive-cpu=1"]}
     node.stop()
     node.start()
     assert node.advertised() == [{"DiscreteResourceSpec": {"Kind": "exclusive-cpu", "Value": 1}}]

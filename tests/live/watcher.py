@@ -10,7 +10,7 @@ container is judged only if both reads agree. Then, at every instant, whether th
 5. If requested: a loss of granted CPUs was announced for as long as promised (`notices`).
 
 A newcomer without a first look has no projection, and may touch an owner's CPUs until it is moved: that is measured,
-and not judged.
+and not judged. Nor is a container that is excused, as long as its file stays as it is.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ class Watcher:
         self._kernel = KernelView()
         self._watched: set[str] = set()
         self._told: dict[str, tuple[bytes, Projection]] = {}
+        self._excused: dict[str, Projection | None] = {}
         self._exposed: dict[tuple[str, str], float] = {}
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watcher", daemon=True)
@@ -67,6 +68,11 @@ class Watcher:
     def forget(self, id: str) -> None:
         """Stop watching a removed container."""
         self._watched.discard(id)
+
+    def excuse(self, id: str) -> None:
+        """Do not judge this container until its file changes: it tells what was true when the sidecar was killed."""
+        with self.pause:
+            self._excused[id] = self._read(id)
 
     def start(self) -> None:
         """Start watching."""
@@ -97,7 +103,7 @@ class Watcher:
             id: found for id, found in before.items() if found is not None and id in running and found is self._read(id)
         }
         self.samples += 1
-        self._judge(told, running)
+        self._judge({id: found for id, found in told.items() if found is not self._excused.get(id)}, running)
         # 5. With notice.
         if self._notices is None:
             return

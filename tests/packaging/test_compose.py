@@ -95,10 +95,11 @@ def test_the_sidecar_and_three_workloads_are_there(services: Services) -> None:
 
 
 def test_no_service_has_more_power_than_needed(services: Services, elastic: Services) -> None:
-    """No capability, no network, no writable root file system, no way to more."""
+    """No capability but the sidecar's for its priority, no network, no writable root file system, no way to more."""
+    sidecars = (services["sidecar"], elastic["sidecar"])
     for service in [*services.values(), *elastic.values()]:
         assert service["cap_drop"] == ["ALL"]
-        assert "cap_add" not in service
+        assert service.get("cap_add", []) == (["SYS_NICE"] if service in sidecars else [])
         assert not service.get("privileged")
         assert service["security_opt"] == ["no-new-privileges:true"]
         assert service["read_only"] is True
@@ -114,7 +115,7 @@ def test_only_the_sidecar_may_write_projections_or_talk_to_the_engine(services: 
     assert mounts["noisy"] == []
     assert set(mounts["sidecar"]) == {
         ("/var/run/docker.sock", False),
-        ("/sys/fs/cgroup", True),
+        ("/sys/fs/cgroup", False),
         ("/var/lib/cpuset-sidecar", False),
         ("/run/cpuset-sidecar", False),
     }
@@ -199,7 +200,7 @@ def test_a_workload_may_write_in_its_own_directory_alone(elastic: Services) -> N
         assert source_of(volume) == f"{FOLDER}/by-name/{name}"
         assert mount_of(volume) == ("/run/cpus", name == "stubborn")
     assert ("/run/cpuset-sidecar", False) in [mount_of(volume) for volume in elastic["sidecar"]["volumes"]]
-    assert ("/sys/fs/cgroup", True) in [mount_of(volume) for volume in elastic["sidecar"]["volumes"]]
+    assert ("/sys/fs/cgroup", False) in [mount_of(volume) for volume in elastic["sidecar"]["volumes"]]
 
 
 def source_of(volume: str | dict[str, Any]) -> str:

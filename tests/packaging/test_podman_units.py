@@ -43,12 +43,14 @@ def test_each_unit_is_a_quadlet() -> None:
 
 
 def test_the_sidecar_is_given_settings_that_exist() -> None:
-    """And no privilege but its engine's socket."""
+    """And no privilege but its engine's socket, the host's cgroups and its priority."""
     container = read(FOLDER / "cpuset-sidecar.container")["Container"]
     known = {f"CPUSET_SIDECAR_{key.upper()}" for key in KEYS}
     assert {setting.partition("=")[0] for setting in container["Environment"]} <= known
     assert container["DropCapability"] == ["all"]
     assert (container["ReadOnly"], container["NoNewPrivileges"]) == (["true"], ["true"])
+    assert (container["AddCapability"], container["PodmanArgs"]) == (["SYS_NICE"], ["--cgroupns=host"])
+    assert "/sys/fs/cgroup:/sys/fs/cgroup" in container["Volume"]
     assert "%t/cpuset-sidecar:/run/cpuset-sidecar" in container["Volume"]
     assert read(FOLDER / "cpuset-sidecar.container")["Service"]["RuntimeDirectory"] == ["cpuset-sidecar"]
     [socket] = [volume for volume in container["Volume"] if volume.startswith("/run/")]

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from sidecar.projection.belongings import SPARE_NAMES
+from sidecar.projection.directories import ProjectionTree
 from sidecar.projection.projections import Projections
 from state.cpuset import EMPTY, CPUSet
 from state.errors import ProjectionError
@@ -38,6 +39,23 @@ def test_a_directory_goes_with_all_that_its_container_left_there(projections: Pr
     projections.remove(A)
     assert os.listdir(root / "by-id") == []
     assert (root.parent / "precious").read_text() == "x"
+
+
+def test_a_directory_that_could_not_be_removed_is_removed_later(
+    projections: Projections, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a file system that was read-only for a while."""
+    projections.write(A, [], told(A, "2"))
+
+    def fails(*_: object) -> None:
+        raise ProjectionError("it is on a read-only file system")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ProjectionTree, "remove", fails)
+        with pytest.raises(ProjectionError, match="read-only"):
+            projections.remove(A)
+    projections.remove(A)
+    assert os.listdir(root / "by-id") == []
 
 
 def test_two_ids_that_begin_alike_share_no_directory(projections: Projections, root: Path) -> None:

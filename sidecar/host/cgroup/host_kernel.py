@@ -11,8 +11,8 @@ in tests/live/test_crash.py). So an exited container is looked for as well: if i
 
 A cgroup without CPUs of its own (v2 without the controller there, v1 after its last CPU went offline) has its
 processes run on those of the nearest ancestor that has some. On v1 they were moved there, and stay there when the
-cgroup gets CPUs again (`mending`): so a v1 cgroup is believed only after its processes were found in it, and every
-mending checks again.
+cgroup gets CPUs again (`mending`), which the hand may give it before any look: so each look believes a v1 cgroup only
+if its processes are in it.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class HostKernel:
         self._cgroup = str(cgroup)
         self._sys = str(sys)
         self._proc = str(proc)
-        self._files: dict[str, str] = {}
+        self._files: dict[str, tuple[Hierarchy, str]] = {}
         self._mender = Mender(self._proc)
 
     def topology(self) -> Topology:
@@ -83,8 +83,6 @@ class HostKernel:
         hierarchy = find_hierarchy(self._cgroup)
         if hierarchy is None or hierarchy.version == 2:
             return ()
-        # Processes that were found in their cgroup may have been moved out of it since.
-        self._files = {}
         return self._mender.mend(hierarchy, self._cgroup, views)
 
     def effective_cpus(self, view: ContainerView) -> CPUSet | None:
@@ -96,17 +94,23 @@ class HostKernel:
             self._files.pop(view.id, None)
             return self._leftover_cpus(view) if view.phase is Phase.EXITED else None
         known = self._files.get(view.id)
-        # The usual case is one open, read and close.
-        if known is not None and (cpus := _read_cpus(known)):
-            return cpus
+        # The usual case is one open, read and close; on v1 two.
+        if known is not None and (cpus := _read_cpus(known[1])):
+            hierarchy, file = known
+            if not self._has_strayed(hierarchy, os.path.dirname(file), view):
+                return cpus
         self._files.pop(view.id, None)
-        hierarchy = find_hierarchy(self._cgroup)
-        directory = find_directory(hierarchy, view, self._proc) if hierarchy else None
-        if hierarchy is None or directory is None:
+        found = find_hierarchy(self._cgroup)
+        directory = find_directory(found, view, self._proc) if found else None
+        if found is None or directory is None:
             return None
-        if hierarchy.version == 1 and self._mender.has_strayed(hierarchy, directory, view):
-            return self._read_upwards(hierarchy, os.path.dirname(directory), "")
-        return self._read_upwards(hierarchy, directory, view.id)
+        if self._has_strayed(found, directory, view):
+            return self._read_upwards(found, os.path.dirname(directory), "")
+        return self._read_upwards(found, directory, view.id)
+
+    def _has_strayed(self, hierarchy: Hierarchy, directory: str, view: ContainerView) -> bool:
+        """Return whether a live container's processes are not in this cgroup of its own, but in one above it."""
+        return hierarchy.version == 1 and self._mender.has_strayed(hierarchy, directory, view)
 
     def parent_of(self, view: ContainerView) -> str:
         """Return the parent of a live container's cgroup, as the port describes."""
@@ -114,7 +118,7 @@ class HostKernel:
         if hierarchy is None:
             return ""
         known = self._files.get(view.id)
-        directory = os.path.dirname(known) if known else find_directory(hierarchy, view, self._proc)
+        directory = os.path.dirname(known[1]) if known else find_directory(hierarchy, view, self._proc)
         below, found, _ = (directory or "").removeprefix(hierarchy.root).partition(view.id)
         # What follows the id is at most a group within the container's.
         return os.path.dirname(below) if found else ""
@@ -148,7 +152,7 @@ class HostKernel:
                     if at == directory and id:
                         if len(self._files) >= _CACHE_LIMIT:
                             self._files.clear()
-                        self._files[id] = f"{at}/{name}"
+                        self._files[id] = hierarchy, f"{at}/{name}"
                     return cpus
             if at == hierarchy.root or not at.startswith(hierarchy.root):
                 return None

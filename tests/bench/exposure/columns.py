@@ -89,9 +89,9 @@ def scene(engine: PrivateEngine, column: Column, folder: Path, *, has_owner: boo
 
 
 def _started(engine: PrivateEngine, column: Column, folder: Path) -> SidecarProcess:
-    """Start the daemon with its defaults, except that all CPUs but one are reserved and there may be a hand."""
+    """Start the daemon with its defaults, except that all CPUs but one are reserved."""
     sidecar = SidecarProcess(folder, engine.socket_path)
-    sidecar.configure(linger="10s", reconcile_period="10s", hand="auto")
+    sidecar.configure(linger="10s", reconcile_period="10s")
     if column is Column.ENGINE:
         sidecar.wrapper = READ_ONLY
     sidecar.start()

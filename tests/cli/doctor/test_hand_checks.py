@@ -25,13 +25,13 @@ from tests.support.hand.stages import v2_stage
 
 def test_writable_cgroups_answer_births() -> None:
     """Nothing is to be done."""
-    [finding] = check_hand(Config(hand="auto"), None)
+    [finding] = check_hand(Config(), None)
     assert (finding.verdict, finding.cure) == (Verdict.OK, "")
 
 
 def test_unwritable_cgroups_are_a_warning_with_the_mount() -> None:
     """The engine alone still works."""
-    [finding] = check_hand(Config(hand="auto"), unwritable("/sys/fs/cgroup"))
+    [finding] = check_hand(Config(), unwritable("/sys/fs/cgroup"))
     assert finding.verdict is Verdict.WARN
     assert MOUNT in finding.says
     assert "exclusive CPUs" in finding.cure

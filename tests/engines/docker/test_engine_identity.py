@@ -46,6 +46,9 @@ async def test_a_socket_that_was_replaced_is_not_asked_before_it_is_known_whose_
             with pytest.raises(EngineUnavailable, match="its socket was replaced"):
                 await engine.containers()
             (tmp_path / "away.sock").replace(place)
+            # The old socket, and open connections to the other engine.
+            with pytest.raises(EngineUnavailable, match="its socket was replaced"):
+                await engine.containers()
             await engine.info()
             assert await engine.containers() == ("a" * 64,)
     assert other.requests

@@ -81,7 +81,6 @@ class Host:
         self.config = Config(
             **{
                 "policy": PolicyName.STATIC,
-                "hand": "auto",
                 "reserved": CPUSet.of(0),
                 "state_dir": str(path / "state"),
                 "projections": str(path / "cpus"),
