@@ -159,7 +159,7 @@ def leaves_the_gap_of_a_container_that_went_meanwhile(patch: pytest.MonkeyPatch)
         (forgets_the_originals, 0),
         (forgets_the_order_of_grants, 0),
         (reads_what_a_start_that_asks_will_not_use, 302),
-        (waits_for_an_order_that_never_comes, 1595),
+        (waits_for_an_order_that_never_comes, 1209),
         (leaves_the_gap_of_a_container_that_went_meanwhile, 9736),
     ],
 )
