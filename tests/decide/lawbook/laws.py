@@ -36,7 +36,7 @@ from tests.decide.lawbook import (
     waitlaws,
 )
 from tests.decide.lawbook.alonelaws import accounted, is_unseen
-from tests.decide.lawbook.roomlaws import held_without_room
+from tests.decide.lawbook.roomlaws import held_without_room, isolated_and_shared
 from tests.support.decide.reality import Reality
 from tests.support.decide.strictstarts import answered_wrongly, ordered_while_held
 from tests.support.laws import Law, When
@@ -115,17 +115,6 @@ def _grants_are_not_left(reality: Reality) -> list[str]:
     ]
 
 
-def _isolated_cpus_are_not_shared(reality: Reality) -> list[str]:
-    world = reality.world
-    return [
-        f"{world.containers[order.container].view.name} was ordered onto {both}, which are isolated, and shares them"
-        for order in (*reality.new_orders, *reality.new_moves)
-        if (both := _shared_isolated(world, order.update.cpus, _holds(world, order.container)))
-        # Somebody who pins a container there wants that.
-        and not both <= world.containers[order.container].wish.pin
-    ]
-
-
 def _entered_when_vacated(reality: Reality) -> list[str]:
     world = reality.world
     return [words for order in reality.new_moves for words in _conflicts(world, order, _holds(world, order.container))]
@@ -139,12 +128,6 @@ def _holds(world: World, key: ContainerKey) -> CPUSet:
 def _leaves(world: World, key: ContainerKey) -> CPUSet:
     granted = world.state.assignments.get(key)
     return granted.leaving.cpus if granted and granted.leaving else EMPTY
-
-
-def _shared_isolated(world: World, cpus: CPUSet, holds: CPUSet) -> CPUSet:
-    """Return isolated CPUs that a container without a grant is sent to, if these are for exclusive containers."""
-    is_meant = world.settings.isolated is not IsolatedRule.IGNORE and not world.is_releasing
-    return cpus & world.topology.isolated - world.state.reserved if is_meant and not holds else EMPTY
 
 
 def _conflicts(world: World, order: ApplyCpuset, holds: CPUSet) -> list[str]:
@@ -262,7 +245,7 @@ ROOM = Law("nobody holds what a grant would be refused", _room_is_kept)
 FOOTPRINTS = Law("a container runs in its footprint", _footprints_are_honest)
 POSSIBLE = Law("an order can be obeyed", _orders_can_be_obeyed)
 KEPT = Law("no order takes what is granted", _grants_are_not_left)
-ISOLATED = Law("isolated CPUs are not shared", _isolated_cpus_are_not_shared)
+ISOLATED = Law("isolated CPUs are not shared", isolated_and_shared)
 KNOWN = Law("nothing is ordered before everything was looked at", _every_container_is_known)
 VACATED = Law("a CPU is vacated before it is entered", _entered_when_vacated)
 IN_FORCE = Law("settled means in force", alonelaws.not_in_force)

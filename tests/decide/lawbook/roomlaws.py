@@ -1,13 +1,16 @@
-"""The law of the room: no container keeps CPUs that a grant would be refused."""
+"""The laws of the room: no container keeps CPUs that a grant would be refused, and isolated ones are not shared."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from sidecar.decide.books.room import room
-from sidecar.decide.settings import PolicyName, Settings
+from sidecar.decide.settings import IsolatedRule, PolicyName, Settings
 from sidecar.decide.world import World, replace
 from sidecar.words.refusals import sentence
 from state.model import State
 from state.topology import Topology
+from tests.support.decide.reality import Reality
 
 
 def kept_without_room(state: State, topology: Topology, settings: Settings) -> list[str]:
@@ -30,3 +33,17 @@ def held_without_room(world: World) -> list[str]:
     if settings.policy is PolicyName.DYNAMIC:
         settings = replace(settings, options=())
     return kept_without_room(world.state, world.topology, settings)
+
+
+def isolated_and_shared(reality: Reality) -> Iterator[str]:
+    """Yield orders of containers without a grant onto isolated CPUs that are for exclusive ones, but for those to which
+    a container is pinned by hand.
+    """
+    world = reality.world
+    if world.settings.isolated is IsolatedRule.IGNORE or world.is_releasing:
+        return
+    for order in (*reality.new_orders, *reality.new_moves):
+        container = world.containers[order.container]
+        meant = world.topology.isolated - world.state.reserved - container.wish.pin
+        if order.container not in world.state.assignments and (both := order.update.cpus & meant):
+            yield f"{container.view.name} was ordered onto {both}, which are isolated, and shares them"
