@@ -5,7 +5,8 @@
 #
 # SET is a file of requirements/: `daemon`, or `dev` for developers. With -e the sources stay where they are.
 #
-# 1. pip and setuptools. Where the environment has no pip, a wheel of it in compose/wheels is used, if its digest is known.
+# 1. pip and setuptools. An environment without pip is that of an image: it gets all from compose/wheels, if there is a pip
+#    whose digest is known, and uses no network. Others have nothing of these wheels, which are for another Python.
 # 2. The packages of SET. pip refuses, by name, a file whose digest is none of those that the set lists, and a package that
 #    the set does not list. Only pyinotify is built here (it has no wheel), and by the setuptools of the first step.
 # 3. This checkout, with nothing fetched.
@@ -16,11 +17,8 @@ python=$1/bin/python set=requirements/$2.txt
 shift 2
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
 
-# Wheels beside the sources are all that an image may need (compose/host/image.py fetches them): no network then.
+# compose/host/image.py fetches them.
 carried=$(ls compose/wheels/pip-*.whl 2>/dev/null || true)
-if [ -n "$carried" ]; then
-    export PIP_NO_INDEX=1 PIP_FIND_LINKS=compose/wheels
-fi
 
 if "$python" -m pip --version >/dev/null 2>&1; then
     pip=pip
@@ -29,6 +27,7 @@ elif [ -n "$carried" ]; then
     grep -q -- "--hash=sha256:$digest" requirements/build.txt ||
         { echo "error: $carried: requirements/build.txt lists no file with its digest" >&2; exit 1; }
     pip=$carried/pip
+    export PIP_NO_INDEX=1 PIP_FIND_LINKS=compose/wheels
 else
     "$python" -m ensurepip >/dev/null
     pip=pip

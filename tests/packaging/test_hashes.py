@@ -141,6 +141,7 @@ class Checkout:
         )
         (folder / "whole.py").touch()
         self.has_pip = True
+        self.index = self.wheels
 
     def wheel(self, name: str) -> Path:
         """Make a package, version 1.0, that holds one empty module."""
@@ -168,7 +169,7 @@ class Checkout:
         python.write_text(f'#!/bin/sh\n{lacks}exec {sys.executable} "$@"\n')
         python.chmod(0o755)
         own = {"PIP_TARGET": str(self.folder / "target"), "PIP_CONFIG_FILE": os.devnull, "PIP_NO_COMPILE": "1"}
-        own |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.wheels)}
+        own |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.index)}
         command = [str(self.folder / "compose/host/install.sh"), str(self.folder / "venv"), "daemon"]
         return subprocess.run(command, env={**os.environ, **own}, capture_output=True, text=True, check=False)
 
@@ -199,6 +200,15 @@ def test_a_checkout_is_installed_with_what_is_listed(checkout: Checkout) -> None
     done = checkout.install()
     assert done.returncode == 0, done.stdout + done.stderr
     assert checkout.installed() == {"tool", "needed", "other", "whole"}
+
+
+def test_wheels_for_an_image_are_no_others(checkout: Checkout) -> None:
+    """After `make demo` there are some. An environment with a pip of its own is not cut off from the index by them."""
+    checkout.index = checkout.wheels.rename(checkout.folder / "index")
+    checkout.wheels.mkdir()
+    checkout.wheel("pip")
+    done = checkout.install()
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(("name", "before"), [("needed", {"tool"}), ("tool", set())])
