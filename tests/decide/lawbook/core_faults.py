@@ -113,12 +113,12 @@ FAULTS = (
     Fault(takes_half_free_cores, laws.WHOLE, first=29),
     Fault(grows_by_single_threads, laws.WHOLE, first=2172),
     Fault(leaves_the_other_thread, laws.WHOLE, first=4411),
-    Fault(counts_floors_in_cpus, laws.WHOLE, first=998),
+    Fault(counts_floors_in_cpus, laws.WHOLE, first=4411),
     Fault(lets_no_growth_be_small, laws.SPARE, first=274),
     Fault(shares_out_less_than_there_is, laws.SPARE, first=11),
-    Fault(admits_by_floors_in_cpus, laws.BOOKS, first=689),
+    Fault(admits_by_floors_in_cpus, laws.BOOKS, first=805),
 )
 """Among containers of which some require whole cores."""
 
-PLAIN_FAULTS = (Fault(shrinks_others_as_far_as_is_fair, laws.NEEDLESS, first=650),)
+PLAIN_FAULTS = (Fault(shrinks_others_as_far_as_is_fair, laws.NEEDLESS, first=1470),)
 """Among containers that can use any CPU."""

@@ -58,6 +58,6 @@ FAULTS: Final = (
     Fault(serves_the_last_first, laws.NO_OVERTAKING, first=7),
     Fault(ignores_priorities, laws.NO_OVERTAKING, first=116),
     Fault(asks_again_only_what_was_seen_stopped, laws.ASKED_AGAIN, first=14),
-    Fault(rests_though_the_books_changed, laws.ASKED_AGAIN, first=9),
-    Fault(rests_though_it_starts_again, laws.ASKED_AGAIN, first=19),
+    Fault(rests_though_the_books_changed, laws.ASKED_AGAIN, first=15),
+    Fault(rests_though_it_starts_again, laws.ASKED_AGAIN, first=28),
 )

@@ -127,8 +127,8 @@ FAULTS = (
     Fault(never_answers_again_once_asked, laws.ANSWERED),
     Fault(believes_a_glance, laws.ORIGINALS, first=7),
     Fault(tells_members_what_they_are_configured_for, laws.TOLD, first=29),
-    Fault(lets_the_group_be, laws.APART, first=183),
-    Fault(looks_at_no_member_that_moves_with_the_group, laws.TOLD_ALL, first=2124),
+    Fault(lets_the_group_be, laws.APART, first=194),
+    Fault(looks_at_no_member_that_moves_with_the_group, laws.TOLD_ALL, first=3471),
 )
 
 DYNAMIC_FAULTS = (Fault(takes_at_once_from_what_starts, laws.NOTICE, first=182),)
