@@ -256,7 +256,13 @@ class Churn:
                 engine.start()
                 self._end_orphans()
             self.sidecar.until_ready()
-            self._api.act(id, "stop", t="0")
+            try:
+                self._api.act(id, "stop", t="0")
+            except ApiError:
+                with self._watcher.pause:
+                    engine.forget([id])
+                self._report.orphans += 1
+                self.sidecar.until_ready()
 
     def _come_to_rest(self, engine: PrivateEngine | None) -> None:
         """Stop the users; then wait until the State, the projections and the kernel agree, and no CPU is lost."""

@@ -15,7 +15,7 @@ import signal
 import subprocess
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, TypeVar
@@ -101,6 +101,15 @@ class PrivateEngine:
         """Send SIGKILL. Containers run on; the next engine re-attaches them with live-restore, or else kills them."""
         self._was_killed = True
         self._end(signal.SIGKILL)
+
+    def forget(self, ids: Iterable[str]) -> None:
+        """Restart it without these containers. Docker 20.10, killed while it starts one, may wait for ever for the exit
+        of a process that is gone, and then neither stops nor removes it.
+        """
+        self.stop()
+        for id in ids:
+            shutil.rmtree(f"{self.folder}/data/containers/{id}", ignore_errors=True)
+        self.start()
 
     def freeze(self) -> None:
         """Send SIGSTOP: it accepts connections, but sends no answer until `thaw`. Containers run on."""

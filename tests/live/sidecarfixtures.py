@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -44,9 +43,14 @@ def own_engine(private_engine: PrivateEngine | str) -> Iterator[PrivateEngine]:
         private_engine.stop()
         private_engine.start()
     # An engine that was killed while it removed a container leaves it half-removed: unfit for the next test.
+    stuck = []
     for each in private_engine.api.ask("GET", "containers/json", all="1"):
-        with suppress(ApiError):
+        try:
             private_engine.api.remove(each["Id"])
+        except ApiError:
+            stuck.append(each["Id"])
+    if stuck and not private_engine.api.is_podman:
+        private_engine.forget(stuck)
 
 
 @pytest.fixture(scope="session")
