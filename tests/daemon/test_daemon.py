@@ -22,7 +22,6 @@ from sidecar.simulation.model_limits import Limits
 from sidecar.status.status_file import read_status
 from state.cpuset import CPUSet
 from state.projection import Sharing, read
-from tests.support.daemon.host import Host
 from tests.support.decide.rights import EVERY_RIGHT
 from tests.support.engine.simulated import Fault
 from tests.support.keys import docker
@@ -31,14 +30,6 @@ GIGA = 10**9
 TWO = {"cpuset.exclusive": "2"}
 
 pytestmark = pytest.mark.trio
-
-
-@pytest.fixture
-def make_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    def make(**options: Any) -> Host:
-        return Host(tmp_path, monkeypatch, **options)
-
-    return make
 
 
 async def test_from_label_to_exclusive_cpus(autojump_clock: MockClock, make_host: Any) -> None:

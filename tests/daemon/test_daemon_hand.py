@@ -11,13 +11,11 @@ from trio.testing import MockClock
 
 from sidecar.status.status_file import read_status
 from sidecar.words.hands import SWITCHED_OFF, no_hand
-from tests.daemon.test_daemon import TWO, make_host
+from tests.daemon.test_daemon import TWO
 from tests.support.daemon.host import Host
 from tests.support.hand.kernel_hand import KernelHand
 
 pytestmark = pytest.mark.trio
-
-__all__ = ["make_host"]
 
 
 @pytest.fixture

@@ -10,13 +10,11 @@ import trio
 from trio.testing import MockClock
 
 from state.topology import uniform
-from tests.daemon.test_daemon import make_host
 from tests.support.daemon.host import Host
 from tests.support.hand.kernel_hand import KernelHand
 
 pytestmark = pytest.mark.trio
 
-__all__ = ["make_host"]
 
 ONE = {"cpuset.exclusive": "1"}
 

@@ -12,13 +12,11 @@ from trio.testing import MockClock
 from sidecar.simulation.model_limits import Limits
 from sidecar.status.status_file import read_status
 from state.cpuset import CPUSet
-from tests.daemon.test_daemon import make_host
 from tests.support.daemon.host import Host
 from tests.support.hand.kernel_hand import KernelHand
 
 pytestmark = pytest.mark.trio
 
-__all__ = ["make_host"]
 
 ONE = {"cpuset.exclusive": "1"}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,14 +22,6 @@ TWO = {"cpuset.exclusive": "2"}
 VOICE = {"cpuset.projection": "voice"}
 
 pytestmark = pytest.mark.trio
-
-
-@pytest.fixture
-def make_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    def make(**options: Any) -> Host:
-        return Host(tmp_path, monkeypatch, **options)
-
-    return make
 
 
 def where(host: Host, *containers: str) -> list[CPUSet]:

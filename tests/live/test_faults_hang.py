@@ -10,6 +10,8 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -75,57 +77,54 @@ def test_an_engine_that_hangs_is_said_and_caught_up_with(
     given_back(impatient, workloads, {heir: {}, neighbour: {}})
 
 
+@contextmanager
+def static_from_now_on(
+    engine: PrivateEngine, sidecar: SidecarProcess, workloads: Containers, **settings: str
+) -> Iterator[tuple[str, str]]:
+    """Start a neighbour and an owner under the policy none; yield their ids while the engine hangs and the policy is
+    static. Then the owner is alone, and everything can be given back.
+    """
+    kernel = KernelView()
+    sidecar.configure(policy="none", **settings)
+    sidecar.start()
+    neighbour, owner = workloads.run("neighbour"), workloads.run("owner", labels=ONE, **CPUS)
+    for each in (neighbour, owner):
+        sidecar.until(each, lambda it: it.phase == "running", "seen")
+    with watched(sidecar, neighbour, owner):
+        engine.freeze()
+        try:
+            # The connection is fine as far as anybody knows, so the new policy's orders are sent.
+            sidecar.configure(policy="static")
+            sidecar.reload()
+            yield neighbour, owner
+        finally:
+            engine.thaw()
+        until_alone(sidecar, owner)
+        until_shared(sidecar, neighbour)
+    assert (kernel.allowed(owner), kernel.allowed(neighbour)) == (LAST, REST)
+    given_back(sidecar, workloads, {owner: CPUS, neighbour: {}})
+
+
 def test_orders_that_a_hanging_engine_has_are_neither_lost_nor_doubled(
     own_engine: PrivateEngine, impatient: SidecarProcess, workloads: Containers, kernel: KernelView
 ) -> None:
     """The engine alone moves containers: its orders are given up after a while, and carried out all the same once it
     goes on. In the end the State prevails.
     """
-    impatient.configure(policy="none", hand="off")
-    impatient.start()
-    neighbour, owner = workloads.run("neighbour"), workloads.run("owner", labels=ONE, **CPUS)
-    for each in (neighbour, owner):
-        impatient.until(each, lambda it: it.phase == "running", "seen")
-    with watched(impatient, neighbour, owner):
-        own_engine.freeze()
-        try:
-            # The connection is fine as far as anybody knows, so the new policy's orders are sent.
-            impatient.configure(policy="static")
-            impatient.reload()
-            eventually(lambda: reasons(impatient, "an order failed"), "given up")
-            assert SILENT in reasons(impatient, "an order failed")[0]
-            assert kernel.allowed(neighbour) == kernel.allowed(owner) == online()
-            told = impatient.projection(owner)
-            assert told is None or not told.settled
-        finally:
-            own_engine.thaw()
-        until_alone(impatient, owner)
-        until_shared(impatient, neighbour)
-    assert (kernel.allowed(owner), kernel.allowed(neighbour)) == (LAST, REST)
-    given_back(impatient, workloads, {owner: CPUS, neighbour: {}})
+    with static_from_now_on(own_engine, impatient, workloads, hand="off") as (neighbour, owner):
+        eventually(lambda: reasons(impatient, "an order failed"), "given up")
+        assert SILENT in reasons(impatient, "an order failed")[0]
+        assert kernel.allowed(neighbour) == kernel.allowed(owner) == online()
+        told = impatient.projection(owner)
+        assert told is None or not told.settled
 
 
 def test_an_engine_that_hangs_holds_up_no_move(
     own_engine: PrivateEngine, impatient: SidecarProcess, workloads: Containers, kernel: KernelView
 ) -> None:
     """The hand needs no engine to move containers. Its records follow once the engine goes on, and limits with them."""
-    impatient.configure(policy="none")
-    impatient.start()
-    neighbour, owner = workloads.run("neighbour"), workloads.run("owner", labels=ONE, **CPUS)
-    for each in (neighbour, owner):
-        impatient.until(each, lambda it: it.phase == "running", "seen")
-    with watched(impatient, neighbour, owner):
-        own_engine.freeze()
-        try:
-            impatient.configure(policy="static")
-            impatient.reload()
-            eventually(lambda: (kernel.allowed(owner), kernel.allowed(neighbour)) == (LAST, REST), "moved")
-        finally:
-            own_engine.thaw()
-        until_alone(impatient, owner)
-        until_shared(impatient, neighbour)
-    assert (kernel.allowed(owner), kernel.allowed(neighbour)) == (LAST, REST)
-    given_back(impatient, workloads, {owner: CPUS, neighbour: {}})
+    with static_from_now_on(own_engine, impatient, workloads) as (neighbour, owner):
+        eventually(lambda: (kernel.allowed(owner), kernel.allowed(neighbour)) == (LAST, REST), "moved")
 
 
 def test_a_sidecar_is_told_to_end_while_its_engine_hangs(
