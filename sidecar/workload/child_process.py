@@ -89,8 +89,7 @@ class Child:
         if not (from_kernel and number in TYPED and self._is_in_our_group()):
             self.send(number)
         if number == signal.SIGTSTP:
-            # A shell that waits for us must see us stopped. SIGCONT wakes us, and is passed on.
-            os.kill(os.getpid(), signal.SIGSTOP)
+            self._stop_as_it_stops()
 
     def catches(self, number: int) -> bool:
         """Return whether it has a handler for this signal. Most signals end a program that has none (signal(7))."""
@@ -113,6 +112,16 @@ class Child:
                 return ended
             if pid == self.pid:
                 ended = status
+
+    def _stop_as_it_stops(self) -> None:
+        """Stop, so that a shell that waits for us sees it; SIGCONT wakes us, and is passed on.
+
+        By SIGTSTP and its default action, not by SIGSTOP: where no shell could continue the group, in a session of its
+        own or as the first process of a container, the kernel stops neither the program nor us (setpgid(2), "orphaned").
+        """
+        os.kill(os.getpid(), signal.SIGTSTP)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTSTP})
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTSTP})
 
     def _is_in_our_group(self) -> bool:
         with contextlib.suppress(ProcessLookupError):

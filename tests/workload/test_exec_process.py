@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -274,7 +275,7 @@ def descendants_once(process: int) -> list[int]:
 
 
 class Terminal:
-    """The command in a terminal of its own."""
+    """A program in a terminal and a session of its own."""
 
     def __init__(self, *words: str) -> None:
         self.pid, self.screen = pty.fork()
@@ -282,7 +283,7 @@ class Terminal:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             signal.signal(signal.SIGTSTP, signal.SIG_DFL)
             os.environ["PYTHONPATH"] = str(ROOT)
-            os.execv(sys.executable, command(*words))
+            os.execvp(words[0], words)
         self.text = ""
 
     def until(self, wanted: str) -> None:
@@ -298,7 +299,15 @@ class Terminal:
 
     def end(self) -> int:
         """Wait for its end; return the wait status."""
-        return os.waitpid(self.pid, 0)[1]
+        ended: list[int] = []
+
+        def is_over() -> bool:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            ended.extend([status] if pid else [])
+            return bool(pid)
+
+        eventually(is_over, f"the end of {self.pid}, which wrote {self.text!r}")
+        return ended[0]
 
 
 def test_a_ctrl_c_reaches_the_program_once_and_the_terminal_is_its_own() -> None:
@@ -311,7 +320,7 @@ print("tty", sys.stdin.isatty(), flush=True)
 text = input("name? ")
 print(f"{text} {count[0]} interrupts", flush=True)
 """
-    terminal = Terminal(sys.executable, "-c", script)
+    terminal = Terminal(*command(sys.executable, "-c", script))
     try:
         terminal.until("tty True")
         terminal.until("name? ")
@@ -324,20 +333,44 @@ print(f"{text} {count[0]} interrupts", flush=True)
         os.close(terminal.screen)
 
 
+READS = ("sh", "-c", "echo ready; read text; echo got $text")
+
+
 def test_a_ctrl_z_stops_both_and_both_go_on() -> None:
-    """A shell that waits for us sees us stopped."""
-    terminal = Terminal("sh", "-c", "echo ready; read text; echo got $text")
+    """The shell that runs us sees us stopped, and continues both."""
+    terminal = Terminal("sh", "-i")
     try:
-        terminal.until("ready")
+        terminal.type(shlex.join(command(*READS)) + "\n")
+        terminal.until("\nready")
+        [program] = descendants_once(terminal.pid)
+        [child] = descendants_once(program)
         terminal.type("\x1a")
-        # An orphaned process group is not stopped from the keyboard: a new session is one. The same by hand.
-        [child] = descendants_once(terminal.pid)
-        os.kill(terminal.pid, signal.SIGTSTP)
-        assert os.WIFSTOPPED(os.waitpid(terminal.pid, os.WUNTRACED)[1])
-        os.kill(terminal.pid, signal.SIGCONT)
+        eventually(lambda: state(program) == state(child) == "T", "both stopped")
+        terminal.type("fg\n")
+        eventually(lambda: "T" not in (state(program), state(child)), "both went on")
         terminal.type("on\n")
-        terminal.until("got on")
+        terminal.until("\ngot on")
+        terminal.type("exit\n")
         assert terminal.end() == 0
         assert not Path(f"/proc/{child}").exists()
     finally:
         os.close(terminal.screen)
+
+
+def test_a_ctrl_z_that_no_shell_could_undo_stops_neither() -> None:
+    """In a session of our own, such as that of `docker exec -it`."""
+    terminal = Terminal(*command(*READS))
+    try:
+        terminal.until("ready")
+        terminal.type("\x1a")
+        terminal.until("^Z")
+        terminal.type("on\n")
+        terminal.until("got on")
+        assert terminal.end() == 0
+    finally:
+        os.close(terminal.screen)
+
+
+def state(process: int) -> str:
+    """Return the state of a process as proc_pid_stat(5) writes it."""
+    return Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2][0]
