@@ -117,7 +117,7 @@ class Child:
         """Stop, so that a shell that waits for us sees it; SIGCONT wakes us, and is passed on.
 
         By SIGTSTP and its default action, not by SIGSTOP: where no shell could continue the group, in a session of its
-        own or as the first process of a container, the kernel stops neither the program nor us (setpgid(2), "orphaned").
+        own or as the first process of a container, the kernel stops neither of us: the group is orphaned (setpgid(2)).
         """
         os.kill(os.getpid(), signal.SIGTSTP)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTSTP})
