@@ -4,9 +4,9 @@
 2. Step: pure; the new world and the orders.
 3. Commit: the burst in the journal, and the State in the checkpoint, on disk, before any order is sent.
 4. Post: readers see the new world, and pause a little before they work on it.
-5. Tell: the container's files stop naming the CPUs that an order takes before the order is sent, and those that this
-   decision opens to other containers before any order is. A notice or a change is in the workload's files before its
-   grace begins or its signal is sent.
+5. Tell: the container's files stop naming the CPUs that an order takes, or that it will not have at its birth, before
+   the order is sent; and those that this decision opens to other containers before any order is. A notice or a change
+   is in the workload's files before its grace begins or its signal is sent.
 6. Start the orders. Orders of containers that are not live come first, and may be sent before anything else is done: a
    container that is about to start cannot wait.
 
@@ -26,13 +26,14 @@ import trio
 from sidecar.board import Board
 from sidecar.crashes import Crashes
 from sidecar.decide.facts import Fact, Purpose
-from sidecar.decide.orders import ApplyCpuset, Order, SendSignal, StartTimer, WriteCpuset
+from sidecar.decide.orders import AnswerStart, ApplyCpuset, HoldAnswers, Order, SendSignal, StartTimer, WriteCpuset
 from sidecar.failures import StateUnwritable
 from sidecar.log import Log
 from sidecar.ports import Checkpoints, Journals, StartOrder, Telling
 from sidecar.projection.opened import losers
 from sidecar.projection.projection_of import names_of, projection_of
 from sidecar.sifting import decide
+from state.cpuset import CPUSet
 from state.errors import StateError
 from state.key import ContainerKey
 from state.model import State
@@ -112,7 +113,14 @@ class Allocator:
         for order in orders:
             match order:
                 case ApplyCpuset() | WriteCpuset():
-                    self.withdraw(order)
+                    for key in self._board.latest.confined_by(order.container):
+                        self.withdraw(key, order.update.cpus)
+                case AnswerStart(update=update) if update is not None:
+                    self.withdraw(order.container, update.cpus)
+                case HoldAnswers(answers=answers):
+                    for key, cpus in answers.own.items():
+                        if cpus is not None:
+                            self.withdraw(key, cpus)
                 case StartTimer(purpose=Purpose.GRACE):
                     self.announce(order.container, begins_grace=True)
                 case SendSignal():
@@ -142,16 +150,13 @@ class Allocator:
             self._saved = state
             self._board.report("checkpoint", None)
 
-    def withdraw(self, order: ApplyCpuset | WriteCpuset) -> None:
-        """Remove the CPUs that an unsent order takes from the projection of its container, or of every container it
-        confines.
-        """
-        for key in self._board.latest.confined_by(order.container):
-            with self._crashes.contained(key, "projection"):
-                try:
-                    self._projections.withdraw(key.id, order.update.cpus)
-                except StateError as error:
-                    self._report("projections", str(error))
+    def withdraw(self, container: ContainerKey, cpus: CPUSet) -> None:
+        """Remove all CPUs but these from the files of a container that an unsent order places, or will at its birth."""
+        with self._crashes.contained(container, "projection"):
+            try:
+                self._projections.withdraw(container.id, cpus)
+            except StateError as error:
+                self._report("projections", str(error))
 
     def correct(self, container: ContainerKey) -> None:
         """Write what is true now into the files of a container, parts of whose CPUs are open to others from now on."""

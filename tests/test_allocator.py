@@ -16,6 +16,7 @@ from sidecar.decide.facts import (
     ContainerView,
     CpusetApplied,
     EngineConnected,
+    EngineDisconnected,
     EngineInfo,
     Fact,
     GiveUpRequested,
@@ -24,8 +25,10 @@ from sidecar.decide.facts import (
     Purpose,
     RetryDue,
     SettingsChanged,
+    StartHeld,
 )
-from sidecar.decide.orders import ApplyCpuset, Order, SendSignal, StartTimer
+from sidecar.decide.hand_facts import AnswersHeld, HandReady
+from sidecar.decide.orders import AnswerStart, ApplyCpuset, HoldAnswers, Order, SendSignal, StartTimer
 from sidecar.decide.reconcile import begin
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
@@ -101,6 +104,10 @@ class Recorder(Board):
                 self.calls.append(f"grace {order.container.id[0]}")
             case SendSignal():
                 self.calls.append(f"signal {order.container.id[0]}")
+            case HoldAnswers():
+                self.calls.append("answers")
+            case AnswerStart():
+                self.calls.append(f"answer {order.container.id[0]}")
             case _:
                 self.calls.append("other")
         self.orders.append(order)
@@ -324,3 +331,36 @@ async def test_a_grace_begins_though_it_cannot_be_told(autojump_clock: MockClock
     assert {"grace b", "signal b"} <= set(calls)
     assert elastic.problems == {"projections": "by-id/a: disk full"}
     assert "a workload gets no notice of CPUs that are taken from it container=b" in elastic.lines.getvalue()
+
+
+async def test_what_a_container_will_not_have_at_its_birth_is_withdrawn_first(
+    autojump_clock: MockClock, recorder: Recorder
+) -> None:
+    """The hand lets a container be born without CPUs that are now another's: its files may not name them any more."""
+    idle = view("a", phase=Phase.CREATED)
+    await recorder.take(READY, [HandReady(("docker",), 2, home=("docker",))], [ContainerSeen(idle, 3)])
+    await recorder.take(held(recorder, 4), [ContainerSeen(view("b", exclusive=1), 5)])
+    # The order to it is not answered yet, so it gets no other one.
+    await recorder.take(held(recorder, 6))
+    await recorder.take(held(recorder, 7))
+    recorder.calls.clear()
+    await recorder.take([ContainerSeen(view("c", exclusive=1), 8)])
+    assert "order a" not in recorder.calls
+    assert recorder.calls.index("withdraw a 0,3") < recorder.calls.index("answers")
+
+
+def held(recorder: Recorder, ended: int) -> list[Fact]:
+    """Return the fact that the hand holds the last answers."""
+    last = next(each for each in reversed(recorder.orders) if isinstance(each, HoldAnswers))
+    return [AnswersHeld(last.number, ("docker",), CPUSet(()), ended)]
+
+
+async def test_what_the_answer_of_a_held_start_takes_is_withdrawn_first(
+    autojump_clock: MockClock, recorder: Recorder
+) -> None:
+    """A container that was told where it would start, and starts on less."""
+    held_back = view("a", phase=Phase.CREATED)
+    await recorder.take(READY, [ContainerSeen(held_back, 2)])
+    recorder.calls.clear()
+    await recorder.take([StartHeld(held_back, 7, 3)])
+    assert recorder.calls.index("withdraw a 0-3") < recorder.calls.index("answer a")

@@ -270,17 +270,21 @@ class Churn:
         for user in self._users:
             user.join(120)
         self.sidecar.until_ready()
-        if engine is not None:
-            # The engine may call one exited only some time after its restart.
-            self._end_orphans()
         for id in self._ours():
             state = self._api.inspect(id)["State"]
             if state["Paused"]:
                 self._api.act(id, "unpause")
             if state["Restarting"] or self._made_as.get(id, Wanted()).restarts:
                 self._stop(id, engine)
+
+        def is_calm() -> bool:
+            if engine is not None:
+                # The engine may call one exited only some time after its restart.
+                self._end_orphans()
+            return not self._unlike()
+
         try:
-            eventually(lambda: not self._unlike(), "the books are the kernel's", seconds=_REST_SECONDS)
+            eventually(is_calm, "the books are the kernel's", seconds=_REST_SECONDS)
         except AssertionError:
             self._report.violations += [f"at rest: {each}" for each in self._unlike()]
         self._watcher.stop()
