@@ -16,7 +16,6 @@ from sidecar.decide.facts import (
     ContainerView,
     CpusetApplied,
     EngineConnected,
-    EngineDisconnected,
     EngineInfo,
     Fact,
     GiveUpRequested,
