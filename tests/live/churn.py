@@ -226,13 +226,15 @@ class Churn:
         self._report.engine_restarts += 1
         assert self.sidecar.is_running, f"the sidecar ended: {self.sidecar.log()[-3000:]}"
 
-    def _end_orphans(self) -> None:
+    def _end_orphans(self, *, at_rest: bool = False) -> None:
         """End containers that run although the engine calls them exited, as their owner would have to. Docker 20.10,
-        killed while it starts a container, leaves such ones ("task already exists"), and its API cannot tell.
+        killed while it starts a container, leaves such ones ("task already exists"), and its API cannot tell. At rest
+        nothing starts: then a runtime that still waits in a container's cgroup is left from such a start as well.
         """
         kernel = KernelView()
+        is_there = kernel.members if at_rest else kernel.allowed
         for id in self._ours():
-            if all(not self._is_running(id) and kernel.allowed(id) for _ in range(2)):
+            if all(not self._is_running(id) and is_there(id) for _ in range(2)):
                 kernel.end(id)
                 self._report.orphans += 1
 
@@ -280,7 +282,7 @@ class Churn:
         def is_calm() -> bool:
             if engine is not None:
                 # The engine may call one exited only some time after its restart.
-                self._end_orphans()
+                self._end_orphans(at_rest=True)
             return not self._unlike()
 
         try:

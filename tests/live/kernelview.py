@@ -89,11 +89,16 @@ class KernelView:
             return False
         return folder is not None
 
+    def members(self, id: str) -> list[int]:
+        """Return the process ids in its cgroup, the runtime's included."""
+        folder = self._folder(id)
+        return _pids(folder) if folder else []
+
     def end(self, id: str) -> None:
         """Kill all processes of a container whose engine is gone."""
-        for process in self.processes(id):
+        for pid in self.members(id):
             with suppress(ProcessLookupError):
-                os.kill(process.pid, signal.SIGKILL)
+                os.kill(pid, signal.SIGKILL)
 
     def _folder(self, id: str) -> Path | None:
         known = self._known.get(id)
