@@ -19,7 +19,7 @@ from sidecar.decide.books.load_sample import Usage
 from sidecar.decide.container.container import Container
 from sidecar.decide.facts import ContainerView, Purpose, TakeAcknowledged
 from sidecar.decide.moves import plan
-from sidecar.decide.orders import ApplyCpuset, StartTimer
+from sidecar.decide.orders import StartTimer
 from sidecar.decide.world import World, replace
 from sidecar.projection import projection_of as projection_of_module
 from sidecar.projection import teller
@@ -113,8 +113,8 @@ def measures_another_container(patch: Patch) -> None:
 def orders_before_it_withdraws(patch: Patch) -> None:
     """Send an order while the files still name the CPUs that it takes away."""
 
-    def withdraw(self: Allocator, order: ApplyCpuset) -> None:
-        del self, order
+    def withdraw(self: Allocator, container: ContainerKey, cpus: CPUSet) -> None:
+        del self, container, cpus
 
     patch.setattr(Allocator, "withdraw", withdraw)
 

@@ -88,6 +88,10 @@ def crowd(
     for each in users:
         each.join()
     seconds = time.monotonic() - began
+    # Events come in order: once this one is known, so are the ends of all others.
+    last = workloads.create("last")
+    eventually(lambda: last in {each.id for each in sidecar.status().containers}, "the last is known", seconds=60)
+    workloads.api.remove(last)
     eventually(lambda: not traces(sidecar, workloads.prefix), "nothing is left of them", seconds=60)
     lag = time.monotonic() - began - seconds
     return Report(
