@@ -13,7 +13,7 @@ import hypothesis
 import pytest
 from _pytest.nodeid import NodeId
 
-from tests.live.lanes import lane_of, lanes_here
+from tests.live.lanes import HOST, lane_of, lanes_here
 
 EXIT_SECONDS = 30
 """How long an interrupted worker may take to end; pytest-xdist's ten are few to end an engine and its containers."""
@@ -55,9 +55,16 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Order the lanes before all other tests, whose order stays random: a long lane that began last would end last."""
+    """Order the lanes before all other tests, whose order stays random: a long lane that began last would end last. The
+    lane that no other may run beside comes amid these, when the others have probably ended.
+    """
     order = {lane: place for place, lane in enumerate(lanes_here())}
     items.sort(key=lambda item: order.get(_group(item), len(order)))
+    alone = [item for item in items if _group(item) == HOST]
+    beside = [item for item in items if _group(item) != HOST]
+    lanes = sum(_group(item) in order for item in beside)
+    middle = lanes + (len(beside) - lanes) // 2
+    items[:] = [*beside[:middle], *alone, *beside[middle:]]
     for item in items:
         _name_by_group(item)
     if config.getoption("benchmark_skip", default=False) and not config.getoption("benchmark_only"):
