@@ -41,7 +41,7 @@ LANES: Final[Mapping[str, tuple[str, ...]]] = {
         *("test_slice", "test_systemd", "test_topology"),
     ),
 }
-"""The modules of each lane. The longest lane first: it starts first. But `host` starts when the others may have ended."""
+"""The modules of each lane. The longest lane first: it starts first. But `host` starts when the others have ended."""
 
 ONLY: Final = "live"
 """The one lane where there is one engine for all."""
