@@ -33,6 +33,7 @@ LANES: Final[Mapping[str, tuple[str, ...]]] = {
     # Contract tests on Podman have this lane too.
     "podman": ("test_podman", "test_strict_podman"),
     "swarm": ("test_swarm",),
+    "tenants": ("test_tenants",),
     # The host's engine, without a sidecar; contract tests on Docker have this lane too.
     "contract": ("test_cgroups", "test_giant_label", "test_ground"),
     HOST: (

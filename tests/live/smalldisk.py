@@ -12,6 +12,8 @@ from typing import Final
 
 import pytest
 
+from tests.live.waiting import eventually
+
 _FILLER: Final = "filler"
 _IMAGE_BYTES: Final = 16 * 1024 * 1024
 
@@ -66,12 +68,12 @@ class BreakingDisk:
         (Path("/sys/fs/ext4") / Path(device).name / "trigger_fs_error").write_text("1")
 
     def repair(self) -> None:
-        """Mount a copy of it that was checked, in its place: it must not be in use.
+        """Mount a copy of it that was checked, in its place: it must not be in use for longer than an instant.
 
         The broken file system itself stays read-only for as long as any mount namespace has it, and a container that
         starts meanwhile has a copy of all mounts. Its image mounted again would be that same file system.
         """
-        subprocess.run(["umount", str(self.path)], check=True, capture_output=True)
+        eventually(self._is_unmounted, "it is not in use", seconds=5)
         broken, self._image = self._image, self._image.with_name(self._image.name + "-repaired")
         shutil.copyfile(broken, self._image)
         subprocess.run(["e2fsck", "-fy", str(self._image)], check=False, capture_output=True)
@@ -80,6 +82,9 @@ class BreakingDisk:
     def unmount(self) -> None:
         """Unmount it, even in use."""
         subprocess.run(["umount", "-l", str(self.path)], check=False, capture_output=True)
+
+    def _is_unmounted(self) -> bool:
+        return subprocess.run(["umount", str(self.path)], check=False, capture_output=True).returncode == 0
 
     def _mount(self) -> None:
         _run_or_skip("mount", "-o", "loop,errors=remount-ro", str(self._image), str(self.path))

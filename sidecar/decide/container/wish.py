@@ -119,7 +119,7 @@ def _wish(
         # 7. Inside another.
         nested = mistake(_PARENT, view.cgroup_parent, InsideAnother())
         refusal = Refusal(RefusalCode.CONTRADICTION, Mistakes((nested,)))
-        return Wish(standing=Standing.UNMANAGED, refusal=refusal, warnings=(nested,))
+        return Wish(standing=Standing.UNMANAGED, refusal=refusal)
     labels = read_labels(view.labels)
     # 3. Unmanaged.
     if not labels.values.manage or _is_unmanaged(view, settings):

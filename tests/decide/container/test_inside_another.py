@@ -14,7 +14,7 @@ from sidecar.decide.settings import Settings
 from sidecar.decide.sightings import sighted
 from sidecar.decide.world import replace
 from sidecar.systemd_names import is_inside_a_container
-from sidecar.words.mistaken import sentence
+from sidecar.words.refusals import warnings
 from state.cpuset import CPUSet
 from state.refusal import RefusalCode
 from tests.support.decide.stories import Story
@@ -50,7 +50,8 @@ def test_one_inside_another_is_left_alone_and_refused_with_the_cure() -> None:
     assert (wish.standing, wish.demand) == (Standing.UNMANAGED, None)
     assert wish.refusal is not None
     assert wish.refusal.code is RefusalCode.CONTRADICTION
-    assert "recreate it with another cgroup_parent" in sentence(wish.warnings[0])
+    [said] = warnings(wish)
+    assert "recreate it with another cgroup_parent" in said
 
 
 def test_its_held_start_is_refused() -> None:

@@ -1,0 +1,223 @@
+"""Hostile tenants: they create and update containers of their own, and do nothing else. Others get what is promised."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from sidecar.status.document import SharingStatus
+from tests.live.births import judged
+from tests.live.containers import Containers
+from tests.live.engineapi import ApiError, EngineApi
+from tests.live.kernelview import KernelView, online
+from tests.live.privateengine import PrivateEngine
+from tests.live.sidecarfixtures import Ground
+from tests.live.sidecarprocess import LAST, REST, SidecarProcess
+from tests.live.stage import ask
+from tests.live.waiting import PATIENCE, eventually, stays
+from tests.live.watching import ONE, WAITING, problems, until_alone, until_shared
+
+pytestmark = [pytest.mark.live, pytest.mark.slow]
+
+GIANT: Final = 97 * 1024 * 1024
+"""The longest label that Docker accepts is a little longer."""
+
+MOST_MEMORY: Final = 150 * 1024
+"""KiB that the daemon may have in memory, whatever tenants do."""
+
+LOCKS: Final = 30
+LOOPS: Final = 6
+LOOP_SECONDS: Final = 3.0
+
+UNDISTURBED: Final = 3.0 * PATIENCE
+"""Seconds within which an arrival is alone on a busy test machine; 0.1 s alone."""
+
+
+@pytest.fixture(autouse=True)
+def on_docker(ground: Ground) -> None:
+    """Skip where these acts are not possible: they are Docker's routes, on an engine of the tests' own."""
+    if ground.api.is_podman or not ground.is_private:
+        pytest.skip("these are acts by Docker's routes")
+
+
+def test_a_giant_label_keeps_nobody_waiting(sidecar: SidecarProcess, workloads: Containers, kernel: KernelView) -> None:
+    """A label of 97 MiB on a container that never runs: the daemon gets ready, places others, and puts drift right."""
+    workloads.create("giant", labels={"x": "a" * GIANT})
+    sidecar.start()
+    plain, owner = workloads.run("plain"), workloads.run("owner", labels=ONE)
+    until_alone(sidecar, owner)
+    until_shared(sidecar, plain)
+    for _ in range(2):
+        assert kernel.write_cpuset(plain, online())
+        eventually(lambda: kernel.allowed(plain) == REST, "the drift is put right", seconds=10 * PATIENCE)
+    assert resident(sidecar.pid) <= MOST_MEMORY
+
+
+def test_locks_that_are_held_delay_no_arrival(
+    running: SidecarProcess, workloads: Containers, kernel: KernelView
+) -> None:
+    """Thirty containers with a copy that nobody reads, so that the engine can neither describe nor move them."""
+    held = [workloads.run(f"held-{number}") for number in range(LOCKS)]
+    running.until_quiet()
+    with ExitStack() as stack:
+        for id in held:
+            stack.enter_context(lock_held(workloads.api, id))
+        for arrival in range(2):
+            began = time.monotonic()
+            owner = workloads.run(f"owner-{arrival}", labels=WAITING)
+            until_alone(running, owner)
+            took = time.monotonic() - began
+            assert took <= UNDISTURBED, f"arrival {arrival} was alone after {took:.1f} s"
+            assert kernel.allowed(owner) == LAST
+            assert all(kernel.allowed(id) == REST for id in held)
+            workloads.api.remove(owner)
+
+
+def test_a_name_stays_with_the_container_that_claimed_it_first(running: SidecarProcess, workloads: Containers) -> None:
+    """Ten others claim the name of an owner's projection by label."""
+    name = {"cpuset.projection": "voice"}
+    owner = workloads.run("owner", labels={**ONE, **name})
+    until_alone(running, owner)
+    file = running.projections / "by-name/voice/cpuset"
+    eventually(lambda: file.read_text().strip() == str(LAST), "the owner is told by name")
+    for number in range(10):
+        workloads.run(f"thief-{number}", labels=name)
+    stays(lambda: file.read_text().strip() == str(LAST), "it stays the owner's", seconds=1.0)
+    eventually(lambda: "voice" in problems(running), "the claim is told")
+
+
+def test_updates_in_a_loop_keep_nobody_on_an_owners_cpu(
+    running: SidecarProcess, workloads: Containers, kernel: KernelView, tmp_path: Path
+) -> None:
+    """Six containers, each widened by its author's requests without a pause. A newcomer beside them is placed."""
+    loops = [workloads.run(f"loop-{number}") for number in range(LOOPS)]
+    owner = workloads.run("owner", labels=ONE)
+    until_alone(running, owner)
+    is_over = threading.Event()
+    users = [threading.Thread(target=widen, args=(workloads.api, id, is_over)) for id in loops]
+    with judged(kernel, owner, tmp_path) as seen:
+        for each in users:
+            each.start()
+        try:
+            time.sleep(LOOP_SECONDS)
+            began = time.monotonic()
+            until_shared(running, workloads.run("newcomer"))
+            took = time.monotonic() - began
+        finally:
+            is_over.set()
+            for each in users:
+                each.join()
+    print(seen.exposure, f"newcomer {took:.2f} s")
+    assert seen.exposure.percent <= 5.0, seen.exposure
+    # The requests keep the engine busy, too.
+    assert took <= 3 * UNDISTURBED
+    until_alone(running, owner)
+
+
+def test_a_name_of_the_unmanaged_hides_nobody_that_runs(
+    sidecar: SidecarProcess, workloads: Containers, kernel: KernelView
+) -> None:
+    """An owner that takes a name which is left alone keeps counting where it runs: no second owner comes there."""
+    sidecar.configure(unmanaged=[f"{workloads.prefix}-db-*"])
+    sidecar.start()
+    first = workloads.run("first", labels=ONE)
+    until_alone(sidecar, first)
+    workloads.api.ask("POST", f"containers/{first}/rename", name=f"{workloads.prefix}-db-1")
+    second = workloads.run("second", labels=WAITING)
+
+    def is_apart() -> bool:
+        told = sidecar.projection(second)
+        is_owner = told is not None and told.sharing.value == "exclusive" and told.settled
+        return not (is_owner and kernel.allowed(first) & kernel.allowed(second))
+
+    stays(is_apart, "no two on one CPU", seconds=3.0)
+
+
+def test_a_cgroup_inside_an_owners_is_told_and_counted(
+    running: SidecarProcess, own_engine: PrivateEngine, workloads: Containers
+) -> None:
+    """It cannot be moved away: the owner is told beside which one it runs, and all is well when that is gone."""
+    if own_engine.cgroup_parent.endswith(".slice"):
+        pytest.skip("systemd takes no cgroup of a container as a parent")
+    owner = workloads.run("owner", labels=ONE)
+    until_alone(running, owner)
+    inside = workloads.run("inside", CgroupParent=f"{own_engine.cgroup_parent}/{owner}")
+    found = running.until(owner, lambda it: it.neighbours, "not alone any more")
+    assert not found.is_alone
+    assert [each.name for each in found.neighbours] == [f"{workloads.prefix}-inside"]
+    [said] = running.until(inside, lambda it: it.warnings, "what to do").warnings
+    assert "recreate it with another cgroup_parent" in said
+    told = eventually(lambda: running.projection(owner), "it is told")
+    assert not told.alone
+    workloads.api.remove(inside)
+    until_alone(running, owner)
+    eventually(lambda: (found := running.projection(owner)) and found.alone, "alone again")
+
+
+@pytest.mark.parametrize("act", ["label", "pin"])
+def test_no_tenant_takes_itself_out(
+    act: str, running: SidecarProcess, workloads: Containers, kernel: KernelView
+) -> None:
+    """By `cpuset.manage=off`, or by a pin on all CPUs: it runs in the shared pool, and the owner is alone."""
+    owner = workloads.run("owner", labels=ONE)
+    until_alone(running, owner)
+    labels, host = ({"cpuset.manage": "off"}, {}) if act == "label" else ({}, {"CpusetCpus": str(online())})
+    out = workloads.run("out", labels=labels, **host)
+    eventually(lambda: kernel.allowed(out) == REST, "it is put off the owner's CPU")
+    until_alone(running, owner)
+    assert eventually(lambda: running.container(out), "it is known").warnings or act == "pin"
+
+
+def test_a_pin_that_never_runs_keeps_nobody_waiting(running: SidecarProcess, workloads: Containers) -> None:
+    """Created onto the only CPU that can be granted, and never started."""
+    workloads.create("pinned", CpusetCpus=str(LAST))
+    until_alone(running, workloads.run("owner", labels=ONE))
+
+
+def test_an_id_as_a_name_shadows_nobody(running: SidecarProcess, workloads: Containers) -> None:
+    """A container that is named as another's id: the id goes on meaning the other."""
+    owner = workloads.run("owner", labels=ONE)
+    until_alone(running, owner)
+    api = workloads.api
+    wanted = {"Image": workloads.image, "Cmd": ["sleep", "3600"], "HostConfig": {"NetworkMode": "none"}}
+    try:
+        shadow = str(api.ask("POST", "containers/create", wanted, name=owner)["Id"])
+    except ApiError as error:
+        pytest.skip(f"this engine refuses such a name: {error.message}")
+    workloads.made.append(shadow)
+    running.until(shadow, lambda it: it.name == owner, "it is known")
+    answer = json.loads(ask(running.state_dir, "GET", f"/v1/containers/{owner}"))
+    assert answer["id"] == owner
+    assert answer["sharing"] == SharingStatus.EXCLUSIVE
+
+
+def resident(pid: int) -> int:
+    """Return the KiB of a process that are in memory."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
+
+
+@contextmanager
+def lock_held(api: EngineApi, id: str) -> Iterator[None]:
+    """Ask for a copy of a container's files, and read only its beginning: the engine holds the container's lock."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as made:
+        made.settimeout(60)
+        made.connect(api.socket_path)
+        made.sendall(f"GET /v1.41/containers/{id}/archive?path=/bin HTTP/1.1\r\nHost: engine\r\n\r\n".encode())
+        assert b" 200 " in made.recv(64)
+        yield
+
+
+def widen(api: EngineApi, id: str, is_over: threading.Event) -> None:
+    """Update a container to all CPUs, again and again."""
+    while not is_over.is_set():
+        with suppress(ApiError, OSError):
+            api.update(id, CpusetCpus=str(online()))
