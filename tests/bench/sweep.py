@@ -28,7 +28,7 @@ from tests.bench.exposure.judging import judge
 from tests.bench.latency import IMAGE, engine_at
 from tests.bench.own_engine import own_engine
 from tests.live.engineapi import EngineApi, EngineConnection
-from tests.live.kernelview import online
+from tests.live.kernelview import KernelView, online
 from tests.live.privateengine import PrivateEngine
 from tests.live.sidecarprocess import LAST, SidecarProcess
 from tests.live.waiting import eventually
@@ -123,7 +123,7 @@ def one_arrival(
     eventually(lambda: _agree(api, recorded), "the pool is whole", seconds=_PATIENCE)
     sidecar.until_quiet()
     ahead = time.time_ns() - time.monotonic_ns()
-    with heard(api.socket_path) as changes, judge(folder, OWNED) as judging:
+    with heard(api.socket_path) as changes, judge(folder, OWNED, KernelView().parent(ids[0])) as judging:
         id = api.create(f"bench-exclusive-{name}", IMAGE, "sleep", "3600", labels=EXCLUSIVE)
         api.act(id, "start")
         settled = eventually(lambda: _settled(sidecar, id), "it is settled", seconds=_PATIENCE)

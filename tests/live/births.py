@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from state.cpuset import CPUSet
-from tests.bench.exposure.judging import ENGINES_WORK, Exposure, Notes, exposure_of, judge
+from tests.bench.exposure.judging import Exposure, Notes, exposure_of, judge
 from tests.live.containers import Containers
 from tests.live.engineapi import ApiError
 from tests.live.kernelview import KernelView
@@ -61,23 +61,9 @@ class Judged:
 def judged(kernel: KernelView, owner: str, folder: Path) -> Iterator[Judged]:
     """Have the owner's CPU judged while the block runs."""
     found = Judged(owner)
-    with judge(folder, max(LAST), [(parent_of(kernel, owner), ENGINES_WORK)]) as judging:
+    with judge(folder, max(LAST), kernel.parent(owner)) as judging:
         yield found
         found.notes = judging.end()
-
-
-def parent_of(kernel: KernelView, id: str) -> Path:
-    """Return the cgroup below which the engine put a running container."""
-    pid = kernel.processes(id)[0].pid
-    path = next(
-        path
-        for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()
-        for _, controllers, path in [line.split(":", 2)]
-        if "cpuset" in controllers.split(",") or not controllers
-    )
-    above = path[: path.index(id)].rpartition("/")[0]
-    mount = Path("/sys/fs/cgroup")
-    return (mount / "cpuset" if (mount / "cpuset").is_dir() else mount) / above.lstrip("/")
 
 
 class Newcomers:

@@ -46,10 +46,7 @@ class KernelView:
     def processes(self, id: str) -> tuple[Process, ...]:
         """Return its living processes, without those of the runtime; none if it does not run."""
         folder = self._folder(id)
-        if folder is None:
-            return ()
-        found = (_process(pid) for pid in _pids(folder))
-        return tuple(each for each in found if each is not None)
+        return living(folder / "cgroup.procs") if folder else ()
 
     def allowed(self, id: str) -> CPUSet:
         """Return all CPUs that any of its processes may run on; empty if none lives."""
@@ -92,7 +89,18 @@ class KernelView:
     def members(self, id: str) -> list[int]:
         """Return the process ids in its cgroup, the runtime's included."""
         folder = self._folder(id)
-        return _pids(folder) if folder else []
+        return _pids(folder / "cgroup.procs") if folder else []
+
+    def parent(self, id: str) -> Path:
+        """Return the cgroup below which the engine put a running container."""
+        pid = self.processes(id)[0].pid
+        path = next(
+            path
+            for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()
+            for _, controllers, path in [line.split(":", 2)]
+            if "cpuset" in controllers.split(",") or not controllers
+        )
+        return self._root / path[: path.index(id)].rpartition("/")[0].lstrip("/")
 
     def end(self, id: str) -> None:
         """Kill all processes of a container whose engine is gone."""
@@ -153,9 +161,15 @@ def quota_of(pid: int) -> float | None:
     raise AssertionError(f"no cpu controller in /proc/{pid}/cgroup")
 
 
-def _pids(folder: Path) -> list[int]:
+def living(file: Path) -> tuple[Process, ...]:
+    """Return the living processes, or threads, that a file of a cgroup lists, without those of the runtime."""
+    found = (_process(pid) for pid in _pids(file))
+    return tuple(each for each in found if each is not None)
+
+
+def _pids(file: Path) -> list[int]:
     try:
-        return [int(pid) for pid in (folder / "cgroup.procs").read_text().split()]
+        return [int(pid) for pid in file.read_text().split()]
     except OSError:
         return []
 

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from sidecar.host.cgroup.host_kernel import find_hierarchy
+from tests.live.alonejudge import judged_alone
 from tests.live.containers import Containers
 from tests.live.engineapi import ApiError, EngineApi, api_at
 from tests.live.image import ensure_image
@@ -76,16 +77,23 @@ def workloads(ground: Ground) -> Iterator[Containers]:
 
 @pytest.fixture
 def sidecar(
-    ground: Ground, private_engine: PrivateEngine | str, workloads: Containers, tmp_path: Path
+    ground: Ground,
+    private_engine: PrivateEngine | str,
+    workloads: Containers,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
 ) -> Iterator[SidecarProcess]:
-    """Yield a daemon that is configured and not started; killed at the end, before the containers are removed."""
+    """Yield a daemon that is configured and not started; killed at the end, before the containers are removed. What it
+    tells meanwhile is judged.
+    """
     unmanaged = () if ground.is_private else all_but(workloads.prefix)
     folder = tmp_path if isinstance(private_engine, str) else private_engine.sidecar_folder(tmp_path)
     process = SidecarProcess(folder, ground.api.socket_path, unmanaged)
     if not isinstance(private_engine, str):
         process.wrapper = private_engine.sidecar_wrapper
-    yield process
-    process.kill()
+    with judged_alone(process, intrudes=request.node.get_closest_marker("intrudes") is not None):
+        yield process
+        process.kill()
 
 
 @pytest.fixture

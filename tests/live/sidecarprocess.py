@@ -92,6 +92,16 @@ class SidecarProcess:
         return self._process is not None and self._process.poll() is None
 
     @property
+    def is_awake(self) -> bool:
+        """Whether it runs, and is not frozen."""
+        if not self.is_running:
+            return False
+        try:
+            return Path(f"/proc/{self.pid}/stat").read_text().rpartition(") ")[2][0] not in "TZX"
+        except OSError:
+            return False
+
+    @property
     def pid(self) -> int:
         """The process of this start."""
         assert self._process is not None

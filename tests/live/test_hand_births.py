@@ -11,7 +11,7 @@ import pytest
 
 from sidecar.status.document import SharingStatus
 from state.cpuset import CPUSet
-from tests.live.births import FIRST, Newcomers, command_line, judged, parent_of
+from tests.live.births import FIRST, Newcomers, command_line, judged
 from tests.live.containers import Containers
 from tests.live.kernelview import KernelView
 from tests.live.privateengine import PrivateEngine
@@ -83,7 +83,7 @@ def test_a_step_of_a_build_keeps_off(
         pytest.skip("steps of a build by Podman are born beside the command, below no parent of the engine")
     if not has_buildkit():
         pytest.skip("docker has no buildx here")
-    if has_systemd() and parent_of(kernel, owner).name != "system.slice":
+    if has_systemd() and kernel.parent(owner).name != "system.slice":
         pytest.skip("under systemd steps of a build are born in system.slice, whatever parent the containers have")
     steps = ("build", "--no-cache", "--network", "none", "--progress", "plain")
     context = tmp_path / "context"

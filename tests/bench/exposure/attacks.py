@@ -60,7 +60,8 @@ def loops(
         with scene(engine, column, folder / f"loops-{column.name}-{count}-{turn}") as here:
             ids = [_running(here, f"evil-{number}") for number in range(count)]
             until = time.monotonic() + seconds / _SLICES
-            with ThreadPoolExecutor(count) as pool, judge(folder, OWNED) as judging:
+            parent = here.parent_of(here.owner)
+            with ThreadPoolExecutor(count) as pool, judge(folder, OWNED, parent) as judging:
                 began = time.monotonic()
                 updates[column] += sum(pool.map(lambda id, at=here, end=until: _updated(at, id, end), ids))
                 found[column].append((time.monotonic() - began, exposure_of(judging.end(), (here.owner,))))
@@ -75,7 +76,7 @@ def locked_beside(engine: PrivateEngine, folder: Path, count: int, columns: Sequ
             continue
         with scene(engine, column, folder / f"locks-{column.name}-{count}", has_owner=False) as here:
             ids = [_running(here, f"slow-{number}") for number in range(count)]
-            with ExitStack() as held, judge(folder, OWNED) as judging:
+            with ExitStack() as held, judge(folder, OWNED, here.parent_of(ids[0])) as judging:
                 for id in ids:
                     held.enter_context(_lock_held(here, id))
                 id = here.create_exclusive("arrival")

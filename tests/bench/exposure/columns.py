@@ -60,6 +60,12 @@ class Scene(NamedTuple):
         """Create a plain container, not started; return its id."""
         return self.api.create(name, IMAGE, *(command or _SLEEP), **host)
 
+    def parent_of(self, id: str) -> Path:
+        """Return the cgroup below which the engine put a container, as soon as it runs."""
+        kernel = KernelView()
+        kernel.once_running(id)
+        return kernel.parent(id)
+
     def create_exclusive(self, name: str) -> str:
         """Create one that asks for a CPU, or without a sidecar has that CPU; return its id."""
         if self.column is Column.NONE:

@@ -21,13 +21,6 @@ PROGRAM: Final = Path(__file__).with_name("exposure_judge.c")
 _MOUNT: Final = Path("/sys/fs/cgroup")
 ENGINES_WORK: Final = r"(^|/)((docker|libpod)-)?[0-9a-f]{64}([./].*)?$|[:/-][0-9a-z]{25}(\.scope)?$"
 """Groups of containers and of steps of a build; not those of a container's monitor."""
-_PLACES: Final = (
-    (_MOUNT / "cpuset/docker", ""),
-    (_MOUNT / "docker", ""),
-    (_MOUNT / "cpuset/system.slice", ENGINES_WORK),
-    (_MOUNT / "system.slice", ENGINES_WORK),
-)
-"""Where Docker's groups lie, with a pattern of their names: the cgroupfs driver first."""
 
 OFF: Final = 0
 """No thread of the group may run on the CPU."""
@@ -167,10 +160,9 @@ class Judge:
 
 
 @contextmanager
-def judge(folder: Path, cpu: int, places: Sequence[tuple[Path, str]] = _PLACES) -> Iterator[Judge]:
-    """Run a judge of that CPU for the block; it watches the first of the places that exists, when this begins."""
+def judge(folder: Path, cpu: int, parent: Path, pattern: str = ENGINES_WORK) -> Iterator[Judge]:
+    """Run a judge of that CPU for the block; it watches the groups below this cgroup whose names match."""
     program, out = _program(folder), folder / f"judged-{time.monotonic_ns()}"
-    parent, pattern = next(place for place in places if place[0].is_dir())
     with open(out, "wb") as file:
         process = subprocess.Popen([str(program), str(parent), str(cpu), pattern], stdout=file)
     try:

@@ -49,6 +49,8 @@ def exposures(
     bare = rates.get(Column.NONE, 0.0)
     for column, rows in found.items():
         together = added([(took, exposure) for took, exposure, _, _ in rows])
+        if rates[column] and not together.newcomers:
+            raise RuntimeError(f"{column.value}: the judge saw none of the newcomers")
         ratio = rates[column] / bare if bare else 0.0
         yield Rate(clients, column, together, rates[column], ratio, max(row[3] for row in rows))
 
@@ -56,7 +58,7 @@ def exposures(
 def _slice(here: Scene, folder: Path, clients: int, seconds: float) -> tuple[int, Notes, float]:
     """Let the clients work; return how many containers came and went, the judge's notes, and the seconds."""
     until = time.monotonic() + seconds
-    with ThreadPoolExecutor(clients) as pool, judge(folder, OWNED) as judging:
+    with ThreadPoolExecutor(clients) as pool, judge(folder, OWNED, here.parent_of(here.owner)) as judging:
         began = time.monotonic()
         working = [pool.submit(_client, here, number, until) for number in range(clients)]
         finished = sum(each.result() for each in working)

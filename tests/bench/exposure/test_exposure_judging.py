@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from tests.bench.exposure.judging import (
-    ENGINES_WORK,
     ON,
     RUNTIME,
     Judge,
@@ -89,7 +88,7 @@ def test_a_planted_newcomer_is_seen(tmp_path: Path) -> None:
         for name in ("docker-planted", "docker-empty", "elsewhere"):
             (parent / name).mkdir()
             (parent / name / "tasks").write_text(f"{planted.pid}\n" if name != "docker-empty" else "")
-        with judge(tmp_path, owned, [(tmp_path / "missing", ""), (parent, "docker-")]) as judging:
+        with judge(tmp_path, owned, parent, "docker-") as judging:
             for cpus, state in ((set(here), 1), ({owned}, 2), ({here[0]}, 0)):
                 os.sched_setaffinity(planted.pid, cpus)
                 eventually(partial(_is_seen, judging, state), f"state {state}")
@@ -115,7 +114,7 @@ def test_a_runtime_is_no_contradiction_and_depth_hides_nothing(tmp_path: Path) -
         for name in (deep, monitor):
             (tmp_path / "parent" / name).mkdir(parents=True)
             (tmp_path / "parent" / name / "tasks").write_text(f"{running[0].pid}\n")
-        with judge(tmp_path, cpu, [(tmp_path / "parent", ENGINES_WORK)]) as judging:
+        with judge(tmp_path, cpu, tmp_path / "parent") as judging:
             eventually(lambda: judging.states_of(deep)[-1:] == [RUNTIME], "the runtime is seen")
             (tmp_path / "parent" / deep / "tasks").write_text(f"{running[0].pid}\n{running[1].pid}\n")
             eventually(lambda: judging.states_of(deep)[-1:] == [ON], "the container is seen")

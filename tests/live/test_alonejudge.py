@@ -1,0 +1,48 @@
+"""The judge beside live tests: it sees a projection that lies, and says nothing of one that is true."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from sidecar.projection.projections import Projections
+from state.cpuset import CPUSet
+from state.projection import Projection, Sharing
+from tests.live.alonejudge import AloneJudge
+from tests.live.containers import Containers
+from tests.live.kernelview import KernelView, online
+from tests.live.sidecarprocess import LAST, REST
+from tests.live.waiting import eventually
+
+pytestmark = pytest.mark.live
+
+
+@pytest.mark.parametrize("where", [online(), REST], ids=["beside it", "elsewhere"])
+def test_a_lie_is_seen(where: CPUSet, workloads: Containers, kernel: KernelView, tmp_path: Path) -> None:
+    """Without a daemon, a container is told to be alone. Its own threads are no neighbours."""
+    owner = workloads.run("owner", CpusetCpus=str(LAST))
+    other = workloads.run("other", CpusetCpus=str(where))
+    assert (kernel.once_running(owner), kernel.once_running(other)) == (LAST, where)
+    told = Projection(container=owner, name="owner", sharing=Sharing.EXCLUSIVE, cpus=LAST, alone=True)
+    Projections(tmp_path, clock=time.time).write(owner, (), told)
+    judge = AloneJudge(tmp_path, lambda: True)
+    judge.start()
+    eventually(lambda: judge.judged > 3, "it looks again and again")
+    judge.stop()
+    expected = [] if where == REST else [f"owner is told to be alone on {LAST}, and {other[:12]} may run on {where}"]
+    assert sorted(set(judge.contradictions)) == expected
+
+
+def test_what_nobody_vouches_for_is_not_judged(workloads: Containers, kernel: KernelView, tmp_path: Path) -> None:
+    """The files of a daemon that is dead."""
+    owner, other = workloads.run("owner"), workloads.run("other")
+    assert kernel.once_running(owner) == kernel.once_running(other)
+    told = Projection(container=owner, name="owner", sharing=Sharing.EXCLUSIVE, cpus=LAST, alone=True)
+    Projections(tmp_path, clock=time.time).write(owner, (), told)
+    judge = AloneJudge(tmp_path, lambda: False)
+    judge.start()
+    time.sleep(0.3)
+    judge.stop()
+    assert (judge.judged, judge.contradictions) == (0, [])
