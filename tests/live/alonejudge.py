@@ -71,17 +71,21 @@ class AloneJudge:
         if not told:
             return
         self.judged += 1
-        meant = union(each.cpus for each in told.values())
-        running = {id: cpus for id, cpus in self._allowed() if cpus & meant}
+        groups = dict(self._groups())
+        beside = {owner: self._beside(groups, owner, each.cpus) for owner, each in told.items()}
         again = self._told_alone()
         for owner, each in told.items():
-            if again.get(owner) is not each or len(self.contradictions) >= _MOST:
-                continue
-            self.contradictions += [
-                f"{each.name} is told to be alone on {each.cpus}, and {id[:12]} may run on {cpus}"
-                for id, cpus in running.items()
-                if id[:12] != owner and cpus & each.cpus
-            ]
+            if again.get(owner) is each and len(self.contradictions) < _MOST:
+                self.contradictions += [
+                    f"{each.name} is told to be alone on {each.cpus}, and {id[:12]} may run on {cpus}"
+                    for id, cpus in beside[owner]
+                ]
+
+    def _beside(self, groups: Mapping[str, Path], owner: str, cpus: CPUSet) -> list[tuple[str, CPUSet]]:
+        """Return the other containers of the owner's engine that may run on any of these CPUs, and where they may."""
+        parent = next((group.parent for id, group in groups.items() if id.startswith(owner)), None)
+        others = [(id, group) for id, group in groups.items() if group.parent == parent and not id.startswith(owner)]
+        return [(id, allowed) for id, group in others if (allowed := self._allowed_below(group)) & cpus]
 
     def _told_alone(self) -> Mapping[str, Projection]:
         """Return what a daemon that is awake tells containers that are alone, by the first 12 digits of their ids: the
@@ -102,14 +106,12 @@ class AloneJudge:
                 found[short] = projection
         return found
 
-    def _allowed(self) -> Iterator[tuple[str, CPUSet]]:
-        """Yield each container that runs, and all CPUs that any of its threads may run on."""
+    def _groups(self) -> Iterator[tuple[str, Path]]:
+        """Yield the id and the cgroup of each container of any engine."""
         for folder, below, _ in os.walk(self._root):
-            ids = _ID.findall(folder)
-            if not ids:
-                continue
-            below.clear()
-            yield ids[0], self._allowed_below(Path(folder))
+            if ids := _ID.findall(folder):
+                below.clear()
+                yield ids[0], Path(folder)
 
     def _allowed_below(self, folder: Path) -> CPUSet:
         found = EMPTY

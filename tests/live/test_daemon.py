@@ -161,6 +161,7 @@ def test_a_corrupt_checkpoint_is_set_aside_and_rebuilt(
     assert by_id(running.books().assignments)[id].cpus == LAST
 
 
+@pytest.mark.intrudes("a neighbour is updated onto the CPU of the owner")
 def test_a_cpuset_that_another_tool_changed_is_repaired(
     running: SidecarProcess, workloads: Containers, kernel: KernelView
 ) -> None:

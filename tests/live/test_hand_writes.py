@@ -56,6 +56,7 @@ def test_a_reload_of_systemd_moves_nobody(
     seen.is_clean()
 
 
+@pytest.mark.intrudes("a neighbour is put onto the CPU of the owner")
 @systemd_only
 @pytest.mark.parametrize("which", ["owner", "neighbour"])
 def test_a_property_of_a_scope_is_put_right(
@@ -80,6 +81,7 @@ def test_an_update_of_memory_moves_nobody(
     seen.is_clean()
 
 
+@pytest.mark.intrudes("a neighbour is updated onto the CPU of the owner")
 @pytest.mark.parametrize("which", ["owner", "neighbour"])
 def test_an_update_of_cpus_is_put_right(
     which: str, pair: tuple[str, str], own_engine: PrivateEngine, kernel: KernelView

@@ -166,6 +166,7 @@ def test_a_label_inside_the_group_is_refused_with_the_cure(sidecar: SidecarProce
     assert allowed(made, wrong) == online()
 
 
+@pytest.mark.intrudes("the group is put onto the CPU of the owner")
 def test_the_kernels_word_is_put_back(sidecar: SidecarProcess, made: Containers) -> None:
     """A change of the group by another tool is drift like any other."""
     made.run("member")

@@ -48,6 +48,7 @@ def on_docker(ground: Ground) -> None:
         pytest.skip("these are acts by Docker's routes")
 
 
+@pytest.mark.intrudes("a neighbour is put onto the CPU of the owner")
 def test_a_giant_label_keeps_nobody_waiting(sidecar: SidecarProcess, workloads: Containers, kernel: KernelView) -> None:
     """A label of 97 MiB on a container that never runs: the daemon gets ready, places others, and puts drift right."""
     workloads.create("giant", labels={"x": "a" * GIANT})
@@ -94,6 +95,7 @@ def test_a_name_stays_with_the_container_that_claimed_it_first(running: SidecarP
     eventually(lambda: "voice" in problems(running), "the claim is told")
 
 
+@pytest.mark.intrudes("neighbours are updated onto the CPU of the owner")
 def test_updates_in_a_loop_keep_nobody_on_an_owners_cpu(
     running: SidecarProcess, workloads: Containers, kernel: KernelView, tmp_path: Path
 ) -> None:
@@ -141,6 +143,7 @@ def test_a_name_of_the_unmanaged_hides_nobody_that_runs(
     stays(is_apart, "no two on one CPU", seconds=3.0)
 
 
+@pytest.mark.intrudes("a container is born inside the owner")
 def test_a_cgroup_inside_an_owners_is_told_and_counted(
     running: SidecarProcess, own_engine: PrivateEngine, workloads: Containers
 ) -> None:
@@ -155,11 +158,10 @@ def test_a_cgroup_inside_an_owners_is_told_and_counted(
     assert [each.name for each in found.neighbours] == [f"{workloads.prefix}-inside"]
     [said] = running.until(inside, lambda it: it.warnings, "what to do").warnings
     assert "recreate it with another cgroup_parent" in said
-    told = eventually(lambda: running.projection(owner), "it is told")
-    assert not told.alone
+    eventually(lambda: (told := running.projection(owner)) and not told.alone, "it is told")
     workloads.api.remove(inside)
     until_alone(running, owner)
-    eventually(lambda: (found := running.projection(owner)) and found.alone, "alone again")
+    eventually(lambda: (told := running.projection(owner)) and told.alone, "alone again")
 
 
 @pytest.mark.parametrize("act", ["label", "pin"])
