@@ -159,7 +159,7 @@ class Allocator:
                 self._report("projections", str(error))
 
     def correct(self, container: ContainerKey) -> None:
-        """Write what is true now into the files of a container, parts of whose CPUs are open to others from now on."""
+        """Write what is true now into a container's files: from now on, some of its CPUs are open to others."""
         with self._crashes.contained(container, "projection"):
             world = self._board.latest
             try:
