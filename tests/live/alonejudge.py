@@ -4,6 +4,9 @@ It reads the kernel and the projections, twenty times a second, and knows nothin
 the kernel cannot be read in one instant, so the projection is read before and after the kernel, and must be the same.
 A daemon that is dead or frozen tells nothing: its files are what it told last, as their leases say.
 
+Without a hand on the cgroups a newcomer runs where the engine puts it, until the daemon has seen it: then only a
+neighbour that stays contradicts.
+
 A test that itself puts a container beside an owner, behind the daemon's back, is marked `intrudes` with the reason.
 """
 
@@ -12,6 +15,7 @@ from __future__ import annotations
 import os
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,21 +28,29 @@ from state.cpuset import EMPTY, CPUSet, union
 from state.projection import STATUS, Projection
 from tests.live.kernelview import living
 from tests.live.sidecarprocess import SidecarProcess
+from tests.live.waiting import PATIENCE
 
 _PAUSE: Final = 0.05
 _ID: Final = re.compile(r"[0-9a-f]{64}")
 _MOST: Final = 10
 """Contradictions that are kept."""
+_UNSEEN_SECONDS: Final = 2.0 * PATIENCE
+"""How long a newcomer may run beside an owner where there is no hand."""
+_NO_HAND: Final = "the engine alone changes CPUs"
+"""How the daemon's line in the log begins that says so."""
 
 
 class AloneJudge:
     """Judges what one daemon tells below a directory. `start` it, `stop` it, and read `contradictions`."""
 
-    def __init__(self, projections: Path, is_awake: Callable[[], bool]) -> None:
+    def __init__(self, projections: Path, is_awake: Callable[[], bool], has_hand: Callable[[], bool]) -> None:
         self.contradictions: list[str] = []
         self.judged = 0
         """Samples in which a container was told to be alone."""
         self._is_awake = is_awake
+        self._has_hand = has_hand
+        self._since: dict[tuple[str, str], float] = {}
+        """When another container was first seen beside an owner, as long as it is seen there."""
         self._by_id = projections / "by-id"
         first = Path("/sys/fs/cgroup/cpuset")
         self._root, self._threads = (first, "tasks") if first.is_dir() else (first.parent, "cgroup.threads")
@@ -74,12 +86,17 @@ class AloneJudge:
         groups = dict(self._groups())
         beside = {owner: self._beside(groups, owner, each.cpus) for owner, each in told.items()}
         again = self._told_alone()
+        now, seen = time.monotonic(), dict[tuple[str, str], float]()
         for owner, each in told.items():
-            if again.get(owner) is each and len(self.contradictions) < _MOST:
-                self.contradictions += [
-                    f"{each.name} is told to be alone on {each.cpus}, and {id[:12]} may run on {cpus}"
-                    for id, cpus in beside[owner]
-                ]
+            if again.get(owner) is not each:
+                continue
+            for id, cpus in beside[owner]:
+                seen[owner, id] = since = self._since.get((owner, id), now)
+                if now - since >= (0.0 if self._has_hand() else _UNSEEN_SECONDS) and len(self.contradictions) < _MOST:
+                    self.contradictions.append(
+                        f"{each.name} is told to be alone on {each.cpus}, and {id[:12]} may run on {cpus}"
+                    )
+        self._since = seen
 
     def _beside(self, groups: Mapping[str, Path], owner: str, cpus: CPUSet) -> list[tuple[str, CPUSet]]:
         """Return the other containers of the owner's engine that may run on any of these CPUs, and where they may."""
@@ -124,7 +141,7 @@ class AloneJudge:
 @contextmanager
 def judged_alone(sidecar: SidecarProcess, *, intrudes: bool) -> Iterator[AloneJudge]:
     """Judge what this daemon tells while the block runs; AssertionError after it, unless the test intrudes."""
-    judge = AloneJudge(sidecar.projections, lambda: sidecar.is_awake)
+    judge = AloneJudge(sidecar.projections, lambda: sidecar.is_awake, lambda: not sidecar.has_logged(_NO_HAND))
     judge.start()
     try:
         yield judge

@@ -19,18 +19,27 @@ from tests.live.waiting import eventually
 pytestmark = pytest.mark.live
 
 
+@pytest.mark.parametrize("has_hand", [True, False], ids=["hand", "no hand"])
 @pytest.mark.parametrize("where", [online(), REST], ids=["beside it", "elsewhere"])
-def test_a_lie_is_seen(where: CPUSet, workloads: Containers, kernel: KernelView, tmp_path: Path) -> None:
-    """Without a daemon, a container is told to be alone. Its own threads are no neighbours."""
+def test_a_lie_is_seen(
+    where: CPUSet, workloads: Containers, kernel: KernelView, tmp_path: Path, *, has_hand: bool
+) -> None:
+    """Without a daemon, a container is told to be alone. Its own threads are no neighbours, and without a hand one that
+    is just seen is none.
+    """
     owner = workloads.run("owner", CpusetCpus=str(LAST))
     other = workloads.run("other", CpusetCpus=str(where))
     assert (kernel.once_running(owner), kernel.once_running(other)) == (LAST, where)
     told = Projection(container=owner, name="owner", sharing=Sharing.EXCLUSIVE, cpus=LAST, alone=True)
     Projections(tmp_path, clock=time.time).write(owner, (), told)
-    judge = AloneJudge(tmp_path, lambda: True)
+    judge = AloneJudge(tmp_path, lambda: True, lambda: has_hand)
     judge.start()
     eventually(lambda: judge.judged > 3, "it looks again and again")
+    early = list(judge.contradictions)
+    if where != REST:
+        eventually(lambda: judge.contradictions, "it is seen")
     judge.stop()
+    assert bool(early) == (has_hand and where != REST)
     expected = [] if where == REST else [f"owner is told to be alone on {LAST}, and {other[:12]} may run on {where}"]
     assert sorted(set(judge.contradictions)) == expected
 
@@ -41,7 +50,7 @@ def test_what_nobody_vouches_for_is_not_judged(workloads: Containers, kernel: Ke
     assert kernel.once_running(owner) == kernel.once_running(other)
     told = Projection(container=owner, name="owner", sharing=Sharing.EXCLUSIVE, cpus=LAST, alone=True)
     Projections(tmp_path, clock=time.time).write(owner, (), told)
-    judge = AloneJudge(tmp_path, lambda: False)
+    judge = AloneJudge(tmp_path, lambda: False, lambda: True)
     judge.start()
     time.sleep(0.3)
     judge.stop()

@@ -22,6 +22,7 @@ from sidecar.decide.orders import Update
 from sidecar.engines.answer_errors import shown
 from sidecar.engines.cut_text import cut
 from sidecar.engines.docker.docker_signals import SideEffect, side_effect
+from sidecar.engines.int64 import Int64
 from sidecar.failures import EngineFailed, EngineLacks
 from sidecar.ports import EngineEvent
 
@@ -80,7 +81,7 @@ class _Event(msgspec.Struct):
     actor: _Actor | None = msgspec.field(name="Actor", default=None)
     legacy_id: str | None = msgspec.field(name="id", default=None)
     legacy_status: str | None = msgspec.field(name="status", default=None)
-    time_nano: int | None = msgspec.field(name="timeNano", default=None)
+    time_nano: Int64 | None = msgspec.field(name="timeNano", default=None)
 
 
 class _Listed(msgspec.Struct, rename="pascal"):
@@ -93,7 +94,7 @@ class _State(msgspec.Struct, rename="pascal"):
     paused: bool | None = None
     restarting: bool | None = None
     dead: bool | None = None
-    pid: int | None = None
+    pid: Int64 | None = None
     started_at: str | None = None
     cgroup_path: str | None = None
 
@@ -121,11 +122,11 @@ class _RestartPolicy(msgspec.Struct, rename="pascal"):
 class _HostConfig(msgspec.Struct, rename="pascal"):
     cpuset_cpus: str | None = None
     cpuset_mems: str | None = None
-    nano_cpus: int | None = None
-    cpu_quota: int | None = None
-    cpu_period: int | None = None
-    memory: int | None = None
-    memory_reservation: int | None = None
+    nano_cpus: Int64 | None = None
+    cpu_quota: Int64 | None = None
+    cpu_period: Int64 | None = None
+    memory: Int64 | None = None
+    memory_reservation: Int64 | None = None
     cgroup_parent: str | None = None
     mounts: list[_WantedMount] | None = None
     restart_policy: _RestartPolicy | None = None

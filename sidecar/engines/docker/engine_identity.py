@@ -11,6 +11,7 @@ from sidecar.decide.container import swarm_task
 from sidecar.decide.facts import EngineInfo
 from sidecar.engines.answer_errors import shown
 from sidecar.engines.docker.docker_wire import STAMP_LENGTH, decoded
+from sidecar.engines.int64 import Int64
 from sidecar.failures import EngineFailed
 
 ROOTLESS_NOTE: Final = (
@@ -32,7 +33,7 @@ class _Version(msgspec.Struct, rename="pascal"):
 
 class _DiscreteResource(msgspec.Struct, rename="pascal"):
     kind: str | None = None
-    value: int | None = None
+    value: Int64 | None = None
 
 
 class _GenericResource(msgspec.Struct, rename="pascal"):
@@ -44,7 +45,7 @@ class _Swarm(msgspec.Struct, rename="pascal"):
 
 
 class _Info(msgspec.Struct, rename="pascal"):
-    ncpu: int | None = msgspec.field(name="NCPU", default=None)
+    ncpu: Int64 | None = msgspec.field(name="NCPU", default=None)
     cpu_set: bool | None = msgspec.field(name="CPUSet", default=None)
     cgroup_version: str | int | None = None
     cgroup_driver: str | None = None

@@ -21,6 +21,7 @@ from sidecar.decide.facts import ContainerView, EngineInfo
 from sidecar.decide.orders import Update
 from sidecar.engines.answer_errors import shown
 from sidecar.engines.docker import docker_wire, engine_identity
+from sidecar.engines.int64 import Int64
 from sidecar.failures import EngineFailed, EngineLacks
 from sidecar.ports import EngineEvent
 
@@ -71,8 +72,8 @@ class Native(msgspec.Struct, frozen=True):
 
     cpus: str = ""
     mems: str = ""
-    quota: int = 0
-    period: int = 0
+    quota: Int64 = 0
+    period: Int64 = 0
 
     def after(self, update: Update, ncpu: int) -> Native:
         """Return these limits after an update; `ncpu` CPUs are the whole machine."""
@@ -99,7 +100,7 @@ class _Security(msgspec.Struct):
 
 
 class _Host(msgspec.Struct, rename="camel"):
-    cpus: int | None = None
+    cpus: Int64 | None = None
     cgroup_version: str | None = None
     cgroup_manager: str | None = None
     cgroup_controllers: list[str] | None = None

@@ -173,6 +173,15 @@ def test_any_json_is_an_answer_or_one_error(value: object) -> None:
     assert docker_wire.event_of(body) is None
 
 
+@pytest.mark.parametrize("key", ["NanoCpus", "CpuQuota", "CpuPeriod", "Memory", "MemoryReservation"])
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 10**400])
+def test_a_number_that_no_engine_can_have_is_that_containers_error(key: str, number: int) -> None:
+    """Engines have 64 bits: with more, a limit in CPUs would overflow."""
+    assert inspected(HostConfig={key: 2**63 - 1}).id == ONE
+    with pytest.raises(EngineFailed):
+        inspected(HostConfig={key: number})
+
+
 @given(st.binary(max_size=100))
 def test_any_bytes_are_no_event(line: bytes) -> None:
     """Junk on the stream is ignored."""
