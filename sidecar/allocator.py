@@ -30,7 +30,7 @@ from sidecar.decide.orders import AnswerStart, ApplyCpuset, HoldAnswers, Order, 
 from sidecar.failures import StateUnwritable
 from sidecar.log import Log
 from sidecar.ports import Checkpoints, Journals, StartOrder, Telling
-from sidecar.projection.opened import losers
+from sidecar.projection.opened import losers, taken_at_birth
 from sidecar.projection.projection_of import names_of, projection_of
 from sidecar.sifting import decide
 from state.cpuset import CPUSet
@@ -117,10 +117,9 @@ class Allocator:
                         self.withdraw(key, order.update.cpus)
                 case AnswerStart(update=update) if update is not None:
                     self.withdraw(order.container, update.cpus)
-                case HoldAnswers(answers=answers):
-                    for key, cpus in answers.own.items():
-                        if cpus is not None:
-                            self.withdraw(key, cpus)
+                case HoldAnswers():
+                    for key, cpus in taken_at_birth(self._board.latest, order):
+                        self.withdraw(key, cpus)
                 case StartTimer(purpose=Purpose.GRACE):
                     self.announce(order.container, begins_grace=True)
                 case SendSignal():

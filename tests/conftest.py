@@ -55,8 +55,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Order the lanes before all other tests, whose order stays random: a long lane that began last would end last. The
-    lane that no other may run beside comes amid these, when the others have probably ended.
+    """Order the lanes before all other tests, whose order stays random: a long lane that began last would end last.
+    Only `host`, beside which no lane runs, is in the middle of these: by then the other lanes have probably ended.
     """
     order = {lane: place for place, lane in enumerate(lanes_here())}
     items.sort(key=lambda item: order.get(_group(item), len(order)))

@@ -346,6 +346,8 @@ async def test_what_a_container_will_not_have_at_its_birth_is_withdrawn_first(
     await recorder.take([ContainerSeen(view("c", exclusive=1), 8)])
     assert "order a" not in recorder.calls
     assert recorder.calls.index("withdraw a 0,3") < recorder.calls.index("answers")
+    # Its answer is the one that is held.
+    assert "withdraw b 1" not in recorder.calls
 
 
 def held(recorder: Recorder, ended: int) -> list[Fact]:

@@ -6,7 +6,7 @@
 # SET is a file of requirements/: `daemon`, or `dev` for developers. With -e the sources stay where they are.
 #
 # 1. pip and setuptools. An environment without pip is that of an image: it gets all from compose/wheels, if there is a pip
-#    whose digest is known, and uses no network. Others have nothing of these wheels, which are for another Python.
+#    whose digest is known, and uses no network. Others ignore these wheels, which are for another Python.
 # 2. The packages of SET. pip refuses, by name, a file whose digest is none of those that the set lists, and a package that
 #    the set does not list. Only pyinotify is built here (it has no wheel), and by the setuptools of the first step.
 # 3. This checkout, with nothing fetched.

@@ -1,14 +1,18 @@
-"""Which containers lose CPUs by a decision alone, so that other containers may enter these at once. Pure.
+"""Which containers lose CPUs without an order of their own, now or at their next birth. Pure.
 
 Within a policy a container leaves CPUs by an order of its own, which withdraws them first, and other containers wait
 for its footprint. A grant that ends, or of which CPUs become reserved, opens them in the same decision, without such
 an order. So the allocator rewrites what is told of them before it sends any order of that decision.
+
+A container is born into the answer that the hand holds, also while its engine is away or has another order for it. So
+what new answers take is withdrawn before the hand is told of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from sidecar.decide.orders import Answers, HoldAnswers
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
 from state.cpuset import EMPTY, CPUSet
@@ -30,6 +34,17 @@ def losers(before: World, world: World) -> Iterator[ContainerKey]:
             continue
         if (_kept(before, grant) - _kept(world, are.get(key))).mask & known.footprint:
             yield key
+
+
+def taken_at_birth(world: World, order: HoldAnswers) -> Iterator[tuple[ContainerKey, CPUSet]]:
+    """Yield each container whose next birth may give it fewer CPUs by this order than by the answers that are held, and
+    the CPUs of its new answer.
+    """
+    held = world.hand.held.answers if world.hand and world.hand.held else Answers()
+    for key, cpus in order.answers.own.items():
+        before = held.own.get(key, held.others)
+        if cpus is not None and (before is None or not before <= cpus):
+            yield key, cpus
 
 
 def _kept(world: World, grant: Assignment | None) -> CPUSet:

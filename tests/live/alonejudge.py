@@ -1,4 +1,4 @@
-"""A judge beside each live test with a daemon: nobody who is told to be alone has another container's thread beside it.
+"""A judge beside each live test with a daemon: a container that is told to be alone has no other's thread beside it.
 
 It reads the kernel and the projections, twenty times a second, and knows nothing else of the sidecar. A projection and
 the kernel cannot be read in one instant, so the projection is read before and after the kernel, and must be the same.
@@ -13,25 +13,20 @@ A test that itself puts a container beside an owner, behind the daemon's back, i
 from __future__ import annotations
 
 import os
-import re
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
-from state import codec
-from state.cpuset import EMPTY, CPUSet, union
-from state.projection import STATUS, Projection
-from tests.live.kernelview import living
+from state.cpuset import CPUSet
+from state.projection import Projection
+from tests.live.kernelview import KernelView
+from tests.live.sampler import Sampler, ToldFiles
 from tests.live.sidecarprocess import SidecarProcess
 from tests.live.waiting import PATIENCE
 
 _PAUSE: Final = 0.05
-_ID: Final = re.compile(r"[0-9a-f]{64}")
 _MOST: Final = 10
 """Contradictions that are kept."""
 _UNSEEN_SECONDS: Final = 2.0 * PATIENCE
@@ -40,10 +35,11 @@ _NO_HAND: Final = "the engine alone changes CPUs"
 """How the daemon's line in the log begins that says so."""
 
 
-class AloneJudge:
+class AloneJudge(Sampler):
     """Judges what one daemon tells below a directory. `start` it, `stop` it, and read `contradictions`."""
 
     def __init__(self, projections: Path, is_awake: Callable[[], bool], has_hand: Callable[[], bool]) -> None:
+        super().__init__("judge", _PAUSE)
         self.contradictions: list[str] = []
         self.judged = 0
         """Samples in which a container was told to be alone."""
@@ -51,39 +47,16 @@ class AloneJudge:
         self._has_hand = has_hand
         self._since: dict[tuple[str, str], float] = {}
         """When another container was first seen beside an owner, as long as it is seen there."""
-        self._by_id = projections / "by-id"
-        first = Path("/sys/fs/cgroup/cpuset")
-        self._root, self._threads = (first, "tasks") if first.is_dir() else (first.parent, "cgroup.threads")
-        self._read: dict[str, tuple[bytes, Projection | None]] = {}
-        self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="judge", daemon=True)
-        self._error: BaseException | None = None
+        self._files = ToldFiles(projections)
+        self._kernel = KernelView()
 
-    def start(self) -> None:
-        """Start judging."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop judging. Raises the error of a judge that broke."""
-        self._is_over.set()
-        self._thread.join()
-        if self._error is not None:
-            raise self._error
-
-    def _run(self) -> None:
-        try:
-            while not self._is_over.wait(_PAUSE):
-                self._sample()
-        except BaseException as error:
-            self._error = error
-            raise
-
-    def _sample(self) -> None:
+    def sample(self) -> None:
+        """Compare once what is told with the kernel."""
         told = self._told_alone()
         if not told:
             return
         self.judged += 1
-        groups = dict(self._groups())
+        groups = self._kernel.groups()
         beside = {owner: self._beside(groups, owner, each.cpus) for owner, each in told.items()}
         again = self._told_alone()
         now, seen = time.monotonic(), dict[tuple[str, str], float]()
@@ -102,7 +75,7 @@ class AloneJudge:
         """Return the other containers of the owner's engine that may run on any of these CPUs, and where they may."""
         parent = next((group.parent for id, group in groups.items() if id.startswith(owner)), None)
         others = [(id, group) for id, group in groups.items() if group.parent == parent and not id.startswith(owner)]
-        return [(id, allowed) for id, group in others if (allowed := self._allowed_below(group)) & cpus]
+        return [(id, allowed) for id, group in others if (allowed := self._kernel.allowed_below(group)) & cpus]
 
     def _told_alone(self) -> Mapping[str, Projection]:
         """Return what a daemon that is awake tells containers that are alone, by the first 12 digits of their ids: the
@@ -110,32 +83,8 @@ class AloneJudge:
         """
         if not self._is_awake():
             return {}
-        found = {}
-        for short in _names(self._by_id):
-            try:
-                content = (self._by_id / short / STATUS).read_bytes()
-            except OSError:
-                continue
-            if short not in self._read or self._read[short][0] != content:
-                self._read[short] = content, _decoded(content)
-            projection = self._read[short][1]
-            if projection is not None and projection.alone:
-                found[short] = projection
-        return found
-
-    def _groups(self) -> Iterator[tuple[str, Path]]:
-        """Yield the id and the cgroup of each container of any engine."""
-        for folder, below, _ in os.walk(self._root):
-            if ids := _ID.findall(folder):
-                below.clear()
-                yield ids[0], Path(folder)
-
-    def _allowed_below(self, folder: Path) -> CPUSet:
-        found = EMPTY
-        for inner, _, files in os.walk(folder):
-            if self._threads in files:
-                found |= union(each.allowed for each in living(Path(inner) / self._threads))
-        return found
+        told = {short: self._files.read(short) for short in _names(self._files.by_id)}
+        return {short: each for short, each in told.items() if each is not None and each.alone}
 
 
 @contextmanager
@@ -155,10 +104,3 @@ def _names(folder: Path) -> list[str]:
         return os.listdir(folder)
     except OSError:
         return []
-
-
-def _decoded(content: bytes) -> Projection | None:
-    try:
-        return codec.decode(content, Projection)
-    except msgspec.MsgspecError:
-        return None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import http.client
 import json
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
@@ -158,14 +159,29 @@ def api_at(socket_path: str) -> EngineApi:
     return PodmanApi(socket_path) if any("Podman" in part["Name"] for part in parts) else api
 
 
+@contextmanager
+def lock_held(api: EngineApi, id: str) -> Iterator[None]:
+    """Ask for a copy of a container's files, and do not read it: the engine holds the container's lock meanwhile."""
+    connection = EngineConnection(api.socket_path, receive_bytes=4096)
+    try:
+        connection.request("GET", f"/{_API}/containers/{id}/archive?path=/bin")
+        connection.getresponse()
+        yield
+    finally:
+        connection.close()
+
+
 class EngineConnection(http.client.HTTPConnection):
     """HTTP over the engine's socket, with a limit of 60 s for each step, unless `timeout` is changed."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, receive_bytes: int | None = None) -> None:
         super().__init__("engine", timeout=_SECONDS)
         self._path = path
+        self._receive_bytes = receive_bytes
 
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
+        if self._receive_bytes is not None:
+            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_bytes)
         self.sock.connect(self._path)

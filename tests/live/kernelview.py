@@ -9,6 +9,7 @@ out.
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Iterable
 from contextlib import suppress
@@ -22,6 +23,7 @@ _MOUNT: Final = Path("/sys/fs/cgroup")
 _RUNTIMES: Final = ("runc", "crun", "containerd", "conmon")
 """In the path of the program that a process of a runtime runs; runc also runs a sealed copy of itself (memfd), and
 crun one for users, to which no path leads ("/")."""
+_ID: Final = re.compile(r"[0-9a-f]{64}")
 _DEAD: Final = ("Z", "X")
 """States of processes that run nothing any more."""
 
@@ -85,6 +87,20 @@ class KernelView:
         except OSError:
             return False
         return folder is not None
+
+    def groups(self) -> dict[str, Path]:
+        """Return the cgroup of each container of any engine, by its id."""
+        found = {}
+        for folder, below, _ in os.walk(self._root):
+            if ids := _ID.findall(folder):
+                below.clear()
+                found[ids[0]] = Path(folder)
+        return found
+
+    def allowed_below(self, group: Path) -> CPUSet:
+        """Return all CPUs that any thread in or below a cgroup may run on."""
+        threads = "tasks" if (self._root / "tasks").exists() else "cgroup.threads"
+        return union(each.allowed for folder, *_ in os.walk(group) for each in living(Path(folder) / threads))
 
     def members(self, id: str) -> list[int]:
         """Return the process ids in its cgroup, the runtime's included."""

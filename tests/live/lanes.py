@@ -42,7 +42,7 @@ LANES: Final[Mapping[str, tuple[str, ...]]] = {
         *("test_slice", "test_systemd", "test_topology"),
     ),
 }
-"""The modules of each lane. The longest lane first: it starts first. But `host` starts when the others have ended."""
+"""The modules of each lane. The longest lane first: it starts first. Only `host` comes later (conftest)."""
 
 ONLY: Final = "live"
 """The one lane where there is one engine for all."""

@@ -10,11 +10,12 @@ import pytest
 from sidecar.projection.projections import Projections
 from state.cpuset import CPUSet
 from state.projection import Projection, Sharing
-from tests.live.alonejudge import AloneJudge
+from tests.live.alonejudge import AloneJudge, judged_alone
 from tests.live.containers import Containers
 from tests.live.kernelview import KernelView, online
-from tests.live.sidecarprocess import LAST, REST
+from tests.live.sidecarprocess import LAST, REST, SidecarProcess
 from tests.live.waiting import eventually
+from tests.live.watching import ONE, until_alone
 
 pytestmark = pytest.mark.live
 
@@ -55,3 +56,10 @@ def test_what_nobody_vouches_for_is_not_judged(workloads: Containers, kernel: Ke
     time.sleep(0.3)
     judge.stop()
     assert (judge.judged, judge.contradictions) == (0, [])
+
+
+def test_what_a_daemon_tells_is_judged(running: SidecarProcess, workloads: Containers) -> None:
+    """An owner beside a daemon, as in every live test."""
+    until_alone(running, workloads.run("owner", labels=ONE))
+    with judged_alone(running, intrudes=False) as judge:
+        eventually(lambda: judge.judged > 3, "it looks again and again")

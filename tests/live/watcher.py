@@ -21,13 +21,11 @@ from itertools import combinations
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
-from state import codec
 from state.cpuset import CPUSet
-from state.projection import STATUS, Projection, Sharing
+from state.projection import Projection, Sharing
 from tests.live.kernelview import KernelView
 from tests.live.notices import SampledNotices
+from tests.live.sampler import Sampler, ToldFiles
 from tests.live.waiting import PATIENCE
 
 _PAUSE: Final = 0.001 * PATIENCE
@@ -36,10 +34,11 @@ _SHOWN: Final = 20
 """Violations that are kept in words."""
 
 
-class Watcher:
+class Watcher(Sampler):
     """Give it containers with `watch`; `start` it, `stop` it, and read what it counted."""
 
     def __init__(self, projections: Path, notices: SampledNotices | None = None) -> None:
+        super().__init__("watcher", _PAUSE)
         self.violations: list[str] = []
         self.samples = 0
         self.judged = 0
@@ -51,15 +50,11 @@ class Watcher:
         self.longest_exposure = 0.0
         self.pause = threading.Lock()
         """Held by whoever does not want to be watched for a moment."""
-        self._by_id = projections / "by-id"
+        self._read = ToldFiles(projections, self.violations.append).read
         self._kernel = KernelView()
         self._watched: set[str] = set()
-        self._told: dict[str, tuple[bytes, Projection]] = {}
         self._excused: dict[str, Projection | None] = {}
         self._exposed: dict[tuple[str, str], float] = {}
-        self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="watcher", daemon=True)
-        self._error: BaseException | None = None
 
     def watch(self, id: str) -> None:
         """Watch this container from now on. From any thread."""
@@ -74,26 +69,10 @@ class Watcher:
         with self.pause:
             self._excused[id] = self._read(id)
 
-    def start(self) -> None:
-        """Start watching."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop watching; may be called twice. Raises the error of a watcher that broke."""
-        self._is_over.set()
-        if self._thread.is_alive():
-            self._thread.join()
-        if self._error is not None:
-            raise self._error
-
-    def _run(self) -> None:
-        try:
-            while not self._is_over.wait(_PAUSE):
-                with self.pause:
-                    self._sample()
-        except BaseException as error:
-            self._error = error
-            raise
+    def sample(self) -> None:
+        """Judge all watched containers, unless somebody holds `pause`: then as soon as it is free."""
+        with self.pause:
+            self._sample()
 
     def _sample(self) -> None:
         ids, began = list(self._watched.copy()), time.monotonic()
@@ -163,20 +142,3 @@ class Watcher:
                 if each is not None
             ]
             self.violations.append(f"sample {self.samples}: {what}: {', '.join(described)}")
-
-    def _read(self, id: str) -> Projection | None:
-        """Return its projection now; the very same object as long as the file is the same."""
-        try:
-            content = (self._by_id / id[:12] / STATUS).read_bytes()
-        except OSError:
-            return None
-        known = self._told.get(id)
-        if known is not None and known[0] == content:
-            return known[1]
-        try:
-            found = codec.decode(content, Projection)
-        except msgspec.MsgspecError as error:
-            self.violations.append(f"half a file for {id[:12]}: {error}")
-            return None
-        self._told[id] = (content, found)
-        return found

@@ -4,19 +4,17 @@ in the engine is held by a slow copy.
 
 from __future__ import annotations
 
-import http.client
 import itertools
-import socket
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from tests.bench.exposure.columns import OWNED, Column, Scene, scene
 from tests.bench.exposure.judging import Exposure, Notes, added, exposure_of, judge
-from tests.live.engineapi import ApiError
+from tests.live.engineapi import ApiError, lock_held
 from tests.live.privateengine import PrivateEngine
 from tests.live.waiting import eventually
 
@@ -78,7 +76,7 @@ def locked_beside(engine: PrivateEngine, folder: Path, count: int, columns: Sequ
             ids = [_running(here, f"slow-{number}") for number in range(count)]
             with ExitStack() as held, judge(folder, OWNED, here.parent_of(ids[0])) as judging:
                 for id in ids:
-                    held.enter_context(_lock_held(here, id))
+                    held.enter_context(lock_held(here.api, id))
                 id = here.create_exclusive("arrival")
                 began = time.monotonic_ns()
                 here.api.act(id, "start")
@@ -104,21 +102,6 @@ def _updated(here: Scene, id: str, until: float) -> int:
         count += 1
         time.sleep(max(0.0, _PACE - (time.monotonic() - began)))
     return count
-
-
-@contextmanager
-def _lock_held(here: Scene, id: str) -> Iterator[None]:
-    """Ask the engine for a copy of the container's files, and do not read it: the engine holds the lock meanwhile."""
-    connection = http.client.HTTPConnection("engine", timeout=60)
-    connection.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        connection.sock.connect(here.api.socket_path)
-        connection.request("GET", f"/v1.41/containers/{id}/archive?path=/bin")
-        connection.getresponse()
-        yield
-    finally:
-        connection.close()
 
 
 def _until_settled(here: Scene, id: str) -> int | None:
