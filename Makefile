@@ -30,8 +30,9 @@ check: venv  ## format, lint, types, import contracts, spelling, and the fast te
 # The longest first: two run at a time.
 CHECKS := check-tests check-types check-format check-lint check-imports check-spelling
 .PHONY: $(CHECKS)
+check-tests: WORKERS := 3
 check-tests:
-	@$(PY) -m pytest -q $(SPREAD) -m 'not live and not slow'
+	@$(PY) -m pytest -q $(SPREAD) --hypothesis-profile quick -m 'not live and not slow'
 check-types:
 	$(call step,types,.venv/bin/mypy)
 check-format:
@@ -43,7 +44,7 @@ check-imports:
 check-spelling:
 	$(call step,spelling,.venv/bin/codespell)
 
-# Lanes wait for an engine more than they compute: a third worker plays the other tests meanwhile.
+# Lanes wait for an engine more than they compute: the third worker plays the other tests meanwhile.
 test: WORKERS := 3
 test: venv  ## all tests, with a real container engine: the one here, or one that is installed, started and stopped again
 	@$(PY) -m compose.host with-engine -- $(PY) -m pytest -q $(SPREAD) $(ARGS)

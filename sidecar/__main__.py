@@ -7,33 +7,37 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import os
 import sys
 from collections.abc import Sequence
 
-from sidecar.cli import (
-    arguments,
-    cmd_completion,
-    cmd_defragment,
-    cmd_explain,
-    cmd_help,
-    cmd_plan,
-    cmd_release,
-    cmd_resize,
-    cmd_run,
-    cmd_simulate,
-    cmd_state,
-    cmd_status,
-    cmd_top,
-    cmd_topology,
-)
-from sidecar.cli.doctor import cmd_doctor
-from sidecar.cli.setup import cmd_install_runtime, cmd_install_slice, cmd_swarm
-from sidecar.failures import SidecarError
-from sidecar.log import printable
-from sidecar.version import version
-from sidecar.workload import cmd_ack, cmd_exec, cmd_watch
-from state.errors import StateError
+from sidecar.quick_imports import quick_imports
+
+with quick_imports():
+    from sidecar.cli import (
+        arguments,
+        cmd_completion,
+        cmd_defragment,
+        cmd_explain,
+        cmd_help,
+        cmd_plan,
+        cmd_release,
+        cmd_resize,
+        cmd_run,
+        cmd_simulate,
+        cmd_state,
+        cmd_status,
+        cmd_top,
+        cmd_topology,
+    )
+    from sidecar.cli.doctor import cmd_doctor
+    from sidecar.cli.setup import cmd_install_runtime, cmd_install_slice, cmd_swarm
+    from sidecar.failures import SidecarError
+    from sidecar.log import printable
+    from sidecar.version import version
+    from sidecar.workload import cmd_ack, cmd_exec, cmd_watch
+    from state.errors import StateError
 
 _COMMANDS = (
     cmd_run,
@@ -100,6 +104,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 1
 
 
+@functools.cache
 def parser() -> argparse.ArgumentParser:
     """Make the parser of all commands and their arguments."""
     made = argparse.ArgumentParser(

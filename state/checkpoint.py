@@ -68,7 +68,7 @@ def decode_checkpoint(content: bytes) -> State:
         envelope = msgspec.json.decode(content, type=_Envelope)
     except msgspec.ValidationError as error:
         raise CheckpointCorrupt("it is not a checkpoint: version, checksum and state are not all there") from error
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except codec.UNREADABLE as error:
         raise CheckpointCorrupt("it is not a checkpoint: it is not whole JSON") from error
     body = bytes(envelope.state)
     if _framed(envelope.version, body) != content:
@@ -82,7 +82,7 @@ def decode_checkpoint(content: bytes) -> State:
         for version in range(envelope.version, VERSION):
             values = _MIGRATIONS[version](values)
         return codec.convert(values, State)
-    except (msgspec.MsgspecError, UnicodeDecodeError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (*codec.UNREADABLE, KeyError, TypeError, AttributeError) as error:
         raise CheckpointCorrupt(f"its content is not that of format {envelope.version}: {error}") from error
 
 

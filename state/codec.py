@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
@@ -12,6 +12,9 @@ from state.errors import CPUSetError
 from state.key import ContainerKey
 
 T = TypeVar("T")
+
+UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What reading JSON may raise; the last if it is nested too deeply, also in what is not read."""
 
 
 def encode(value: object, *, keeps_order: bool = False) -> bytes:
@@ -36,9 +39,7 @@ def printable(content: bytes) -> bytes:
 
 
 def decode(data: bytes, wanted: type[T]) -> T:
-    """Return a struct from its JSON. Raise msgspec.ValidationError or DecodeError, naming the place, if it does not
-    fit.
-    """
+    """Return a struct from its JSON. Raise one of UNREADABLE; msgspec's errors name the place where it does not fit."""
     return msgspec.json.decode(data, type=wanted, dec_hook=_rich)
 
 

@@ -149,7 +149,7 @@ class ProjectionDirectory:
             return None
         try:
             found = codec.decode(content, Projection)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except codec.UNREADABLE:
             return None
         return found if 0 <= found.generation <= MAX_GENERATION else None
 
@@ -234,7 +234,7 @@ def read_with_lease(directory: str | os.PathLike[str], now: float) -> tuple[Read
         raise ProjectionMissing(f"there is no {STATUS} in {where}")
     try:
         found = codec.decode(content, Projection)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except codec.UNREADABLE as error:
         raise ProjectionError(f"{where}/{STATUS} is not a projection: {error}") from error
     left = lease.seconds_left(renewed_at, found.lease_seconds, now)
     return Reading.of(found, vouched=left > 0), left

@@ -18,6 +18,9 @@ from tests.live.lanes import HOST, lane_of, lanes_here
 EXIT_SECONDS = 30
 """How long an interrupted worker may take to end; pytest-xdist's ten are few to end an engine and its containers."""
 
+QUICK_EXAMPLES = 25
+"""How many examples of a property `make check` plays; `make test` plays a hundred."""
+
 MEMORY = "/dev/shm"
 """Where files are in memory."""
 
@@ -28,7 +31,8 @@ ROOM_BYTES = 1 << 30
 def pytest_configure(config: pytest.Config) -> None:
     """Let interrupted workers restore the host; and let no example fail because of another process's load."""
     hypothesis.settings.register_profile("beside-others", deadline=None)
-    hypothesis.settings.load_profile("beside-others")
+    hypothesis.settings.register_profile("quick", deadline=None, max_examples=QUICK_EXAMPLES)
+    hypothesis.settings.load_profile(config.getoption("--hypothesis-profile") or "beside-others")
     if config.pluginmanager.hasplugin("dsession"):
         from xdist.workermanage import NodeManager
 

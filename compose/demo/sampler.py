@@ -26,17 +26,25 @@ class Sampler:
         self._sample = sample
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
+        self._error: Exception | None = None
 
     def start(self) -> None:
         """Begin sampling."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End sampling, after a sample that is under way. No error if it was not started."""
+        """End sampling, after a sample that is under way. No error if it was not started, or has ended. Raise the error
+        of a sample that failed: none was taken after it.
+        """
         self._ending.set()
         if self._thread.is_alive():
             self._thread.join()
+        if self._error is not None:
+            raise self._error
 
     def _run(self) -> None:
-        while not self._ending.wait(self._pause_seconds):
-            self._sample()
+        try:
+            while not self._ending.wait(self._pause_seconds):
+                self._sample()
+        except Exception as error:
+            self._error = error

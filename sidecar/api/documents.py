@@ -175,7 +175,7 @@ def parsed(content: bytes, wanted: type[T]) -> T:
     """Return the value of a body; an empty body gives the defaults. Raise Declined if it is anything else."""
     try:
         return codec.decode(content or b"{}", wanted)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except codec.UNREADABLE as error:
         raise Declined(400, f"the body is not what is expected: {error}") from error
 
 

@@ -11,6 +11,7 @@ from sidecar.config.config import Config
 from sidecar.config.keys import KEYS
 from sidecar.decide.container.rules import idle_rules
 from sidecar.log import printable
+from sidecar.quick_imports import quick_imports
 from sidecar.words.settings_text import UNCHECKED_RULES, of_no_container
 
 _EXAMPLES = """examples:
@@ -44,7 +45,8 @@ def run(args: argparse.Namespace) -> int:
     if args.check:
         return _check(config)
     # Only here: a wrong configuration is reported first, and other commands skip the daemon's imports.
-    from sidecar import daemon
+    with quick_imports():
+        from sidecar import daemon
 
     return daemon.run(config)
 

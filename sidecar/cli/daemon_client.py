@@ -54,7 +54,7 @@ def ask(state_dir: str, method: str, route: str, wanted: type[T], body: object =
         if answer.status < 400:
             return codec.decode(told, wanted)
         reason = codec.decode(told, _Complaint).error
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except codec.UNREADABLE as error:
         raise SidecarError(
             f"the daemon on {state_dir} gave an answer that cannot be understood ({answer.status}): {error}"
         ) from error

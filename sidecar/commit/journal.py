@@ -203,7 +203,7 @@ def read_journal(path: str | os.PathLike[str]) -> Iterator[WorldLine | tuple[Fac
                     yield msgspec.json.decode(line, type=WorldLine)
                 else:
                     yield codec.decode(line, tuple[Fact, ...])
-            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            except codec.UNREADABLE as error:
                 raise StateError(f"{where}: not a fact: {error}") from error
 
 

@@ -47,7 +47,7 @@ def read_settings(state_dir: str | Path) -> Config | None:
         with files.directory(state_dir) as at:
             content = files.read_bounded(at, NAME, _LIMIT)
         return None if content is None else codec.decode(content, Config)
-    except (StateError, msgspec.MsgspecError, UnicodeDecodeError):
+    except (StateError, *codec.UNREADABLE):
         return None
 
 

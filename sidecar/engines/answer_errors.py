@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from sidecar.failures import ContainerGone, EngineError, EngineFailed, EngineLacks, EngineRefused, EngineUnavailable
+from state.codec import UNREADABLE
 
 _SHOWN: Final = 500
 """Characters of an engine's message that are kept: the reason is at the beginning, and people must read it."""
@@ -76,5 +77,5 @@ def shown(text: str) -> str:
 def _read(body: bytes) -> _Refusal:
     try:
         return msgspec.json.decode(body, type=_Refusal)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return _Refusal()

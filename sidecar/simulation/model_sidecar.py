@@ -188,8 +188,9 @@ class ModelSidecar:
     def _take_inventory(self) -> None:
         began, known = self.ticket(), self.world.containers
         views = tuple(real.view() for real in self._host.containers.values())
-        for real in self._host.containers.values():
-            real.is_unseen = False
+        for real, view in zip(self._host.containers.values(), views, strict=True):
+            # A glance, at one whose lock is held, does not tell where it runs.
+            real.is_unseen = real.is_unseen and view.is_glance
         gone = tuple(key for key in known if key not in self._host.containers)
         seen = tuple(view for view in views if view.key not in known or known[view.key].view != view)
         if seen or gone or not self.world.is_ready:

@@ -10,8 +10,6 @@ import stat
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from sidecar.status.document import VERSION, Status
 from state import codec, files
 from state.errors import StateError
@@ -57,7 +55,7 @@ def decode_status(content: bytes) -> Status:
     """Return a status document. Raise StateError if it is not one, or is of a later version."""
     try:
         status = codec.decode(content, Status)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except codec.UNREADABLE as error:
         raise StateError(f"this is not a status document: {error}") from error
     if status.version > VERSION:
         raise StateError(f"the status document has version {status.version}; this program reads up to {VERSION}")

@@ -141,6 +141,8 @@ def report(bench: Bench, launcher: str, printed: dict[str, str]) -> None:
 def engine_at(socket: str) -> EngineApi:
     """Return the engine, with the image that the benchmarks run. Ends the program if it is unavailable."""
     api = EngineApi(socket)
+    # A start as most starts are, with a network namespace of its own.
+    api.network = "none"
     try:
         ensure_image(api)
     except pytest.skip.Exception as missing:

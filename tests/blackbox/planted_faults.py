@@ -189,6 +189,20 @@ ISOLATED = scenario(
 )
 ISOLATED["settings"]["isolated"] = "prefer"
 
+OF_NO_USE = scenario(
+    [
+        container("a", "1"),
+        container("e", "1", labels={"cpuset.max": "6"}),
+        container("c", "2", labels={"cpuset.options": "full-pcpus-only"}),
+    ],
+    told((1.0, "run", "a"), (10.0, "run", "e"), (40.0, "remove", "a"), (80.0, "run", "c")),
+    policy="dynamic",
+    options=["strict-cpu-reservation"],
+)
+"""The CPU that the elastic container gained last is isolated, and of no use to a pool that gives up its last one."""
+OF_NO_USE["machine"] = {"cores": 3, "threads": 2, "isolated": "3,5"}
+OF_NO_USE["settings"]["isolated"] = "prefer"
+
 ONLY = {**ISOLATED, "settings": {**ISOLATED["settings"], "isolated": "only"}}
 
 STRICT = scenario(

@@ -139,8 +139,11 @@ def grants_linger(chronicle: Chronicle) -> Iterator[Finding]:
     least: dict[str, float] = {}
     idle_since: dict[str, float] = {}
     began: dict[str, float] = {}
+    ran: dict[str, bool] = {}
     for before, after in chronicle.pairs():
         for each in after.said:
+            if each.what in ("created", "stopped"):
+                ran[each.container] = each.what == "stopped"
             if each.what == "started":
                 began[each.container] = each.at
             is_short = (
@@ -151,7 +154,7 @@ def grants_linger(chronicle: Chronicle) -> Iterator[Finding]:
             if each.what in ("created", "stopped", "granted"):
                 idle_since[each.container] = idle_since[each.container] if is_short else each.at
                 linger = seconds(after.settings.get("linger", "10s"))
-                least[each.container] = max(linger, 10.0) if each.what != "stopped" else linger
+                least[each.container] = linger if ran.get(each.container) else max(linger, 10.0)
         for name, place in before.places.items():
             is_over = place.granted is not None and after.place(name).granted is None
             is_calm = chronicle.is_quiet(after.at - AFTERMATH, after.at)
@@ -240,8 +243,11 @@ def a_take_is_needed(chronicle: Chronicle) -> Iterator[Finding]:
             # A take that is cancelled ends before its CPUs are left.
             runs_on = chronicle.stage_at(each.at).place(each.container).cpus
             back = each.cpus & joined(e.cpus for e in lately) - runs_on
+            # Other containers may have changed their minds meanwhile, and so may people about this one.
             others = [
-                e for e in chronicle.said if e.at >= each.at - 0.2 and e.at <= each.at and e.container != each.container
+                e
+                for e in chronicle.said
+                if each.at - 0.2 <= e.at <= each.at and (e.container != each.container or e.what == "resize")
             ]
             if back and not others and not _was_kept(chronicle, back, each.at):
                 yield Finding(

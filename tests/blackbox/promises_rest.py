@@ -109,6 +109,10 @@ def _last_core(chronicle: Chronicle, stage: Stage) -> CPUs:
 def _free(chronicle: Chronicle, stage: Stage) -> CPUs:
     free = stage.online - stage.reserved - stage.granted - chronicle.pinned(stage)
     free -= _kept_for_successors(chronicle, stage)
+    # The kernel lets one run everywhere whose last CPU went offline.
+    strangers = [name for name in stage.running if chronicle.is_stranger(name, stage)]
+    if any(not chronicle.asked(name, stage).pin & stage.online for name in strangers):
+        return frozenset()
     return free & chronicle.isolated if stage.settings.get("isolated") == "only" else free
 
 
@@ -247,7 +251,7 @@ def the_queue_is_in_order(chronicle: Chronicle) -> Iterator[Finding]:
         for line in after.said:
             if line.what == "refused" and line.container not in waiting:
                 waiting.append(line.container)
-            elif line.what in ("granted", "removed", "stopped") and line.container in waiting:
+            elif line.what in ("granted", "removed") and line.container in waiting:
                 waiting.remove(line.container)
 
 

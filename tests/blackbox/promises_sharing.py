@@ -143,12 +143,12 @@ def what_is_left_alone_is_never_moved(chronicle: Chronicle) -> Iterator[Finding]
     which its owner pinned it" (run-beside-hand-pinned-containers); "left alone entirely: the sidecar never sends an
     order for it" (labels, `cpuset.manage`).
     """
-    had = {each.container: each.at for each in chronicle.said if each.what == "granted"}
+    asked_at = {each.container: each.at for each in chronicle.said if each.what in ("granted", "refused")}
     for each in chronicle.said:
         if each.what == "runs on":
             stage = chronicle.stage_at(each.at)
             asked = chronicle.asked(each.container, stage)
-            goes_back = had.get(each.container, each.at) < each.at and each.cpus == asked.pin & stage.online
+            goes_back = asked_at.get(each.container, each.at) < each.at and each.cpus == asked.pin & stage.online
             if not asked.is_managed or (chronicle.is_stranger(each.container, stage) and not goes_back):
                 text = f"moved from {listed(each.was)} to {listed(each.cpus)}"
                 yield Finding("what_is_left_alone_is_never_moved", each.at, each.container, text)

@@ -87,16 +87,19 @@ def cores_have_no_stranger(chronicle: Chronicle) -> Iterator[Finding]:
 
 def single_is_one_node(chronicle: Chronicle) -> Iterator[Finding]:
     """ "`single`: one node, or a refusal"; "`restricted`: as few nodes as on an empty machine" (labels): as that was
-    when CPUs were offline, since one that is on too many nodes moves only "if free CPUs allow it" (cpu-hotplug).
+    when CPUs were offline, since one that is on too many nodes moves only "if free CPUs allow it" (cpu-hotplug). What a
+    sidecar decides at its start is told as one decision: one that is `restricted`, and cut in it, had more before.
     """
     most: dict[str, int] = {}
     for stage in chronicle.stages:
+        began = any(e.what == "the sidecar starts" and 0 <= stage.at - e.at < ORDERS for e in chronicle.said)
         for name, place in stage.places.items():
             asked = chronicle.asked(name, stage)
             if place.granted and asked.number and asked.numa in ("single", "restricted"):
                 fewest = 1 if asked.numa == "single" else _fewest_nodes(chronicle, stage, len(place.granted), asked)
                 most[name] = max(most.get(name, 1), fewest)
                 touched = _touched(chronicle, place.granted & stage.online)
+                most[name] = max(most[name], len(touched) if began and asked.numa == "restricted" else 1)
                 if stage.is_watched and len(touched) > most[name]:
                     text = f"{listed(place.granted)} is on {len(touched)} nodes under {asked.numa}"
                     yield Finding("single_is_one_node", stage.at, name, text)
@@ -162,6 +165,16 @@ def _is_made_whole(chronicle: Chronicle, before: Stage, after: Stage, name: str)
     return came and now.whole_cores and now.number > 0 and any(c & had and not c <= had for c in chronicle.plan.cores)
 
 
+def _goes_to_fewer_nodes(chronicle: Chronicle, before: Stage, after: Stage, name: str) -> bool:
+    """Return whether it moved to fewer nodes because CPUs came back: "containers on too many NUMA nodes moved together"
+    (cpu-hotplug).
+    """
+    had, has = (each.place(name).granted or frozenset() for each in (before, after))
+    came = any(e.what == "came online" and 0 <= after.at - e.at < 1.1 for e in chronicle.said)
+    is_bound = chronicle.asks_now(name, after).numa in ("single", "restricted")
+    return came and is_bound and len(_touched(chronicle, has)) < len(_touched(chronicle, had))
+
+
 def originals_stay(chronicle: Chronicle) -> Iterator[Finding]:
     """ "The original CPUs, as many as the floor, are chosen once, best packed, and never leave" (dynamic). But for
     those that went offline, or that a container is pinned to by hand, and for a container that may be moved. "CPUs that
@@ -190,6 +203,7 @@ def originals_stay(chronicle: Chronicle) -> Iterator[Finding]:
                 or _cuts_the_pool(chronicle, before, after)
                 or (asked.whole_cores and chronicle.hotplugs)
                 or _is_made_whole(chronicle, before, after, name)
+                or _goes_to_fewer_nodes(chronicle, before, after, name)
                 or after.at in chronicle.reloads
             ):
                 always[name] = place.granted

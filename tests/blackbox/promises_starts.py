@@ -16,6 +16,9 @@ STARTS = 0.2
 """Seconds that a start takes here."""
 
 
+STARTED = ("started", "could not start")
+"""How a start ends."""
+
 RACE = 0.02
 """Seconds: "it runs on other CPUs for about 20 ms" (README), if it is created and started in one go."""
 
@@ -74,9 +77,9 @@ def _is_off_its_grant(chronicle: Chronicle, line: Said, place: Place) -> bool:
         each.what == "release" and each.container == line.container and 0 <= line.at - each.at <= STARTS
         for each in chronicle.said
     )
-    # So may containers be created that are pinned by hand.
+    # So may containers be created that are pinned by hand, and the sidecar hears of one a little later.
     stage = chronicle.stage_at(line.at)
-    new = {e.container for e in chronicle.said if e.what == "created" and 0 <= line.at - e.at <= STARTS}
+    new = {e.container for e in chronicle.said if e.what == "created" and 0 <= line.at - e.at <= STARTS + RACE}
     is_released |= any(chronicle.is_stranger(name, stage) for name in new - {line.container})
     return not is_released and (place.granted is None or not line.cpus <= place.granted | place.leaving)
 
@@ -182,8 +185,11 @@ def a_release_lasts_until_the_next_start(chronicle: Chronicle) -> Iterator[Findi
         ends += [stage.at for stage in chronicle.stages if not chronicle.has_request(name, stage)]
         again = [at for at in ends if at >= line.at]
         if chronicle.asked(name, chronicle.stage_at(line.at)).is_strict:
-            # It asks before it starts.
-            again += [at for at, turn in _starts_in_turn(chronicle, name) if turn >= line.at - ORDERS]
+            # It asks before it starts, and others may have to leave its CPUs until then.
+            over = [each.at for each in chronicle.said if each.container == name and each.what in STARTED]
+            for at, turn in _starts_in_turn(chronicle, name):
+                end = min((each for each in over if each > turn), default=line.at)
+                again += [at] if turn >= line.at - ORDERS else [line.at] if end > line.at else []
         until = min(again, default=chronicle.last.until)
         for stage in chronicle.stages:
             granted = stage.place(name).granted
@@ -219,6 +225,8 @@ def successors_take_over(chronicle: Chronicle) -> Iterator[Finding]:
                 new = chronicle.asks_now(name, before)
                 is_successor = bool(old.role) and new.role == old.role and name != line.container
                 is_alike = is_successor and new.number == old.number > 0 and new.floor == old.floor
+                # One that may be moved is moved to better ones at once.
+                is_alike &= not new.may_move
                 has_ended = any(e.what == "stopped" and e.container == name for e in chronicle.said if e.at <= line.at)
                 if not is_alike or has_ended or had is None or before.place(name).granted is not None:
                     continue
@@ -251,8 +259,8 @@ def _taken_over(chronicle: Chronicle, gone: Said, name: str, had: CPUs, floor: i
 
 
 def a_replacement_under_the_same_name(chronicle: Chronicle) -> Iterator[Finding]:
-    """ "A container with only the same name (`docker rm`, then `docker run`) gets the same CPUs if they are still free"
-    (labels). Judged where nothing else happens meanwhile, under `static`.
+    """ "A container with only the same name (`docker rm`, then `docker run`) gets the same CPUs if they are still free,
+    and no container is pinned to them by hand" (labels). Judged where nothing else happens meanwhile, under `static`.
     """
     left: dict[str, tuple[float, CPUs]] = {}
     for before, after in chronicle.pairs():
@@ -274,7 +282,7 @@ def a_replacement_under_the_same_name(chronicle: Chronicle) -> Iterator[Finding]
                     e.is_watched for e in chronicle.stages if at <= e.at <= line.at
                 )
                 taken = before.granted | joined(after.place(name).own for name in after.there - {line.container})
-                is_free = not had & (taken | after.reserved)
+                is_free = not had & (taken | after.reserved | chronicle.pinned(after))
                 if is_soon and not others and is_calm and is_free and line.cpus != had:
                     text = f"has {listed(line.cpus)}, the one before had {listed(had)}"
                     yield Finding("a_replacement_under_the_same_name", line.at, line.container, text)

@@ -43,6 +43,7 @@ from tests.blackbox.planted_faults import (
     LINGERING,
     LOST,
     MISSPELT,
+    OF_NO_USE,
     ONLY,
     PINNED,
     PINNED_AND_RULED,
@@ -143,6 +144,7 @@ class Planted:
 FAULTS = (
     Planted(dynamic_faults.lets_newcomers_onto_what_is_leaving, "owners_are_alone", 227),
     Planted(dynamic_faults.empties_the_pool, "the_pool_keeps_its_minimum", 18),
+    Planted(dynamic_faults.gives_the_pool_what_is_of_no_use_to_it, "the_pool_keeps_its_minimum", scenario=OF_NO_USE),
     Planted(dynamic_faults.takes_at_once, "notice_is_given", 21),
     Planted(strict_faults.takes_at_once_from_what_starts, "notice_is_given", scenario=WHILE_IT_STARTS),
     Planted(dynamic_faults.grants_less_than_the_floor, "sizes_are_in_range", 9),

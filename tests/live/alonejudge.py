@@ -19,11 +19,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from compose.demo.sampler import Sampler
 from state.cpuset import CPUSet
 from state.projection import Projection
 from tests.live.kernelview import KernelView
-from tests.live.sampler import Sampler, ToldFiles
 from tests.live.sidecarprocess import SidecarProcess
+from tests.live.toldfiles import ToldFiles
 from tests.live.waiting import PATIENCE
 
 _PAUSE: Final = 0.05
@@ -39,7 +40,7 @@ class AloneJudge(Sampler):
     """Judges what one daemon tells below a directory. `start` it, `stop` it, and read `contradictions`."""
 
     def __init__(self, projections: Path, is_awake: Callable[[], bool], has_hand: Callable[[], bool]) -> None:
-        super().__init__("judge", _PAUSE)
+        super().__init__(_PAUSE, self.sample)
         self.contradictions: list[str] = []
         self.judged = 0
         """Samples in which a container was told to be alone."""

@@ -90,7 +90,7 @@ class Newcomers:
 
     def by_command(self, name: str, *words: str) -> CPUSet:
         """Run one by the engine's command line; return where its first instruction ran."""
-        options = ("--rm", "--network", "none", "--name", f"{self._made.prefix}-{name}", *words)
+        options = ("--rm", "--network", "host", "--name", f"{self._made.prefix}-{name}", *words)
         printed = command_line(self._engine, "run", *options, self._made.image, *FIRST)
         found = _first(printed)
         assert found, printed

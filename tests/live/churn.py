@@ -270,7 +270,8 @@ class Churn:
         """Stop the users; then wait until the State, the projections and the kernel agree, and no CPU is lost."""
         self._over.set()
         for user in self._users:
-            user.join(120)
+            # An engine that was killed meanwhile may never answer the last request.
+            user.join(_REST_SECONDS)
         self.sidecar.until_ready()
         for id in self._ours():
             state = self._api.inspect(id)["State"]

@@ -92,7 +92,7 @@ class Docker:
 
     def _usual(self, name: str, runtime: str) -> tuple[str, ...]:
         self.made.append(self.full(name))
-        return ("--network", "none", "--name", self.full(name), "--runtime", runtime, "--stop-signal", "KILL")
+        return ("--network", "host", "--name", self.full(name), "--runtime", runtime, "--stop-signal", "KILL")
 
     def _environment(self) -> dict[str, str]:
         return {**os.environ, "DOCKER_HOST": f"unix://{self.api.socket_path}"}

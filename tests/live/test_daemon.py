@@ -220,7 +220,8 @@ def test_a_workload_reads_its_cpus_by_its_own_name(
     named.
     """
     root = running.projections
-    by_id = workloads.run("by-id", labels=ONE, Binds=[f"{root}:/run/cpuset-sidecar:ro"])
+    # In a network of its own it has a host name of its own.
+    by_id = workloads.run("by-id", labels=ONE, NetworkMode="none", Binds=[f"{root}:/run/cpuset-sidecar:ro"])
     until_alone(running, by_id)
     read = workloads.execute(by_id, "sh", "-c", "cat /run/cpuset-sidecar/by-id/$HOSTNAME/cpuset")
     assert read.strip() == str(LAST)

@@ -150,7 +150,7 @@ def _named(workloads: Containers, name: str, env: list[str]) -> str | None:
         "Image": workloads.image,
         "Cmd": list(SLEEP),
         "Env": [each.replace("\x00", "") for each in env],
-        "HostConfig": {"NetworkMode": "none"},
+        "HostConfig": {"NetworkMode": "host"},
     }
     try:
         made = str(workloads.api.ask("POST", "containers/create", wanted, name=f"{workloads.prefix}-{name}")["Id"])

@@ -41,7 +41,8 @@ def test_what_cannot_be_told_for_want_of_room_is_taken_back(
             assert (kernel.allowed(owner), kernel.allowed(neighbour)) == (LAST, REST)
             said = sidecar.projections / "by-id" / neighbour[:12] / "cpuset"
             assert not said.exists() or said.read_text().strip() == str(REST)
-            assert sidecar.projection(owner) is None
+            # What was taken back may have left room for it.
+            assert (told := sidecar.projection(owner)) is None or told.cpus == LAST
             disk.free()
             until_told(sidecar, owner, LAST)
             until_told(sidecar, neighbour, REST)

@@ -133,8 +133,8 @@ def test_newcomers_are_born_in_the_pool(sidecar: SidecarProcess, made: Container
     taken = allowed(made, owner)
     out = tmp_path / "out"
     out.mkdir()
-    script = "grep Cpus_allowed_list /proc/self/status >/out/$HOSTNAME; exec sleep 3600"
-    ids = [made.run(f"new{n}", "sh", "-c", script, Binds=[f"{out}:/out"]) for n in range(NEWCOMERS)]
+    script = "grep Cpus_allowed_list /proc/self/status >/out/{}; exec sleep 3600"
+    ids = [made.run(f"new{n}", "sh", "-c", script.format(n), Binds=[f"{out}:/out"]) for n in range(NEWCOMERS)]
     eventually(lambda: len([each for each in out.iterdir() if each.stat().st_size]) == NEWCOMERS, "all have begun")
     born = {each.name: allowed_of(each.read_text()) for each in out.iterdir()}
     assert set(born.values()) == {online() - taken}

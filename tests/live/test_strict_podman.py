@@ -45,8 +45,8 @@ class Podman:
         engine.configuration.write_text(engine.configuration.read_text() + dropped)
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Call `podman run`, without a network."""
-        command = [*self.engine.command, "run", "--network", "none", *words]
+        """Call `podman run`, in the network of the host."""
+        command = [*self.engine.command, "run", "--network", "host", *words]
         return subprocess.run(
             command, env=self.engine.environment, capture_output=True, text=True, timeout=120, check=False
         )

@@ -21,11 +21,12 @@ from itertools import combinations
 from pathlib import Path
 from typing import Final
 
+from compose.demo.sampler import Sampler
 from state.cpuset import CPUSet
 from state.projection import Projection, Sharing
 from tests.live.kernelview import KernelView
 from tests.live.notices import SampledNotices
-from tests.live.sampler import Sampler, ToldFiles
+from tests.live.toldfiles import ToldFiles
 from tests.live.waiting import PATIENCE
 
 _PAUSE: Final = 0.001 * PATIENCE
@@ -38,7 +39,7 @@ class Watcher(Sampler):
     """Give it containers with `watch`; `start` it, `stop` it, and read what it counted."""
 
     def __init__(self, projections: Path, notices: SampledNotices | None = None) -> None:
-        super().__init__("watcher", _PAUSE)
+        super().__init__(_PAUSE, self.sample)
         self.violations: list[str] = []
         self.samples = 0
         self.judged = 0

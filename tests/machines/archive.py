@@ -74,7 +74,9 @@ def _is_extracted(packed: tarfile.TarFile, member: tarfile.TarInfo, path: Path) 
         content = packed.extractfile(member) if member.isfile() else None
         if content is None:
             return False
-        path.parent.mkdir(parents=True, exist_ok=True)
+        # In a tarball of machines, a directory comes before its files.
+        if not path.parent.is_dir():
+            path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.read())
     except (FileExistsError, NotADirectoryError, IsADirectoryError, ValueError, tarfile.ExtractError):
         return False

@@ -80,6 +80,8 @@ PROGRAMS: dict[str, Callable[[Path], list[str]]] = {
 
 Program = Callable[[str], list[str]]
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def program(memory: Path | None, tmp_path_factory: pytest.TempPathFactory) -> Program:

@@ -202,6 +202,7 @@ def test_a_checkout_is_installed_with_what_is_listed(checkout: Checkout) -> None
     assert checkout.installed() == {"tool", "needed", "other", "whole"}
 
 
+@pytest.mark.slow
 def test_wheels_for_an_image_are_no_others(checkout: Checkout) -> None:
     """After `make demo` there are some. An environment with a pip of its own is not cut off from the index by them."""
     checkout.index = checkout.wheels.rename(checkout.folder / "index")
@@ -211,6 +212,7 @@ def test_wheels_for_an_image_are_no_others(checkout: Checkout) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "before"), [("needed", {"tool"}), ("tool", set())])
 def test_one_byte_changed_is_refused_by_name(checkout: Checkout, name: str, before: set[str]) -> None:
     """Of a package, or of a tool of the build: nothing of that step is installed, and no step follows."""
@@ -223,6 +225,7 @@ def test_one_byte_changed_is_refused_by_name(checkout: Checkout, name: str, befo
     assert checkout.installed() == before
 
 
+@pytest.mark.slow
 def test_a_package_that_is_not_listed_is_refused_by_name(checkout: Checkout) -> None:
     """A package that a listed one needs does not come in unseen."""
     path = checkout.wheel("greedy")

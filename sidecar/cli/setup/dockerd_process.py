@@ -126,7 +126,7 @@ def _ask(path: str, route: str, *, is_json: bool = True) -> Any:
         return json.loads(content) if is_json else content
     except OSError as error:
         raise EngineUnavailable(f"the engine on {path} cannot be reached: {files.reason(error)}") from error
-    except (HTTPException, ValueError) as error:
+    except (HTTPException, ValueError, RecursionError) as error:
         raise EngineUnavailable(f"the engine on {path} gave an answer that cannot be understood: {error}") from error
     finally:
         connection.close()

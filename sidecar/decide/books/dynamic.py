@@ -7,7 +7,8 @@
    (`arrivals`). No grant is pushed below its floor: the demand is refused instead. So is one that requires whole
    cores, if its number does not come to these.
 3. Each grant gets its fair size (`sizes`) and keeps CPUs that it has (`gains_and_losses`). If no CPUs of the right kind
-   are available, no other grant gives anything up.
+   are available, no other grant gives anything up. What the shared pool lacks of CPUs that it can have, grants give up
+   first, and below their fair size too.
 4. After a release, or on command, containers that allow it exchange CPUs for better ones (`exchanges`).
 
 The State changes to its final form at once. CPUs taken in it may still be in use: they are leaving, and the plan lets
@@ -32,18 +33,19 @@ from sidecar.decide.books.grants import (
 )
 from sidecar.decide.books.load_wish import with_measured
 from sidecar.decide.books.pinned import off_the_pinned
+from sidecar.decide.books.room import room_in
 from sidecar.decide.books.size_causes import Events, why_gained, why_lost
-from sidecar.decide.books.sizes import Claims, least_for, sizes
+from sidecar.decide.books.sizes import Claims, least_for, least_of, sizes, unit_for
 from sidecar.decide.books.takes import changed, held, without_ended_takes
 from sidecar.decide.books.vacancies import answered
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.placement.order.packed import packed
-from sidecar.decide.placement.whole_cores import is_by_cores
+from sidecar.decide.placement.whole_cores import is_by_cores, rounded_up
 from sidecar.decide.world import World, replace
 from state.cpuset import EMPTY, CPUSet
 from state.demand import Demand
 from state.key import ContainerKey
-from state.model import State
+from state.model import Assignment, State
 from state.refusal import Refusal
 from state.topology import Topology
 
@@ -150,19 +152,40 @@ def _shared_out(world: World, state: State, events: Events, claims: Claims) -> S
             if extra:
                 trial = changed(trial, each.container, why_gained(world, each, len(extra)), gained=extra)
         if not short:
-            return trial
+            return _with_enough_in_the_pool(world, trial, events)
         caps.update(short)
 
 
 def _all_shrunk(world: World, state: State, targets: dict[ContainerKey, int], events: Events) -> State:
     shrinking = [each for each in state.assignments.values() if targets[each.container] < len(each.cpus)]
     for each in sorted(shrinking, key=lambda each: each.since):
-        lost = given_up(
-            world.topology,
-            each,
-            len(each.cpus) - targets[each.container],
-            is_whole=is_by_cores(options_of(world, each.demand)),
-        )
+        count = len(each.cpus) - targets[each.container]
+        # What the pool needs comes first: it cannot have isolated CPUs.
+        first = _given_to_the_pool(world, state, each, count)
+        is_whole = is_by_cores(options_of(world, each.demand))
+        lost = first | given_up(world.topology, each, count - len(first), is_whole=is_whole, but=first)
         if lost:
             state = changed(state, each.container, why_lost(world, each, len(lost), events), lost=lost)
     return state
+
+
+def _with_enough_in_the_pool(world: World, state: State, events: Events) -> State:
+    """Return the State in which grants above their floors gave up what the pool lacks. Sizes count CPUs, and some that
+    are left over may be of no use to it.
+    """
+    if not room_in(world, state).lack:
+        return state
+    for each in sorted(state.assignments.values(), key=lambda each: each.since):
+        if lost := _given_to_the_pool(world, state, each, len(each.cpus) - least_of(world, each)):
+            state = changed(state, each.container, why_lost(world, each, len(lost), events), lost=lost)
+    return state
+
+
+def _given_to_the_pool(world: World, state: State, assignment: Assignment, most: int) -> CPUSet:
+    """Return what a grant gives up, at most so many CPUs, of what the pool lacks; none if it lacks none."""
+    lacking = room_in(world, state).lack
+    if not lacking or most <= 0:
+        return EMPTY
+    count = rounded_up(lacking, unit_for(world, assignment.demand, assignment.cpus), most=most)
+    is_whole = is_by_cores(options_of(world, assignment.demand))
+    return given_up(world.topology, assignment, count, is_whole=is_whole, but=state.isolated)

@@ -28,12 +28,14 @@ from state.model import Assignment, State
 from state.topology import Topology
 
 
-def given_up(topology: Topology, assignment: Assignment, count: int, *, is_whole: bool = False) -> CPUSet:
-    """Return `count` CPUs for a grant to give up; if it has fewer that it may give up, all of those. It never gives up
-    CPUs of its original set, nor, if cores stay whole, of a core of that set, or part of a core.
+def given_up(
+    topology: Topology, assignment: Assignment, count: int, *, is_whole: bool = False, but: CPUSet = EMPTY
+) -> CPUSet:
+    """Return `count` CPUs for a grant to give up, other than `but`; if it has fewer that it may give up, all of those.
+    It never gives up CPUs of its original set, nor, if cores stay whole, of a core of that set, or part of a core.
     """
     original = assignment.original
-    kept = topology.whole_cores(original) if is_whole else original
+    kept = topology.whole_cores(original | but) if is_whole else original | but
     lost = EMPTY
     for layer in reversed(assignment.layers):
         for tier in reversed(tuple(around(topology, layer - kept, original))):

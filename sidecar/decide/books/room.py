@@ -43,6 +43,11 @@ class Room(msgspec.Struct, frozen=True, kw_only=True):
     held: CPUSet = EMPTY
     pool: CPUSet = EMPTY
 
+    @property
+    def lack(self) -> int:
+        """How many CPUs the pool has too few."""
+        return max(0, self.keep - len(self.shared))
+
     def objection(self, cpus: CPUSet) -> Refusal | None:
         """Return why these CPUs may not be granted in addition to those held; None if they may. CPUs outside the pool,
         such as isolated ones, take nothing from it.
@@ -139,16 +144,23 @@ def room(topology: Topology, settings: Settings, state: State, strangers: CPUSet
     """Return the room in this State. The CPUs of `strangers` may not be granted."""
     givable = state.assignable - strangers
     return Room(
-        # Vacant CPUs are in the shared pool for a while only: they are not what it keeps.
-        shared=state.shared - state.vacant,
+        shared=_kept_in(state),
         cores=topology.cores,
         full_cores=topology.full_cores,
         keep=max(1, settings.shared_min),
         keeps_core=state.strict and FULL_PCPUS_ONLY in settings.options,
         givable=givable & topology.isolated if settings.isolated is IsolatedRule.ONLY else givable,
         held=state.exclusive,
-        pool=(replace(state, assignments={}).shared if state.assignments else state.shared) - state.vacant,
+        pool=_kept_in(replace(state, assignments={}) if state.assignments else state),
     )
+
+
+def _kept_in(state: State) -> CPUSet:
+    """Return what counts of the shared pool: not vacant CPUs, which are in it for a while only, nor the reserved ones,
+    where under a strict reservation containers run for want of others.
+    """
+    pool = state.shared - state.vacant
+    return pool - state.reserved if state.strict else pool
 
 
 def room_in(world: World, state: State) -> Room:

@@ -25,6 +25,7 @@ from sidecar.engines.docker.docker_signals import SideEffect, side_effect
 from sidecar.engines.int64 import Int64
 from sidecar.failures import EngineFailed, EngineLacks
 from sidecar.ports import EngineEvent
+from state.codec import UNREADABLE
 
 T = TypeVar("T")
 
@@ -167,7 +168,7 @@ def event_of(event: bytes | Mapping[str, Any], actions: Container[str] = WATCHED
     """
     try:
         read = msgspec.json.decode(event, type=_Event) if isinstance(event, bytes) else msgspec.convert(event, _Event)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return None
     if read.type is not None and read.type != "container":
         return None
@@ -327,7 +328,7 @@ def label(raw: msgspec.Raw) -> str:
     """Return a text of bounded length; "" if it is none."""
     try:
         value = msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return ""
     return cut(value, _LABEL_LENGTH) if isinstance(value, str) else ""
 
@@ -357,5 +358,5 @@ def decoded(body: bytes | bytearray, wanted: type[T]) -> T:
     """Return an answer, read leniently. Raise EngineFailed if it cannot be understood."""
     try:
         return msgspec.json.decode(body, type=wanted, strict=False)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise EngineFailed(f"the answer of the engine cannot be understood: {shown(str(error))}") from error

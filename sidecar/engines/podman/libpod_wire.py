@@ -24,6 +24,7 @@ from sidecar.engines.docker import docker_wire, engine_identity
 from sidecar.engines.int64 import Int64
 from sidecar.failures import EngineFailed, EngineLacks
 from sidecar.ports import EngineEvent
+from state.codec import UNREADABLE
 
 PREFIX: Final = "v4.0.0/libpod"
 """How all routes begin: 4.x and 5.x serve this one."""
@@ -186,7 +187,7 @@ def attributes_of(line: bytes, keep: frozenset[str]) -> tuple[str, Mapping[str, 
     """Return the container's name and the relevant labels, from an event; empty if it does not contain them."""
     try:
         read = msgspec.json.decode(line, type=_PodmanEvent)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return "", {}
     attributes = (read.actor.attributes if read.actor else None) or {}
     return docker_wire.label(attributes["name"]) if "name" in attributes else "", docker_wire.labels(attributes, keep)

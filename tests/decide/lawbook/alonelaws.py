@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from sidecar.decide.books.takes import held
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.machine import rests
+from sidecar.decide.orders import AnswerStart
 from sidecar.projection.projection_of import projection_of
 from state.cpuset import EMPTY, CPUSet
 from state.projection import Sharing
@@ -70,7 +71,8 @@ def granted_though_never(reality: Reality) -> list[str]:
     if (before.settings, before.topology, before.state.online) != (world.settings, world.topology, world.state.online):
         return []
     found = []
-    for key in world.state.assignments.keys() - before.state.assignments.keys():
+    answered = {order.container for order in reality.last_orders if isinstance(order, AnswerStart)}
+    for key in world.state.assignments.keys() - before.state.assignments.keys() - answered:
         was, now = before.containers.get(key), world.containers.get(key)
         is_same = was and now and _asks(was) == _asks(now)
         if was and is_same and projection_of(before, was).never_alone:

@@ -121,7 +121,7 @@ def never_ends_a_take(patch: pytest.MonkeyPatch) -> None:
 def gives_up_the_original_set(patch: pytest.MonkeyPatch) -> None:
     """Take the lowest CPUs in a shrink, originals included."""
 
-    def given_up(topology: Topology, assignment: Assignment, count: int, *, is_whole: bool = False) -> CPUSet:
+    def given_up(topology: Topology, assignment: Assignment, count: int, **_: object) -> CPUSet:
         return CPUSet(list(assignment.cpus)[:count])
 
     patch.setattr(dynamic, "given_up", given_up)
@@ -169,6 +169,11 @@ def empties_the_pool(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Room, "most", lambda self, **_: len(self.pool) + len(self.givable))
     patch.setattr(Room, "objection", lambda self, cpus: None)
     patch.setattr(State, "shared", property(lambda self: self.online - self.exclusive - self.isolated))
+
+
+def gives_the_pool_what_is_of_no_use_to_it(patch: pytest.MonkeyPatch) -> None:
+    """Give up as many CPUs as are too many, isolated ones too."""
+    patch.setattr(dynamic, "_given_to_the_pool", lambda *_: EMPTY)
 
 
 def follows_the_load_without_a_band(patch: pytest.MonkeyPatch) -> None:

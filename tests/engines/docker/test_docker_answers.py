@@ -185,6 +185,7 @@ async def test_an_engine_without_the_update_route_lacks_what_is_needed(daemon: R
             await engine.info()
 
 
+@pytest.mark.slow
 @pytest.mark.trio
 async def test_a_label_of_forty_megabytes_is_survived(daemon: RawDaemon) -> None:
     """In the list and in the description; only a short part is kept."""
@@ -200,6 +201,7 @@ async def test_a_label_of_forty_megabytes_is_survived(daemon: RawDaemon) -> None
     assert view.labels == {"cpuset.exclusive": "x" * 255 + "…"}
 
 
+@pytest.mark.slow
 @pytest.mark.trio
 async def test_a_million_labels_hide_nothing_but_labels(daemon: RawDaemon) -> None:
     """Its state and its limits are read, and so are the other containers."""

@@ -1,8 +1,7 @@
-"""What watches a daemon beside a test: samples in a thread of its own, of projections that are read again and again."""
+"""Projections that are read again and again beside a test."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,40 +9,6 @@ import msgspec
 
 from state import codec
 from state.projection import STATUS, Projection
-
-
-class Sampler:
-    """Calls `sample` every `pause` seconds from `start` to `stop`."""
-
-    def __init__(self, name: str, pause: float) -> None:
-        self._every = pause
-        self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._error: BaseException | None = None
-
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End; may be called twice. Raises the error of a sample that broke."""
-        self._is_over.set()
-        if self._thread.is_alive():
-            self._thread.join()
-        if self._error is not None:
-            raise self._error
-
-    def sample(self) -> None:
-        """Look once."""
-        raise NotImplementedError
-
-    def _run(self) -> None:
-        try:
-            while not self._is_over.wait(self._every):
-                self.sample()
-        except BaseException as error:
-            self._error = error
-            raise
 
 
 class ToldFiles:
