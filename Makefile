@@ -46,8 +46,9 @@ check-spelling:
 
 # Lanes wait for an engine more than they compute: the third worker plays the other tests meanwhile.
 test: WORKERS := 3
+# Tests that each wait until their own limit still come to a summary, well before a CI's limit ends them without one.
 test: venv  ## all tests, with a real container engine: the one here, or one that is installed, started and stopped again
-	@$(PY) -m compose.host with-engine -- $(PY) -m pytest -q $(SPREAD) $(ARGS)
+	@$(PY) -m compose.host with-engine -- $(PY) -m pytest -q --session-timeout 3600 $(SPREAD) $(ARGS)
 
 soak: venv  ## churn, random histories and scenarios for longer than `make test` plays them; no engine needed; takes a quarter of an hour
 	@CPUSET_TESTS_SOAK=1 $(PY) -m pytest -q $(SPREAD) -k more_churn $(ARGS)

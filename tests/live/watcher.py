@@ -73,9 +73,9 @@ class Watcher(Sampler):
     def sample(self) -> None:
         """Judge all watched containers, unless somebody holds `pause`: then as soon as it is free."""
         with self.pause:
-            self._sample()
+            self._compare()
 
-    def _sample(self) -> None:
+    def _compare(self) -> None:
         ids, began = list(self._watched.copy()), time.monotonic()
         before = {id: self._read(id) for id in ids}
         running = self._kernel.all_allowed(ids)
