@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Sequence
 
+import msgspec
 import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
@@ -29,10 +30,11 @@ from sidecar.decide.facts import (
 from sidecar.decide.hand_facts import AnswersHeld, HandReady
 from sidecar.decide.orders import AnswerStart, ApplyCpuset, HoldAnswers, Order, SendSignal, StartTimer
 from sidecar.decide.reconcile import begin
-from sidecar.decide.settings import PolicyName
+from sidecar.decide.settings import PolicyName, TenantRight
 from sidecar.decide.world import World
 from sidecar.failures import StateUnwritable
 from sidecar.log import Log
+from sidecar.projection.projection_of import projection_of
 from state.codec import to_builtins
 from state.cpuset import CPUSet
 from state.errors import FileUnwritable, ProjectionError
@@ -348,6 +350,23 @@ async def test_what_a_container_will_not_have_at_its_birth_is_withdrawn_first(
     assert recorder.calls.index("withdraw a 0,3") < recorder.calls.index("answers")
     # Its answer is the one that is held.
     assert "withdraw b 1" not in recorder.calls
+
+
+async def test_what_the_hand_lets_go_is_sure_of_no_cpu_from_the_order_on(
+    autojump_clock: MockClock, recorder: Recorder
+) -> None:
+    """A container that may be pinned is born where newborns are, and goes to its pin before a look shows it there."""
+    permitted = SettingsChanged(to_builtins(static(may=(TenantRight.PIN,))))
+    hand = HandReady(("docker",), 2, home=("docker",))
+    await recorder.take(READY, [permitted], [hand], [ContainerSeen(view("b", exclusive=1), 3)])
+    await recorder.take(held(recorder, 4))
+    await recorder.take(held(recorder, 5))
+    recorder.calls.clear()
+    pinned = msgspec.structs.replace(view("c"), cpuset="0", effective=CPUSet.of(2, 3))
+    await recorder.take([ContainerSeen(pinned, 6)])
+    assert recorder.calls.index("withdraw c ") < recorder.calls.index("answers")
+    known = recorder.latest.containers[docker("c" * 64)]
+    assert projection_of(recorder.latest, known).cpus == CPUSet(())
 
 
 def held(recorder: Recorder, ended: int) -> list[Fact]:

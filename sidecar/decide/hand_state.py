@@ -72,7 +72,8 @@ class HandState(msgspec.Struct, frozen=True, kw_only=True):
         return _is_answered(self.held, key) and self.sent is not None and not _is_answered(self.sent, key)
 
     def newborns(self, online: CPUSet) -> int:
-        """Return the CPUs on which newborns may be, as a mask: none that are exclusive in all answers that it may hold.
+        """Return the CPUs on which newborns may be, as a mask: where it lets them be born, and all that are not owned in
+        each answer that it may hold.
 
         0 if it does not answer all births: then nothing is known of newborns, as without a hand.
         """
@@ -80,7 +81,8 @@ class HandState(msgspec.Struct, frozen=True, kw_only=True):
             return 0
         kept = self.held.answers.owned
         for each in (self.held, self.sent or self.held):
-            kept &= each.answers.owned
+            # The pool's last CPU may be owned as well: a grant whose CPUs all went offline is answered with it.
+            kept &= each.answers.owned - (each.answers.others or EMPTY)
             if each.online - online or online.isdisjoint(each.answers.others or EMPTY):
                 # A group whose CPUs are all offline has those of its parent, until it is written again.
                 return online.mask

@@ -218,8 +218,10 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
         If a container in the group is pinned to CPUs that the group does not have, the kernel lets it run on all of the
         group's, and withdraws them at the group's next change: it is sure of none of these. One that is held back has
-        no more than a look shows.
+        no more than a look shows, and one that is let go has nothing for sure until the look that follows.
         """
+        if self.is_let_go(container):
+            return EMPTY
         if not container.view.in_shared_group or self.group is None:
             return container.sure
         configured = container.place.configured & cpus_of(container.view.cpuset, self.state.online)
@@ -265,7 +267,6 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         5. In the shared group no container has CPUs outside the group's.
         """
         standing, view, group = container.wish.standing, container.view, self.group
-        is_let_go = bool(container.pulled) or (self.hand is not None and self.hand.lets_go(view.key))
         # 1. A member.
         if standing is Standing.MEMBER and group is not None:
             return 0
@@ -273,7 +274,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if standing in (Standing.MANAGED, Standing.MEMBER):
             return container.footprint
         # 3. Let go.
-        if view.phase.is_live and is_let_go:
+        if self.is_let_go(container):
             mask = self.state.online.mask
         elif standing is Standing.STRANGER:
             mask = container.footprint
@@ -286,6 +287,14 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             return 0
         # 5. In the group.
         return mask & group.footprint if view.in_shared_group and group is not None else mask
+
+    def is_let_go(self, container: Container) -> bool:
+        """Return whether the hand is letting this live container go, which is left alone: it gets back what only the
+        hand knows.
+        """
+        if container.wish.standing in (Standing.MANAGED, Standing.MEMBER) or not container.view.phase.is_live:
+            return False
+        return bool(container.pulled) or (self.hand is not None and self.hand.lets_go(container.view.key))
 
     @cached_property
     def company(self) -> Reach:

@@ -5,7 +5,8 @@ for its footprint. A grant that ends, or of which CPUs become reserved, opens th
 an order. So the allocator rewrites what is told of them before it sends any order of that decision.
 
 A container is born into the answer that the hand holds, also while its engine is away or has another order for it. So
-what new answers take is withdrawn before the hand is told of them.
+what new answers take is withdrawn before the hand is told of them. So is all of a container that the hand lets go by
+them: it gets back what only the hand knows.
 """
 
 from __future__ import annotations
@@ -38,13 +39,16 @@ def losers(before: World, world: World) -> Iterator[ContainerKey]:
 
 def taken_at_birth(world: World, order: HoldAnswers) -> Iterator[tuple[ContainerKey, CPUSet]]:
     """Yield each container whose next birth may give it fewer CPUs by this order than by the answers that are held, and
-    the CPUs of its new answer.
+    the CPUs of its new answer; and each that the order lets go, which keeps none for sure.
     """
     held = world.hand.held.answers if world.hand and world.hand.held else Answers()
     for key, cpus in order.answers.own.items():
         before = held.own.get(key, held.others)
+        known = world.containers.get(key)
         if cpus is not None and (before is None or not before <= cpus):
             yield key, cpus
+        elif cpus is None and known is not None and world.is_let_go(known):
+            yield key, EMPTY
 
 
 def _kept(world: World, grant: Assignment | None) -> CPUSet:

@@ -77,6 +77,9 @@ def not_sent_home(reality: Reality) -> Iterator[str]:
         is_ours = real.is_ours and not real.was_tampered and real.labels.get("cpuset.manage") != "off"
         if container is None or not home or home == reality.online or not is_ours or real.effective is None:
             continue
+        if container.view.kind is ViewKind.GROUP:
+            # Its CPUs are the pool, whoever else writes it.
+            continue
         has_request = "exclusive" in _labels(reality, real, container.view.name)
         is_free = not home & ((world.state.exclusive | world.state.leaving) - world.state.reserved)
         if not has_request and is_free and real.effective != home and not container.may_change_unseen:
