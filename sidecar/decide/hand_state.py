@@ -72,8 +72,8 @@ class HandState(msgspec.Struct, frozen=True, kw_only=True):
         return _is_answered(self.held, key) and self.sent is not None and not _is_answered(self.sent, key)
 
     def newborns(self, online: CPUSet) -> int:
-        """Return the CPUs on which newborns may be, as a mask: where it lets them be born, and all that are not owned in
-        each answer that it may hold.
+        """Return the CPUs on which newborns may be, as a mask: where they are let be born, and all that are not owned,
+        in any answer that it may hold.
 
         0 if it does not answer all births: then nothing is known of newborns, as without a hand.
         """

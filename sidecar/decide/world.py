@@ -218,9 +218,10 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
         If a container in the group is pinned to CPUs that the group does not have, the kernel lets it run on all of the
         group's, and withdraws them at the group's next change: it is sure of none of these. One that is held back has
-        no more than a look shows, and one that is let go has nothing for sure until the look that follows.
+        no more than a look shows. One that is left alone is sure of none as long as the hand may answer its birth, and
+        from then on until the look that follows.
         """
-        if self.is_let_go(container):
+        if self.is_let_go(container) or self._may_be_answered(container):
             return EMPTY
         if not container.view.in_shared_group or self.group is None:
             return container.sure
@@ -289,12 +290,15 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return mask & group.footprint if view.in_shared_group and group is not None else mask
 
     def is_let_go(self, container: Container) -> bool:
-        """Return whether the hand is letting this live container go, which is left alone: it gets back what only the
-        hand knows.
+        """Return whether the hand is letting go this live container that is left alone: it gets back what only the hand
+        knows.
         """
-        if container.wish.standing in (Standing.MANAGED, Standing.MEMBER) or not container.view.phase.is_live:
-            return False
-        return bool(container.pulled) or (self.hand is not None and self.hand.lets_go(container.view.key))
+        is_let_go = bool(container.pulled) or (self.hand is not None and self.hand.lets_go(container.view.key))
+        return is_let_go and _runs_unmoved(container)
+
+    def _may_be_answered(self, container: Container) -> bool:
+        """Return whether the hand does not know yet that this live container is left alone."""
+        return self.hand is not None and bool(self.hand.answers_for(container.view.key)) and _runs_unmoved(container)
 
     @cached_property
     def company(self) -> Reach:
@@ -307,3 +311,8 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 def without(mapping: Mapping[ContainerKey, T], key: ContainerKey) -> Mapping[ContainerKey, T]:
     """Return the mapping without a container; the same mapping if it does not contain it."""
     return {each: value for each, value in mapping.items() if each != key} if key in mapping else mapping
+
+
+def _runs_unmoved(container: Container) -> bool:
+    """Return whether it is live and left alone."""
+    return container.view.phase.is_live and container.wish.standing not in (Standing.MANAGED, Standing.MEMBER)

@@ -155,8 +155,7 @@ class Enforcer:
             # The second is an answer that the queue has written, perhaps an earlier one.
             return False
         if group.footing is Footing.FOUND:
-            # On v2 it may have none of its own: then it has those of its parent.
-            group.runs_on = line or str(self._files.effective(fd)).encode()
+            group.runs_on = line
         group.theirs = line
         return before is not None and expected is not None
 
@@ -233,7 +232,10 @@ class Enforcer:
             case Footing.FOUND if self.answers and group.runs_on is not None:
                 runs_on = self._reached(group, group.runs_on)
                 line = self.answers.for_found(group.id, runs_on)
-                return None if line == runs_on and not group.is_answered else line
+                if line == runs_on and not group.is_answered:
+                    return None
+                # The kernel takes no CPUs from a group with processes to give it those of its parent.
+                return line if line != b"" else self.answers.for_newborn(group.id)
             case _:
                 return None
 

@@ -43,7 +43,7 @@ class WatchedGroup:
 
     `expected` is the line of the last order, None without one; `line` what its cpuset had last, None if it was never
     read or written. `is_closed`: the last attempt to write it failed. `theirs` is what other programs wrote last, b""
-    if none has; `runs_on` the same for a group that was found, or its parent's CPUs where it has none of its own.
+    if none has; `runs_on` the same for a group that was found, None before it is read.
     `is_answered`: what it has is a standing answer.
     """
 

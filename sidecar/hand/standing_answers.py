@@ -57,11 +57,14 @@ class StandingAnswers:
 
     def for_found(self, id: str, theirs: bytes) -> bytes | None:
         """Return what a group gets that existed when the hand began, and had these CPUs: the same text if none of them
-        is owned. None: it is left as it is.
+        is owned. None: it is left as it is. Without CPUs of its own, as on v2, it has all of its parent's, also those
+        that come online.
         """
         had = parsed(theirs)
         if id in self._own or had is None or not self._others:
             return None
+        if not had:
+            return self._others_text if self._owned else b""
         return (_text(had - self._owned) or self._others_text) if had & self._owned else theirs
 
 

@@ -146,12 +146,14 @@ class ModelHand:
         key, owned = ContainerKey(self._engine, id), self._answers.owned
         # What it was written with counts: offline CPUs come back.
         written, had = self._kernel.own(id), self._found[id]
-        theirs = (written if had is None else had) or self._kernel.reached(id)
+        theirs = written if had is None else had
         if self.answer_to(id) is None:
             self._let_go(id, self._found.pop(id))
             return EMPTY
-        # Where it runs counts as well: a group that lacks all of its own has those of the group above.
-        if key in self._answers.own or (had is None and (theirs | self._kernel.reached(id)).isdisjoint(owned)):
+        # Where it runs counts as well: a group that lacks all of its own has those of the group above. One that has
+        # none of its own has all of these, also those that come online.
+        is_beside = bool(owned) and (not theirs or not (theirs | self._kernel.reached(id)).isdisjoint(owned))
+        if key in self._answers.own or (had is None and not is_beside):
             return EMPTY
         if had is None:
             self._found[id] = written

@@ -228,6 +228,7 @@ def test_a_flood_of_foreign_writes_is_answered_at_a_bounded_rate(v1: FileStage) 
     v1.make(at(ONE))
     until(lambda: v1.cpus(at(ONE)) == "0")
     v1.grow_older()
+    until(lambda: ONE in v1.hand._table.by_id)
     group = v1.hand._table.by_id[ONE][0]
     fd = os.open(v1.root / at(ONE)[1:] / "cpuset.cpus", os.O_WRONLY)
     rested, began = False, time.monotonic()

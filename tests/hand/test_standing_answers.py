@@ -26,10 +26,12 @@ def test_without_a_pool_nothing_is_written() -> None:
 
 
 @pytest.mark.parametrize(
-    ("has", "gets"), [("0-7", b"0-3,6-7"), ("4", b"0-3"), ("0-1", b"0-1"), ("", b""), ("not a list", None)]
+    ("has", "gets"), [("0-7", b"0-3,6-7"), ("4", b"0-3"), ("0-1", b"0-1"), ("", b"0-3"), ("not a list", None)]
 )
 def test_a_group_that_was_found_is_moved_off_owners_cpus_alone(has: str, gets: bytes | None) -> None:
+    """On version 2, one without CPUs of its own has its parent's, also those that come online."""
     assert HELD.for_found("other", has.encode()) == gets
+    assert StandingAnswers(Answers(others=CPUSet.of(0))).for_found("other", has.encode()) in (has.encode(), None)
 
 
 @pytest.mark.parametrize(

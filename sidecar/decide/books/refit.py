@@ -3,8 +3,9 @@
 Every change to a grant is reported, and no file has to be deleted by hand.
 
 1. The reservation follows the settings, and takes precedence over grants. CPUs that stand in for reserved ones that are
-   offline are free ones; then what grants have above their fair sizes; then above their floors; at last the least part
-   of the newest grant. When the others are back, they are reserved again.
+   offline are free ones, at first those to which no container is pinned by hand; then what grants have above their fair
+   sizes; then above their floors; at last the least part of the newest grant. When the others are back, they are
+   reserved again.
 2. A grant keeps the CPUs that are still lawful. Under `static` it gives up those above its number. Under
    `full-pcpus-only` it keeps no part of a core of which the reservation takes another part.
 3. Floors come first, in the order of the grants. A grant below its least size is completed (`replacing`) from free
@@ -118,15 +119,16 @@ def _with_stand_ins(world: World, bare: State) -> State:
     holdings = {grant.container: (grant.cpus & topology.online) - chosen for grant in in_order(world.state)}
     floors = [least_part(world, grant, holdings[grant.container]) for grant in reversed(in_order(world.state))]
     spare = union(holdings.values()) - union(floors)
-    free = topology.online - world.state.exclusive - world.strangers
+    pool = topology.online - world.state.exclusive
+    free = pool - world.strangers
     # Fair sizes depend on how many CPUs are reserved, not on which.
-    trial = reserve(topology, settings, world.state, (free, spare, *floors))
+    trial = reserve(topology, settings, world.state, (free, pool, spare, *floors))
     left = {key: cpus - trial for key, cpus in holdings.items()}
     above_fair = EMPTY
     if spare:
         fair = fair_sizes(world, replace(bare, reserved=trial), left)
         above_fair = above(world, in_order(world.state), holdings, fair)
-    sources = (free, spare & above_fair, spare, *floors)
+    sources = (free, pool, spare & above_fair, spare, *floors)
     return replace(bare, reserved=reserve(topology, settings, world.state, sources))
 
 

@@ -78,7 +78,7 @@ def _ended(container: Container, _: object) -> Container:
 
 
 def _loosened(container: Container, _: object) -> Container:
-    """Know of no write: the run that it was meant for is over."""
+    """Know of no write, and be sure of the place: the run that had them is over."""
     return _made(container, grip=Loose())
 
 
@@ -129,8 +129,11 @@ def _answered_for(container: Container, news: AnswersTold) -> Container:
 
 
 def _let_go(container: Container, news: LetGo) -> Container:
-    """Know of no write, and be unsure of where the hand put it, or lets it go. An older look is outdated."""
-    return _made(container, grip=Loose(container.pulled | news.cpus), known=max(container.known, news.ended))
+    """Know of no write, and be unsure of where the hand put it, or lets it go, unless its start is held: then it has no
+    cgroup. An older look is outdated.
+    """
+    unsure = EMPTY if container.is_held else container.pulled | news.cpus
+    return _made(container, grip=Loose(unsure), known=max(container.known, news.ended))
 
 
 def _let_go_meanwhile(container: Container, news: LetGo) -> Container:
@@ -148,7 +151,7 @@ GRIPS: Final[Mapping[tuple[type[Grip], type[GripNews]], Rule]] = {
     (Writing, Looked): _crossed,
     (Guarded, Looked): _reborn,
     (Closed, Looked): _reborn,
-    (Loose, HoldBegan): same,
+    (Loose, HoldBegan): _loosened,
     (Writing, HoldBegan): _ended,
     (Guarded, HoldBegan): _loosened,
     (Closed, HoldBegan): _loosened,

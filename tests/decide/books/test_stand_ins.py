@@ -55,6 +55,18 @@ def test_a_stand_in_is_what_was_gained_last(reserved: dict[str, object], fewer: 
     assert (story.granted(batch), 0 in story.world.state.reserved) == (whole, True)
 
 
+def test_what_another_container_is_pinned_to_stands_in_before_any_grant_gives_way() -> None:
+    """A reserved CPU is the shared pool's: it may be pinned to."""
+    story = Story(uniform(cores=4), **count(1))
+    owner = story.arrive("owner", 1)
+    story.settle()
+    assert story.granted(owner) == "1"
+    story.arrive("pinned", cpuset="2-3")
+    story.settle()
+    story.hotplug(0)
+    assert (story.granted(owner), str(story.world.state.reserved)) == ("1", "2")
+
+
 def test_a_stand_in_comes_from_what_is_above_its_fair_size() -> None:
     """The larger of two gives it up: no container loses a CPU only to get one back."""
     story = Story(uniform(cores=8), policy=PolicyName.DYNAMIC, **count(1))

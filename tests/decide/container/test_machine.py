@@ -13,11 +13,13 @@ from sidecar.decide.container.grip_machine import GRIPS
 from sidecar.decide.container.line import Barred, Doubt, Ends, Fault, FaultKind, Free, Line, Paused
 from sidecar.decide.container.machine import LINES, after, first_seen
 from sidecar.decide.container.news import (
+    AnswersTold,
     Disputed,
     GripNews,
     HoldAnswered,
     HoldBegan,
     HoldGivenUp,
+    LetGo,
     LineNews,
     Looked,
     News,
@@ -195,6 +197,15 @@ def test_a_start_that_was_answered_is_over_when_the_next_is_held() -> None:
     """The engine does one at a time."""
     container = seen(STRICT, HoldBegan(3, 2), HoldAnswered(Update(cpus=MINE), is_refused=False), HoldBegan(4, 3))
     assert (container.start, container.doubts) == (Held(4), ())
+
+
+@pytest.mark.parametrize("is_lost_first", [True, False])
+def test_a_held_start_has_no_cgroup_that_a_lost_hand_left_anywhere(*, is_lost_first: bool) -> None:
+    """Two held starts would wait for each other else: no look is answered before they are."""
+    told, lost, held = AnswersTold((MINE,), is_covered=True), LetGo(MINE), HoldBegan(3, 2)
+    without = AnswersTold((), is_covered=False)
+    container = seen(STRICT, told, *((lost, held) if is_lost_first else (held, lost)), without)
+    assert container.footprint == 0
 
 
 def test_the_dead_never_start() -> None:

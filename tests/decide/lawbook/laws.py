@@ -189,8 +189,10 @@ def _few_orders_at_once(reality: Reality) -> list[str]:
     prompt = [
         each for each in reality.world.containers.values() if isinstance(each.line, Sent) and not each.line.is_late
     ]
-    patient = sum(1 for each in prompt if each.is_slow or (each.is_strict and each.is_idle))
-    counts = (len(prompt) - patient, patient)
+    # A strict one that starts, or ends, after its order was sent has the slot of what it was.
+    patient = sum(1 for each in prompt if each.is_slow)
+    others = sum(1 for each in prompt if not each.is_slow and not each.is_strict)
+    counts = (others, patient, len(prompt) - SLOTS)
     return [f"{max(counts)} orders are outstanding at once"] if max(counts) > SLOTS else []
 
 

@@ -25,7 +25,7 @@ def not_handed_on(reality: Reality) -> Iterator[str]:
         return
     for left in _left(before, world):
         heirs = [each for each in world.containers.values() if _is_heir(before, each, left)]
-        if heirs and not any(_has_taken_over(world, heir, left) for heir in heirs):
+        if heirs and not any(_has_taken_over(world, heir, left) for heir in heirs) and not _is_handed_on(world, left):
             now = [world.state.assignments.get(each.view.key) for each in heirs]
             held = [str(each.cpus) if each else "nothing" for each in now]
             yield f"{left.name} left {left.cpus}, and its successors have {', '.join(held)}"
@@ -57,6 +57,12 @@ def _is_heir(before: World, container: Container, left: Assignment) -> bool:
     if demand is None or not is_coming(container) or key in before.state.assignments or key == left.container:
         return False
     return replace(demand, container=left.container, name=left.name) == left.demand
+
+
+def _is_handed_on(world: World, left: Assignment) -> bool:
+    """Return whether another successor has CPUs of a container that is gone: the queue chose it."""
+    grants = world.state.assignments.values()
+    return any(each.demand.succeeds(left.demand) and each.cpus & left.cpus for each in grants)
 
 
 def _has_taken_over(world: World, heir: Container, left: Assignment) -> bool:

@@ -92,8 +92,12 @@ def among_the_exclusive(reality: Reality) -> Iterator[str]:
 
 
 def told_too_little(reality: Reality) -> list[str]:
-    """Return members of the shared pool's group whose files lack CPUs that they are configured for and have."""
+    """Return members of the shared pool's group whose files lack CPUs that they are configured for and have. A release
+    puts the group back where it was, be that offline.
+    """
     world, online = reality.world, reality.online
+    if world.is_releasing:
+        return []
     return [
         f"{real.name} has {real.effective}, of {real.configured(online)}, and is told {told or 'none'}"
         for container, real in _known_pairs(reality)

@@ -87,9 +87,10 @@ class Host(ModelHost[Real]):
             self.note(real, cpus)
 
     def relent(self, real: Real) -> None:
-        """Give the cgroup above a container all CPUs again. It runs where it is configured for, or that is news."""
+        """Give the cgroup above a container all CPUs again: news, where it runs on others then."""
+        before = real.effective
         super().relent(real)
-        self.note(real, real.configured(self.online) or self.online)
+        real.is_unseen = real.is_unseen or real.effective != before
 
     def note(self, real: Real, cpus: CPUSet) -> None:
         """Record the CPUs that it was ordered onto. If the cgroup above makes it run elsewhere, that is news."""
