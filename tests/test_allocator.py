@@ -369,6 +369,18 @@ async def test_what_the_hand_lets_go_is_sure_of_no_cpu_from_the_order_on(
     assert projection_of(recorder.latest, known).cpus == CPUSet(())
 
 
+async def test_what_the_hand_may_still_answer_is_sure_of_no_cpu(autojump_clock: MockClock, recorder: Recorder) -> None:
+    """The answers that are under way do not know that it is left alone: it may be put into the pool yet."""
+    permitted = SettingsChanged(to_builtins(static(may=(TenantRight.PIN,))))
+    hand = HandReady(("docker",), 2, home=("docker",))
+    await recorder.take(READY, [permitted], [hand], [ContainerSeen(view("b", exclusive=1), 3)])
+    await recorder.take(held(recorder, 4))
+    pinned = msgspec.structs.replace(view("c"), cpuset="0", effective=CPUSet.of(0))
+    await recorder.take([ContainerSeen(pinned, 5)])
+    known = recorder.latest.containers[docker("c" * 64)]
+    assert projection_of(recorder.latest, known).cpus == CPUSet(())
+
+
 def held(recorder: Recorder, ended: int) -> list[Fact]:
     """Return the fact that the hand holds the last answers."""
     last = next(each for each in reversed(recorder.orders) if isinstance(each, HoldAnswers))

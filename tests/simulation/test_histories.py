@@ -13,6 +13,7 @@ from state.cpuset import CPUSet
 from tests.simulation.hosts import host
 from tests.support.churn import Act, Mix, Scene, Verb, acts
 from tests.support.kinds import ELASTIC, PLAIN
+from tests.support.long_examples import UNSHRUNK
 
 NAMES = ("a", "b", "c", "d")
 
@@ -64,7 +65,7 @@ def do(sim: Simulation, act: Act, chance: Random) -> None:
             pass
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, phases=UNSHRUNK)
 @given(st.integers(0, 10**6), st.integers(1, 25))
 def test_no_history_breaks_a_law_and_each_comes_to_rest(seed: int, count: int) -> None:
     """At rest every running container is on its recorded CPUs, and stays."""

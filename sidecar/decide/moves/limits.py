@@ -41,6 +41,19 @@ def update_to(world: World, container: Container, cpus: CPUSet) -> Update:
     )
 
 
+def is_throttled(world: World, container: Container) -> bool:
+    """Return whether its grant lifts its CPU limit, and the kernel still has that, as far as the engine's record tells.
+    A strict start lifts it in the bundle, and some engines do not tell of updates.
+    """
+    view, assignment = container.view, world.state.assignments.get(container.view.key)
+    if assignment is None or not assignment.is_lifting or container.is_strict or view.forgets_updates:
+        return False
+    if not view.nano_cpus and view.cpu_quota <= 0:
+        return False
+    nano, quota = _limits(world, container, is_unsure=False)
+    return nano not in (0, view.nano_cpus) or quota not in (0, view.cpu_quota)
+
+
 def memory_of(topology: Topology, cpus: CPUSet) -> CPUSet:
     """Return the ids of the memory nodes of these CPUs: their own nodes, or for a node without memory the nearest one
     with memory. Empty if nothing is known of memory.

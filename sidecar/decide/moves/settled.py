@@ -11,6 +11,7 @@ from sidecar.decide.books.takes import held
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.grip import Closed, Guarded
 from sidecar.decide.facts import Phase
+from sidecar.decide.moves.limits import is_throttled
 from sidecar.decide.moves.release import released_to, way_home, way_out
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
@@ -62,7 +63,8 @@ def is_written(container: Container, cpus: CPUSet) -> bool:
 
 def is_settled(world: World, container: Container) -> bool:
     """Return whether an exclusive container runs exactly on its grant, with no order outstanding, and truly alone.
-    Leaving CPUs belong to it while it may stay on them. What the hand guards does not wait for the engine's record.
+    Leaving CPUs belong to it while it may stay on them. What the hand guards does not wait for the engine's record,
+    unless its CPU limit is lifted with that.
     """
     assignment = world.state.assignments.get(container.view.key)
     if assignment is None or container.is_idle or not world.is_ready:
@@ -71,6 +73,7 @@ def is_settled(world: World, container: Container) -> bool:
         container.footprint == held(assignment, container).mask == container.sure.mask
         and (container.order is None or container.is_guarded)
         and not world.reach.others(container.footprint) & container.footprint
+        and not is_throttled(world, container)
     )
 
 

@@ -13,6 +13,7 @@ from tests.support.decide.histories import DYNAMIC, MACHINES, going_on, random_h
 from tests.support.decide.reality import Reality
 from tests.support.decide.strictstarts import one_goes_on
 from tests.support.decide.workloads import acknowledge, measure_all
+from tests.support.long_examples import UNSHRUNK
 
 
 def upset(seed: int) -> Reality:
@@ -63,7 +64,7 @@ def sizes(reality: Reality) -> dict[ContainerKey, int]:
     return {id: len(grant.cpus) for id, grant in reality.world.state.assignments.items()}
 
 
-@settings(deadline=None)
+@settings(deadline=None, phases=UNSHRUNK)
 @given(seed=st.integers(0, 2**32))
 def test_a_constant_input_comes_to_rest_in_few_changes_and_stays_there(seed: int) -> None:
     """From any start: at most ten changes of a size for each container (following a load from one CPU to twelve needs

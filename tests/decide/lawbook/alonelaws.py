@@ -16,8 +16,8 @@ from tests.support.decide.reality import Reality
 
 
 def not_in_force(reality: Reality) -> list[str]:
-    """Return containers that are called settled and do not run on their grant, or with another there that the sidecar
-    places and looked at.
+    """Return containers that are called settled and do not run on their grant, or are throttled there though their
+    limit is to be lifted, or with another there that the sidecar places and looked at.
     """
     found = []
     for container, real, granted in _owners(reality):
@@ -25,6 +25,8 @@ def not_in_force(reality: Reality) -> list[str]:
             continue
         if real.effective is not None and real.effective != granted:
             found.append(f"{real.name} is settled on {granted} and runs on {real.effective}")
+        if _is_throttled(reality, container, real):
+            found.append(f"{real.name} is settled on {granted} and has the limits {real.limits}")
         found += [
             f"{real.name} is settled on {granted}, and {other.name} runs on {other.reaches(reality.online)}"
             for other in accounted(reality)
@@ -90,6 +92,13 @@ def _owners(reality: Reality) -> Iterator[tuple[Container, Real, CPUSet]]:
         container, real = reality.world.containers.get(key), reality.containers.get(key)
         if container and real and real.phase.is_live and not is_unseen(reality, real):
             yield container, real, held(assignment, container)
+
+
+def _is_throttled(reality: Reality, container: Container, real: Real) -> bool:
+    """Return whether a limit is in force that its grant lifts. A runtime that asks lifts it by itself."""
+    if container.is_strict or not reality.world.state.assignments[real.key].is_lifting:
+        return False
+    return 0 < real.nano_cpus < len(reality.online) * 10**9 or real.cpu_quota > 0
 
 
 def _is_placed(reality: Reality, real: Real) -> bool:

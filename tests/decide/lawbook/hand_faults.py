@@ -185,7 +185,12 @@ def covers_without_a_look(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(module, "told_of_answers", told_of_answers)
 
 
+def overlooks_a_limit_in_force(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(settled, "is_throttled", lambda world, container: False)
+
+
 FAULTS = (
+    Fault(overlooks_a_limit_in_force, laws.IN_FORCE, first=81),
     Fault(enters_before_the_answers_are_held, handlaws.APART_FROM_NEWBORNS, first=525),
     Fault(takes_sent_answers_for_held, handlaws.NEWBORNS, first=73),
     Fault(answers_before_the_cpus_are_empty, handlaws.BIRTHS, first=54),
@@ -204,5 +209,5 @@ FAULTS = (
     Fault(confirms_answers_too_early, handlaws.NEWBORNS, first=73),
     Fault(leaves_newborns_with_the_older_answer, handlaws.NEWBORNS, first=59),
     Fault(believes_looks_from_before_the_hand_was_lost, laws.TOLD, first=73),
-    Fault(covers_without_a_look, laws.FOOTPRINTS, first=1164),
+    Fault(covers_without_a_look, laws.FOOTPRINTS, first=4961),
 )

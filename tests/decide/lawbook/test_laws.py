@@ -13,13 +13,14 @@ from tests.decide.lawbook.restartlaw import changed_by_a_restart
 from tests.decide.long_run import history
 from tests.support.decide.histories import BEGUN_WITH, MACHINES, play
 from tests.support.decide.history_users import MIXED
+from tests.support.long_examples import UNSHRUNK
 
 numbers = st.integers(0, 999)
 ops = st.lists(st.tuples(numbers, numbers, numbers), max_size=60)
 node_settings = st.sampled_from(BEGUN_WITH)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=300, deadline=None, phases=UNSHRUNK, suppress_health_check=list(HealthCheck))
 @given(machine=st.sampled_from(MACHINES), node=node_settings, ops=ops)
 def test_no_history_breaks_a_law(machine, node, ops) -> None:  # type: ignore[no-untyped-def]
     """Whatever happens in whatever order, every law holds after every step, and everything comes to rest."""

@@ -18,6 +18,7 @@ from state.topology import Topology
 from tests.machines.case import Case
 from tests.machines.laws import lawful, round_trip
 from tests.support.host.generated import machines, written
+from tests.support.long_examples import UNSHRUNK
 
 RUBBISH = (
     b"",
@@ -36,7 +37,7 @@ RUBBISH = (
 
 
 @pytest.mark.slow
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30, deadline=None, phases=UNSHRUNK)
 @given(machines())
 def test_a_machine_is_read_as_what_it_is(machine: Topology) -> None:
     """From its files, and from its record: equal on every level."""
@@ -47,7 +48,7 @@ def test_a_machine_is_read_as_what_it_is(machine: Topology) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50, deadline=None, phases=UNSHRUNK)
 @given(machines(), st.data())
 def test_a_broken_machine_is_read_as_something_lawful(machine: Topology, data: st.DataObject) -> None:
     """Missing files, or files with any content, cause no crash: each CPU is once in each level, or the machine is
