@@ -24,6 +24,7 @@ from state.cpuset import EMPTY, CPUSet
 
 CPUS: Final = b"cpuset.cpus"
 _MEMS: Final = b"cpuset.mems"
+_PROCESSES: Final = "cgroup.procs"
 _EFFECTIVE: Final = {1: (b"cpuset.effective_cpus", CPUS), 2: (b"cpuset.cpus.effective", CPUS)}
 _DIRECTORY: Final = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 
@@ -59,8 +60,11 @@ class GroupFiles:
             return []
 
     def is_writable(self, path: str) -> bool:
-        """Return whether this process may write groups below this path: not with a read-only mount, for instance."""
-        return os.access(f"{self.root}{path}", os.W_OK, effective_ids=True)
+        """Return whether this process may write groups below this path: not with a read-only mount, for instance. A
+        hierarchy's own directory has no write permission, not even for root without CAP_DAC_OVERRIDE; its files do.
+        """
+        at = f"{self.root}{path}"
+        return any(os.access(each, os.W_OK, effective_ids=True) for each in (f"{at}/{_PROCESSES}", at))
 
     def effective(self, group: int) -> CPUSet:
         """Return the CPUs that an open group has effectively, EMPTY for a v1 group without CPUs. Raise OSError."""

@@ -4,10 +4,14 @@ The allocator withdraws what an order takes before the order leaves, and announc
 with a signal; everything else is written here, after the kernel confirmed it. A container whose record, grant and
 surroundings have not changed is skipped, so a pass over five hundred of them costs little when one changed. There is no
 waiting between reading the world and writing a directory.
+
+A container that asks for nothing and has no name below `by-name` gets its directory once it has lasted a second: it
+cannot have mounted that, and most containers that are started by the dozen are gone by then.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Final
@@ -41,6 +45,9 @@ _MOST_REASONS: Final = 5
 PAUSE: Final = 0.001
 """Seconds before writing, so that the orders of the same decision leave first: writing directories takes as long."""
 
+BRIEF_SECONDS: Final = 1.0
+"""How long a container may wait for its first projection if it cannot have mounted it."""
+
 _Known = tuple[Container, Container, Assignment | None, CPUSet, bool, bool, str, Refused | None]
 """All that a projection depends on: the container, its grant with what leaves it and why, the shared pool, whether it
 is settled, and alone or beside which others, and why it was refused."""
@@ -50,7 +57,12 @@ class Teller:
     """Writes projections, one container at a time, yielding between them."""
 
     def __init__(
-        self, board: Board, projections: Projections, report: Callable[[str, str | None], None], log: Log
+        self,
+        board: Board,
+        projections: Projections,
+        report: Callable[[str, str | None], None],
+        log: Log,
+        brief_seconds: float = BRIEF_SECONDS,
     ) -> None:
         self._board = board
         self._crashes = Crashes(board, log)
@@ -60,6 +72,9 @@ class Teller:
         """What was last written for each container; None if it could never be written in full, but may have
         directories.
         """
+        self._brief_seconds = brief_seconds
+        self._due: dict[ContainerKey, float] = {}
+        """When each container without a projection that can wait for it gets it, by trio's clock."""
         self._has_swept = False
         self._rounds = 0
         self._told: World | None = None
@@ -71,7 +86,10 @@ class Teller:
 
     async def run(self) -> None:
         """Write projections until cancelled."""
-        async for _ in self._board.worlds():
+        count = 0
+        while True:
+            with trio.move_on_at(min(self._due.values(), default=math.inf)):
+                count = await self._board.changed_since(count)
             await trio.sleep(PAUSE)
             world = self._board.latest
             if world.is_ready:
@@ -93,6 +111,7 @@ class Teller:
     async def tell(self, world: World) -> None:
         """Write the projections of this world."""
         errors: list[str] = []
+        self._due = {key: due for key, due in self._due.items() if key in world.containers}
         if not self._has_swept:
             self._has_swept = True
             self._attempt(errors, partial(self._projections.retain, [key.id for key in world.containers]))
@@ -131,12 +150,22 @@ class Teller:
         if container is None:
             return
         known = _known(world, key, container)
-        if _is_same(self._known.get(key), known):
+        if _is_same(self._known.get(key), known) or self._can_wait(world, container):
             return
         projection, names = projection_of(world, container), names_of(world, container)
         self._known.setdefault(key, None)
         if self._attempt(errors, partial(self._projections.write, key.id, names, projection)):
             self._known[key] = known
+
+    def _can_wait(self, world: World, container: Container) -> bool:
+        """Return whether it gets its first projection later."""
+        key = container.view.key
+        asks = container.wish.demand is not None or key in world.state.assignments or key in world.state.refusals
+        is_brief = not asks and key not in self._known and not names_of(world, container)
+        if is_brief and trio.current_time() < self._due.setdefault(key, trio.current_time() + self._brief_seconds):
+            return True
+        self._due.pop(key, None)
+        return False
 
     def _forget_lost(self) -> None:
         """Forget containers whose directories are gone: a remounted volume is empty, and people clean up."""

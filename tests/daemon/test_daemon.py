@@ -18,6 +18,7 @@ from sidecar.decide.facts import ContainerView, Phase
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import replace
 from sidecar.failures import AlreadyRunning
+from sidecar.projection.teller import BRIEF_SECONDS
 from sidecar.simulation.model_limits import Limits
 from sidecar.status.status_file import read_status
 from state.cpuset import CPUSet
@@ -43,6 +44,7 @@ async def test_from_label_to_exclusive_cpus(autojump_clock: MockClock, make_host
         told = host.told(rt)
         assert (told.sharing, told.cpus, told.settled) == (Sharing.EXCLUSIVE, CPUSet.of(1, 2), True)
         assert (host.path / "cpus" / "by-id" / rt[:12] / "cpuset").read_text() == "1-2\n"
+        await trio.sleep(BRIEF_SECONDS + 0.1)
         assert (host.path / "cpus" / "by-id" / plain[:12] / "cpuset").read_text() == "0,3-7\n"
         assert host.books().assignments[docker(rt)].cpus == CPUSet.of(1, 2)
     assert host.broken == []

@@ -22,6 +22,7 @@ from typing import Final, TypeVar
 
 from tests.live.engineapi import ApiError, EngineApi
 from tests.live.kernelview import KernelView
+from tests.live.sidecarprocess import SHIPPED
 from tests.live.waiting import eventually
 
 _START_SECONDS: Final = 60.0
@@ -135,7 +136,7 @@ class PrivateEngine:
     @property
     def sidecar_wrapper(self) -> tuple[str, ...]:
         """Return what is put before the command of a sidecar for this engine."""
-        return ()
+        return SHIPPED
 
     def sidecar_folder(self, offered: Path) -> Path:
         """Return the folder of a sidecar for this engine; `offered` is an empty one of root's."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,6 +30,13 @@ ROOT: Final = Path(__file__).parents[2]
 
 LAST: Final = CPUSet.of(max(online()))
 """The one CPU that is ever granted in these tests, whatever the size of the machine."""
+
+SHIPPED: Final[tuple[str, ...]] = (
+    ("setpriv", "--bounding-set", "-all,+sys_nice", "--inh-caps", "-all", "--no-new-privs")
+    if os.geteuid() == 0 and shutil.which("setpriv")
+    else ()
+)
+"""What gives it the powers that compose.yaml gives it, of all that root has: put before its command."""
 
 REST: Final = online() - LAST
 """All others: reserved, so that shortage is one container away."""
@@ -56,7 +64,7 @@ class SidecarProcess:
         if settings.exists() and (parent := json.loads(settings.read_text()).get("cgroup-parent")):
             # An engine of the tests' own, which other engines must not disturb.
             self._settings["hand"] = parent
-        self.wrapper: tuple[str, ...] = ()
+        self.wrapper = SHIPPED
         """Put before its command: a program that starts it under other conditions."""
         self.module = "sidecar"
         """What is run of Python: `tests.live.impatient` is the same program, and waits for less long."""

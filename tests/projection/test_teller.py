@@ -49,7 +49,7 @@ class Counting(Projections):
 class Bench:
     """A teller over a story."""
 
-    def __init__(self, path: Path, **settings: Any) -> None:
+    def __init__(self, path: Path, *, brief_seconds: float = 0.0, **settings: Any) -> None:
         self.path = path
         self.story = Story(**settings)
         self.board = Board(self.story.world)
@@ -57,7 +57,7 @@ class Bench:
         self.problems: list[str | None] = []
         self.log = Log(io.StringIO())
         self.teller = Teller(
-            self.board, self.projections, lambda where, problem: self.problems.append(problem), self.log
+            self.board, self.projections, lambda where, problem: self.problems.append(problem), self.log, brief_seconds
         )
 
     async def tell(self) -> list[str]:
@@ -283,3 +283,29 @@ async def test_what_one_workload_planted_hides_no_other_problem(autojump_clock: 
     assert "disk full" in str(bench.problems[-1])
     assert "(and 7 more)" in str(bench.problems[-1])
     assert len(str(bench.problems[-1])) < 500
+
+
+async def test_a_container_that_cannot_read_it_waits_a_second_for_its_projection(
+    autojump_clock: MockClock, tmp_path: Path
+) -> None:
+    """It is told by itself then; one with a grant or a name is told at once, and one that is gone never was."""
+    bench = Bench(tmp_path, brief_seconds=1.0)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bench.teller.run)
+        plain, rt = bench.story.arrive("plain"), bench.story.arrive("rt", 1)
+        named = bench.story.arrive("named", labels={"cpuset.projection": "game"})
+        gone = bench.story.arrive("gone")
+        bench.board.post(bench.story.world)
+        await trio.sleep(0.5)
+        assert bench.projections.written == ["rt", "named"]
+        bench.story.remove(gone)
+        bench.story.feed(ContainerRemoved(gone.key, bench.story.ticket()))
+        bench.board.post(bench.story.world)
+        await trio.sleep(0.4)
+        assert not (tmp_path / "by-id" / plain.key.short).exists()
+        await trio.sleep(0.2)
+        assert bench.told(plain).cpus == bench.told(named).cpus
+        assert bench.told(rt).cpus
+        assert bench.projections.written.count("plain") == 1
+        assert not bench.projections.written.count("gone")
+        nursery.cancel_scope.cancel()
