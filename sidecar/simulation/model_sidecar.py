@@ -93,6 +93,8 @@ class ModelSidecar:
         self._lives = 0
         self._tickets = 0
         self._known: dict[ContainerKey, tuple[object, ...]] = {}
+        self._landing = 0.0
+        """When the engine is done with all orders that it was given."""
         self.is_running = False
         self.world: World = begin(State(), host.machine, config.settings())
         self.is_new = False
@@ -186,6 +188,10 @@ class ModelSidecar:
             self.hear(ContainerSeen(real.view(), self.ticket()))
 
     def _take_inventory(self) -> None:
+        if not self.world.is_ready and self._landing > self._agenda.now:
+            # The engine answers for a container when it has done what it was asked for before (decision 0011).
+            self._in_this_life(self._landing - self._agenda.now, self._take_inventory)
+            return
         began, known = self.ticket(), self.world.containers
         views = tuple(real.view() for real in self._host.containers.values())
         for real, view in zip(self._host.containers.values(), views, strict=True):
@@ -288,6 +294,7 @@ class ModelSidecar:
         )
         if real:
             real.free_at = ends
+        self._landing = max(self._landing, ends)
         self._agenda.at(ends, partial(self._end_apply, order, self._lives))
 
     def _end_apply(self, order: ApplyCpuset, life: int) -> None:
@@ -298,7 +305,10 @@ class ModelSidecar:
             self._host.update(real, changed(order.update), self._agenda.now)
             if real.effective is not None and before != real.effective:
                 self._say(_runs(real, before, self._agenda.now))
-            if is_heard:
+            if not is_heard:
+                # The engine tells of an order of an earlier life as of anybody else's.
+                self.look_at(order.container)
+            else:
                 self.hear(CpusetApplied(order.container, order.number, real.effective, self.ticket()))
         elif is_heard:
             failure = Failure.REFUSED if real else Failure.GONE

@@ -143,8 +143,10 @@ def what_is_left_alone_is_never_moved(chronicle: Chronicle) -> Iterator[Finding]
     which its owner pinned it" (run-beside-hand-pinned-containers); "left alone entirely: the sidecar never sends an
     order for it" (labels, `cpuset.manage`).
     """
-    asked_at = {each.container: each.at for each in chronicle.said if each.what in ("granted", "refused")}
+    asked_at: dict[str, float] = {}
     for each in chronicle.said:
+        if each.what in ("granted", "refused"):
+            asked_at.setdefault(each.container, each.at)
         if each.what == "runs on":
             stage = chronicle.stage_at(each.at)
             asked = chronicle.asked(each.container, stage)

@@ -166,11 +166,12 @@ def _is_made_whole(chronicle: Chronicle, before: Stage, after: Stage, name: str)
 
 
 def _goes_to_fewer_nodes(chronicle: Chronicle, before: Stage, after: Stage, name: str) -> bool:
-    """Return whether it moved to fewer nodes because CPUs came back: "containers on too many NUMA nodes moved together"
-    (cpu-hotplug).
+    """Return whether it moved to fewer nodes because CPUs came back, now or while the sidecar was away: "containers on
+    too many NUMA nodes moved together" (cpu-hotplug).
     """
     had, has = (each.place(name).granted or frozenset() for each in (before, after))
-    came = any(e.what == "came online" and 0 <= after.at - e.at < 1.1 for e in chronicle.said)
+    since = after.at - 1.1 if before.is_watched else 0.0
+    came = any(e.what == "came online" and since < e.at <= after.at for e in chronicle.said)
     is_bound = chronicle.asks_now(name, after).numa in ("single", "restricted")
     return came and is_bound and len(_touched(chronicle, has)) < len(_touched(chronicle, had))
 

@@ -207,6 +207,21 @@ def test_an_order_that_the_engine_has_takes_effect_though_the_sidecar_is_killed(
     assert sim.cpus_of("plain") == CPUSet.of(0, 3)
 
 
+def test_the_next_sidecar_looks_when_the_engine_has_done_what_the_killed_one_ordered() -> None:
+    """Or it would grant CPUs onto which that order brings another container (decision 0011)."""
+    sim = host(4)
+    sim.create("plain")
+    sim.start("plain")
+    sim.advance(1)
+    sim.create("own", {"cpuset.exclusive": "2"})
+    sim.advance(1.005)
+    sim.crash_sidecar()
+    sim.start_sidecar()
+    sim.advance(1.0125)
+    (plain,) = (each for each in sim.world.containers.values() if each.view.name == "plain")
+    assert plain.place.seen == sim.cpus_of("plain") == CPUSet.of(0, 3)
+
+
 def test_a_cpu_that_goes_offline_is_replaced() -> None:
     sim = host(4)
     runs(sim, "own", 2)
