@@ -11,6 +11,7 @@ import msgspec
 
 from sidecar.decide.books.clashes import clashes
 from sidecar.decide.books.queue import overtakers
+from sidecar.decide.books.takes import is_inert
 from sidecar.decide.container.mounts import is_single_file_mount
 from sidecar.decide.facts import Phase
 from sidecar.decide.moves.timers import grace_of
@@ -147,10 +148,12 @@ def _takes(before: World, world: World, was: Assignment, now: Assignment) -> Ite
 
 
 def _begun_takes(world: World, was: Assignment, now: Assignment) -> Iterator[Line]:
-    old, new = was.leaving, now.leaving
+    old, new, container = was.leaving, now.leaving, world.containers.get(now.container)
+    # What does not run cannot be notified.
+    notice = 0.0 if container is not None and is_inert(container) else grace_of(world, now)
     for batch in new.batches if new else ():
         if old is None or batch.number > old.number:
-            yield Line(LogLevel.INFO, "take started", {**_take(now, batch), "notice_seconds": grace_of(world, now)})
+            yield Line(LogLevel.INFO, "take started", {**_take(now, batch), "notice_seconds": notice})
 
 
 def _ended(old: Leaving, now: Assignment) -> Batch | None:

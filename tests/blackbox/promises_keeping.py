@@ -63,10 +63,10 @@ def notice_is_given(chronicle: Chronicle) -> Iterator[Finding]:
                 del leaving_since[name, cpu]
 
 
-def _is_released(chronicle: Chronicle, name: str, at: float) -> bool:
+def _is_released(chronicle: Chronicle, name: str, at: float, seconds: float = ORDERS) -> bool:
     """Return whether people have just ordered to release its CPUs."""
     return any(
-        each.what == "release" and each.container == name and 0 <= at - each.at < ORDERS for each in chronicle.said
+        each.what == "release" and each.container == name and 0 <= at - each.at < seconds for each in chronicle.said
     )
 
 
@@ -82,6 +82,7 @@ def _in_force(chronicle: Chronicle, stage: Stage, had_since: dict[Held, float], 
             # An order that waits for the start.
             is_calm = chronicle.is_quiet(stage.at - AFTERMATH, stage.at)
             is_calm &= not _is_exchanged_before_its_start(chronicle, name, stage.at)
+            is_calm &= not _is_released(chronicle, name, stage.at, seconds=1.0)
             is_strict = name in ended and is_calm and chronicle.asked(name, stage).is_strict
             found[name, cpu] = (stage.at - 2 * ORDERS if is_strict else stage.at) if known is None else known
     return found
@@ -95,11 +96,14 @@ def _is_exchanged_before_its_start(chronicle: Chronicle, name: str, at: float) -
 
 
 def notice_is_as_long_as_promised(chronicle: Chronicle) -> Iterator[Finding]:
-    """`cpuset.grace`, or the key `grace`: "notice before CPUs are taken from it" (labels)."""
+    """`cpuset.grace`, or the key `grace`: "notice before CPUs are taken from it" (labels). "A container that does not run
+    cannot be notified" (dynamic).
+    """
     for each in chronicle.said:
-        if each.what != "take started":
+        stage = chronicle.stage_at(each.at)
+        if each.what != "take started" or each.container not in stage.running:
             continue
-        asked = chronicle.asked(each.container, chronicle.stage_at(each.at))
+        asked = chronicle.asked(each.container, stage)
         if (each.seconds or 0.0) < asked.grace - 1e-6:
             yield Finding("notice_is_as_long_as_promised", each.at, each.container, f"{each.seconds} s")
 

@@ -126,6 +126,18 @@ def test_a_take_is_told_from_its_beginning_to_its_end() -> None:
     assert told(story, before) == [(LogLevel.INFO, "take finished", take)]
 
 
+def test_what_does_not_run_gets_no_notice() -> None:
+    """It is taken at once: the line promises nothing else."""
+    story = elastic()
+    batch = next(each for each in story.containers.values() if each.name == "batch")
+    story.end(batch)
+    story.look(batch)
+    before = story.world
+    story.arrive("web", 3, starts=False)
+    notices = [fields["notice_seconds"] for _, message, fields in told(story, before) if message == "take started"]
+    assert notices == [0.0]
+
+
 def test_a_take_that_begins_at_the_start_is_told_and_one_that_goes_on_is_not() -> None:
     """The daemon starts again with a larger reservation, and then once more with the same."""
     story = elastic()
