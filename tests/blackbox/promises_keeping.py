@@ -96,8 +96,8 @@ def _is_exchanged_before_its_start(chronicle: Chronicle, name: str, at: float) -
 
 
 def notice_is_as_long_as_promised(chronicle: Chronicle) -> Iterator[Finding]:
-    """`cpuset.grace`, or the key `grace`: "notice before CPUs are taken from it" (labels). "A container that does not run
-    cannot be notified" (dynamic).
+    """`cpuset.grace`, or the key `grace`: "notice before CPUs are taken from it" (labels). "A container that does not
+    run cannot be notified" (dynamic).
     """
     for each in chronicle.said:
         stage = chronicle.stage_at(each.at)
