@@ -97,10 +97,14 @@ class Voucher:
     async def _renew(self) -> None:
         errors: list[str] = []
         self._board.vouched_at = self._clock()
-        try:
-            renew_status_lease(self._state_dir, self._board.vouched_at)
-        except StateError as error:
-            errors.append(f"{self._state_dir}: {error}")
+        if "status" in self._board.problems:
+            # What is there is older than what was decided.
+            end_status_lease(self._state_dir)
+        else:
+            try:
+                renew_status_lease(self._state_dir, self._board.vouched_at)
+            except StateError as error:
+                errors.append(f"{self._state_dir}: {error}")
         places = self._projections.vouched()
         for first in range(0, len(places), _TURN):
             try:

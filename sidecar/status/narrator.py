@@ -13,6 +13,7 @@ from sidecar.log import Log, now
 from sidecar.status.deadlines import Deadlines
 from sidecar.status.document import status_of
 from sidecar.status.status_file import write_status
+from sidecar.status.status_lease import end_status_lease
 from sidecar.version import version
 from sidecar.words.changes import news
 from sidecar.words.settings_text import NOT_LOOKED_AT
@@ -77,6 +78,7 @@ class Narrator:
                 write_status(self._state_dir, told)
             except StateError as error:
                 failed = str(error)
+                end_status_lease(self._state_dir)
             else:
                 failed = None
         self.report("status", failed)

@@ -41,8 +41,8 @@ def why_outdated(state_dir: str | Path, now: float, *, is_ready: bool) -> str:
     if not is_running or not is_ready or renewed is None or _counts(renewed, now):
         return ""
     return (
-        f"the daemon on {state_dir} runs, but does not vouch for this: it is stopped, stalled or stuck; this is its "
-        "last state"
+        f"the daemon on {state_dir} runs, but does not vouch for this: it is stopped, stalled or stuck, or "
+        "cannot write it; this is its last state"
     )
 
 

@@ -197,8 +197,8 @@ def _neighbours(neighbours: Neighbours | None) -> str:
     if neighbours.held:
         parts.append(f"{neighbours.held} held by {some(neighbours.holder_names, of=neighbours.holders)}")
     if neighbours.taken:
-        names = ", ".join(neighbours.stranger_names)
-        parts.append(f"{neighbours.taken} in use by containers pinned by hand: {names}")
+        names = f": {', '.join(neighbours.stranger_names)}" if neighbours.stranger_names else ""
+        parts.append(f"{neighbours.taken} in use by containers pinned by hand{names}")
     return f" ({'; '.join(parts)})"
 
 

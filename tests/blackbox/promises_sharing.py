@@ -143,14 +143,18 @@ def what_is_left_alone_is_never_moved(chronicle: Chronicle) -> Iterator[Finding]
     which its owner pinned it" (run-beside-hand-pinned-containers); "left alone entirely: the sidecar never sends an
     order for it" (labels, `cpuset.manage`).
     """
-    asked_at: dict[str, float] = {}
+    asked_at, released_at = dict[str, float](), dict[str, float]()
     for each in chronicle.said:
         if each.what in ("granted", "refused"):
             asked_at.setdefault(each.container, each.at)
+        if each.what == "released":
+            released_at[each.container] = each.at
         if each.what == "runs on":
             stage = chronicle.stage_at(each.at)
             asked = chronicle.asked(each.container, stage)
             goes_back = asked_at.get(each.container, each.at) < each.at and each.cpus == asked.pin & stage.online
+            # An order from before it was released may still be under way.
+            goes_back |= 0 <= each.at - released_at.get(each.container, -ORDERS) < ORDERS
             if not asked.is_managed or (chronicle.is_stranger(each.container, stage) and not goes_back):
                 text = f"moved from {listed(each.was)} to {listed(each.cpus)}"
                 yield Finding("what_is_left_alone_is_never_moved", each.at, each.container, text)

@@ -155,6 +155,23 @@ async def test_the_status_has_a_lease_as_well(bench: Bench, autojump_clock: Mock
     assert not counts()
 
 
+async def test_a_status_that_cannot_be_written_is_vouched_for_no_more(bench: Bench, autojump_clock: MockClock) -> None:
+    """The disk is full: what is there tells of another time. The projections are vouched for all the same."""
+
+    def counts() -> bool:
+        return bench.wall() - os.lstat(bench.path / "lease").st_mtime < LEASE_SECONDS
+
+    async with bench.running():
+        await trio.sleep(1)
+        assert counts()
+        bench.board.report("status", "no space left")
+        await trio.sleep(2 * RENEW_SECONDS)
+        assert (counts(), bench.counts()) == (False, True)
+        bench.board.report("status", None)
+        await trio.sleep(2 * RENEW_SECONDS)
+        assert counts()
+
+
 async def test_the_first_round_after_a_stall_proves_nothing(bench: Bench, mock_clock: MockClock) -> None:
     """The machine was suspended, or the process stopped: the events of that time are not read yet."""
     async with bench.running():

@@ -220,8 +220,9 @@ def _neighbours(world: World, state: State, strangers: CPUSet) -> Neighbours:
     holders = sorted({each.name for each in (*state.assignments.values(), *kept)}, key=natural)
     names: list[str] = []
     if strangers:
-        by_hand = (c.view.name for c in world.containers.values() if c.wish.standing is Standing.STRANGER)
-        names = sorted(by_hand, key=natural)
+        known = world.containers.values()
+        by_hand = [c for c in known if c.wish.standing is Standing.STRANGER or (c.wish.pin and not c.is_idle)]
+        names = sorted((each.view.name for each in by_hand), key=natural)
     return Neighbours(
         reserved=state.reserved,
         held=len(state.exclusive | state.vacant),

@@ -48,10 +48,7 @@ def is_throttled(world: World, container: Container) -> bool:
     view, assignment = container.view, world.state.assignments.get(container.view.key)
     if assignment is None or not assignment.is_lifting or container.is_strict or view.forgets_updates:
         return False
-    if not view.nano_cpus and view.cpu_quota <= 0:
-        return False
-    nano, quota = _limits(world, container, is_unsure=False)
-    return nano not in (0, view.nano_cpus) or quota not in (0, view.cpu_quota)
+    return 0 < view.nano_cpus < _ceiling(world) * NANO or view.cpu_quota > 0
 
 
 def memory_of(topology: Topology, cpus: CPUSet) -> CPUSet:
@@ -78,7 +75,9 @@ def _limits(world: World, container: Container, *, is_unsure: bool) -> tuple[int
     most = _ceiling(world) * NANO
     assignment = world.state.assignments.get(view.key)
     if assignment is not None and assignment.is_lifting:
-        return most if before.nano_cpus > 0 else 0, -1 if before.cpu_quota > 0 else 0
+        # One that people set while it has its CPUs is lifted as well.
+        is_set = before.nano_cpus > 0 or view.nano_cpus > 0
+        return most if is_set else 0, -1 if before.cpu_quota > 0 or view.cpu_quota > 0 else 0
     lifts = world.state.lifts.get(view.key, ())
     is_ours = view.nano_cpus in lifts or (is_unsure and bool(lifts) and view.nano_cpus == before.nano_cpus)
     is_lifted = view.cpu_quota == -1 or (is_unsure and view.cpu_quota == before.cpu_quota)

@@ -10,6 +10,7 @@ from sidecar.decide.books.policy import policy_named
 from sidecar.decide.books.takes import held
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.grip import Closed, Guarded
+from sidecar.decide.container.originals import cpu_limit
 from sidecar.decide.facts import Phase
 from sidecar.decide.moves.limits import is_throttled
 from sidecar.decide.moves.release import released_to, way_home, way_out
@@ -106,7 +107,9 @@ def is_where_it_should_be(
 
 
 def is_quota_lifted(world: World, container: Container, assignment: Assignment | None) -> bool:
-    """Return whether it has a grant and its CPU limit now differs from the original one."""
+    """Return whether it has a grant, had a CPU limit, and has a larger one or none now."""
     before = world.state.originals.get(container.view.key)
+    if assignment is None or before is None or not cpu_limit(before) or is_throttled(world, container):
+        return False
     now = container.view
-    return bool(assignment and before and (now.nano_cpus, now.cpu_quota) != (before.nano_cpus, before.cpu_quota))
+    return (now.nano_cpus, now.cpu_quota) != (before.nano_cpus, before.cpu_quota)

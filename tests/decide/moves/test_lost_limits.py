@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from sidecar.decide.moves.settled import is_quota_lifted
+from sidecar.projection.projection_of import projection_of
+from sidecar.simulation.model_limits import Limits
 from tests.support.decide import strictstarts
 from tests.support.decide.real import Real
 from tests.support.decide.stories import GIGA, Story, cpus, static
@@ -47,6 +50,32 @@ def test_a_limit_in_cpus_is_said_again_too() -> None:
         pass
     restated = [order.update.nano_cpus for order in story.given if hasattr(order, "update") and order.update]
     assert restated[-1] == 8 * GIGA
+
+
+@pytest.mark.parametrize(
+    ("had", "limit"),
+    [({}, {"quota": 5_000}), ({}, {"nano_cpus": GIGA // 2}), ({"nano_cpus": 2 * GIGA}, {"nano_cpus": GIGA // 2})],
+    ids=["a quota", "CPUs", "fewer CPUs than before"],
+)
+def test_a_limit_that_people_set_while_it_has_its_cpus_is_lifted_too(
+    had: dict[str, int], limit: dict[str, int]
+) -> None:
+    """It is not alone until then: its quota would throttle it, whether or not it had one before."""
+    story = Story()
+    real = story.create({"cpuset.exclusive": "2"}, **had)
+    story.start(real)
+    story.begin_look(real.key)
+    while story.go_on():
+        pass
+    story.update(real, Limits(nano_cpus=limit.get("nano_cpus", 0), cpu_quota=limit.get("quota", 0)))
+    story.look(real)
+    container = story.world.containers[real.key]
+    assert projection_of(story.world, container).alone is False
+    assert not is_quota_lifted(story.world, container, story.world.state.assignments[real.key])
+    while story.go_on():
+        pass
+    assert (real.cpu_quota, real.nano_cpus) in ((-1, 0), (0, 8 * GIGA))
+    assert projection_of(story.world, story.world.containers[real.key]).alone
 
 
 def started(**limit: int) -> tuple[Story, Real]:
