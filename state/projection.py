@@ -169,6 +169,10 @@ class ProjectionDirectory:
             else:
                 self._remove(name)
 
+    def holds(self, projection: Projection) -> bool:
+        """Return whether the files are what `write` makes of this projection."""
+        return all((self._content(name) or b"") == content for name, content in _contents(projection))
+
     def withhold_all_but(self, projection: Projection) -> None:
         """Remove each file that differs from this, which could not be written. Raise ProjectionError."""
         for name, content in _contents(projection):

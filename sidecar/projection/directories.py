@@ -19,7 +19,7 @@ from typing import Final
 from sidecar.projection.clearing import OURS, clear
 from state import ack, files, lease
 from state.cpuset import CPUSet
-from state.errors import CPUSetError, FileUnreadable, FileUnwritable, ProjectionError
+from state.errors import CPUSetError, FileUnreadable, FileUnwritable, ProjectionError, StateError
 from state.projection import STATUS, Projection, ProjectionDirectory, checked_name
 
 _SHORT_ID: Final = re.compile(r"[0-9a-f]{12}")
@@ -68,6 +68,17 @@ class ProjectionTree:
         with suppress(FileUnreadable), self.projection(("by-id", short), create=False) as directory:
             return directory.told()
         return None
+
+    def differs(self, paths: Iterable[tuple[str, ...]], projection: Projection | None) -> bool:
+        """Return whether something else is in one of these directories than this projection; not if it is None."""
+        for path in paths if projection else ():
+            try:
+                with self.projection(path, create=False) as directory:
+                    if projection and not directory.holds(projection):
+                        return True
+            except StateError:
+                return True
+        return False
 
     def ids(self) -> list[str]:
         """Return the containers that have a directory."""

@@ -18,7 +18,7 @@ Rules:
    to an open directory and follows no link; a thing planted where a directory or file should be is an error for that
    directory, and the container's other directories are written nonetheless. Where there is no space left, what
    workloads wrote beside our files is removed (`clearing.py`).
-5. Nothing is kept open: what was deleted is created again at the next write; the teller asks what is `lost`.
+5. Nothing is kept open: what was deleted is created again at the next write. The teller asks what is `lost`.
 6. The rest of a grace period is counted from its `announce`, on a steady clock, and written with each update in the
    meantime; of several, the one that ends first. The passing of time alone is not written.
 7. Each directory has a lease, which the daemon renews while the files hold what it last wrote (`leases.py`). It begins
@@ -196,16 +196,19 @@ class Projections:
         with opened_root(self._root) as tree:
             self._leases.end_all(tree)
 
-    def lost(self, containers: Iterable[str]) -> list[str]:
-        """Return the containers with a projection whose directory by ID or name is gone: `write` creates it again."""
+    def lost(self, containers: Iterable[str], *, reads_files: bool = False) -> list[str]:
+        """Return the containers whose directory by ID or name is gone or, with `reads_files`, has other files than were
+        written. `write` creates it again.
+        """
         with opened_root(self._root) as tree:
             ids, names = set(tree.ids()), set(tree.names())
-        found = []
-        for id in containers:
-            told = self._told.get(short := short_of(id)) if self._owners.is_owner(id) else None
-            if told is not None and not (short in ids and told.names <= names):
-                found.append(id)
-        return found
+
+            def is_lost(told: ToldProjection, short: str) -> bool:
+                is_there = short in ids and told.names <= names
+                return not is_there or (reads_files and tree.differs(self._paths(short, told.names), told.projection))
+
+            shorts = ((id, short_of(id)) for id in containers if self._owners.is_owner(id))
+            return [id for id, at in shorts if at in self._told and is_lost(self._told[at], at)]
 
     def remove(self, container: str) -> None:
         """Remove the directories of a container that is gone or no longer managed; its names stay."""
@@ -223,9 +226,7 @@ class Projections:
         raise_all(errors)
 
     def remove_spare_names(self, mounted: Callable[[], Collection[str]]) -> None:
-        """Remove directories of names that no container uses, but for the last `SPARE_NAMES` and those `mounted`. What
-        cannot be removed at once is tried again by the next call.
-        """
+        """Remove directories of names that no container uses, but for the last `SPARE_NAMES` and those `mounted`."""
         if not self._spare.too_many():
             return
         with opened_root(self._root) as tree:

@@ -48,6 +48,9 @@ PAUSE: Final = 0.001
 BRIEF_SECONDS: Final = 1.0
 """How long a container may wait for its first projection if it cannot have mounted it."""
 
+CHECK_SECONDS: Final = 5.0
+"""How long what workloads do to their files may stay unnoticed, once there is anything to tell, as by an inventory."""
+
 _Known = tuple[Container, Container, Assignment | None, CPUSet, bool, bool, str, Refused | None]
 """All that a projection depends on: the container, its grant with what leaves it and why, the shared pool, whether it
 is settled, and alone or beside which others, and why it was refused."""
@@ -75,6 +78,7 @@ class Teller:
         self._brief_seconds = brief_seconds
         self._due: dict[ContainerKey, float] = {}
         """When each container without a projection that can wait for it gets it, by trio's clock."""
+        self._checked_at = -math.inf
         self._has_swept = False
         self._rounds = 0
         self._told: World | None = None
@@ -168,8 +172,13 @@ class Teller:
         return False
 
     def _forget_lost(self) -> None:
-        """Forget containers whose directories are gone: a remounted volume is empty, and people clean up."""
-        lost = set(self._projections.lost(key.id for key in self._known))
+        """Forget containers whose directories are gone: a remounted volume is empty, and people clean up. Now and then,
+        forget also those in whose directories something else is than was written.
+        """
+        reads_files = trio.current_time() >= self._checked_at + CHECK_SECONDS
+        if reads_files:
+            self._checked_at = trio.current_time()
+        lost = set(self._projections.lost((key.id for key in self._known), reads_files=reads_files))
         for key in [key for key in self._known if key.id in lost]:
             del self._known[key]
 

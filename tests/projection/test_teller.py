@@ -18,7 +18,7 @@ from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import replace
 from sidecar.log import Log
 from sidecar.projection.projections import Projections
-from sidecar.projection.teller import PAUSE, Teller
+from sidecar.projection.teller import CHECK_SECONDS, PAUSE, Teller
 from state.cpuset import CPUSet
 from state.errors import ProjectionError, ProjectionMissing
 from state.model import Leaving
@@ -309,3 +309,25 @@ async def test_a_container_that_cannot_read_it_waits_a_second_for_its_projection
         assert bench.projections.written.count("plain") == 1
         assert not bench.projections.written.count("gone")
         nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("name", ["status.json", "cpuset"])
+@pytest.mark.parametrize("content", [None, "7\n"], ids=["removed", "replaced"])
+async def test_what_is_done_to_files_is_undone_with_the_next_news(
+    autojump_clock: MockClock, tmp_path: Path, name: str, content: str | None
+) -> None:
+    """Nothing has changed but the file: an inventory is news enough, though not every one is."""
+    bench = Bench(tmp_path)
+    rt = bench.story.arrive("rt", 1, labels={"cpuset.projection": "game"})
+    bench.story.settle()
+    await bench.tell()
+    file = tmp_path / "by-name" / "game" / name
+    before = file.read_text()
+    file.unlink()
+    if content is not None:
+        file.write_text(content)
+    assert await bench.tell() == []
+    await trio.sleep(CHECK_SECONDS)
+    assert await bench.tell() == ["rt"]
+    assert file.read_text() == before
+    assert bench.told(rt).cpus == CPUSet.parse("1")
