@@ -323,7 +323,7 @@ class Simulation:
     # What is noted at each instant.
 
     def _note_in_place(self) -> None:
-        """Note each container that now runs exactly on its new grant, alone, after a change of the grant or a start."""
+        """Note each container that is settled on its new grant now, after a change of the grant or a start."""
         world = self.world
         for key in [key for key in self._granted if key not in world.state.assignments]:
             del self._granted[key]
