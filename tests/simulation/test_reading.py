@@ -271,6 +271,43 @@ def test_reloads_add_up_in_the_order_of_time() -> None:
     assert caught.value.sentences == (told,)
 
 
+def test_a_reload_is_told_what_contradicts_itself_and_what_the_machine_cannot_have() -> None:
+    with pytest.raises(ScenarioError) as caught:
+        scenario_of(HEAD + reload_at(1, "shared_min = 4, load_low = 0.9"), "x.toml")
+    assert [told.partition(":")[2].split()[0] for told in caught.value.sentences] == ["load_low", "shared_min"]
+
+
+def reload_at(seconds: int, settings: str) -> str:
+    return f"[[event]]\nat = {seconds}\ndo = 'reload'\nsettings = {{ {settings} }}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            HEAD + reload_at(1, "shared_min = 4") + reload_at(2, "linger = '1s'"),
+            "line 9: shared_min is 4, and this machine has 4 CPUs: make it smaller",
+        ),
+        (
+            HEAD.replace("1", "4") + reload_at(1, "linger = '1s'") + reload_at(2, "linger = '2s'"),
+            "line 5: reserved takes 4 of this machine's 4 CPUs: leave some to be given exclusively",
+        ),
+        (
+            HEAD.replace("1", "4").replace("dynamic", "none")
+            + reload_at(1, "policy = 'static'")
+            + reload_at(2, "policy = 'none'")
+            + reload_at(3, "policy = 'static'"),
+            "line 5: reserved takes 4 of this machine's 4 CPUs: leave some to be given exclusively",
+        ),
+    ],
+)
+def test_a_mistake_that_later_reloads_leave_in_force_is_told_once(text: str, told: str) -> None:
+    """At the line that brought it."""
+    with pytest.raises(ScenarioError) as caught:
+        scenario_of(text, "x.toml")
+    assert caught.value.sentences == (f"x.toml, {told}",)
+
+
 def test_an_event_after_the_end_is_not_judged() -> None:
     """It does not happen."""
     text = f"ends = '5s'\n{EVENT.replace('1s', '9s')}do = 'stop'\ncontainer = 'web'\n"
