@@ -11,7 +11,7 @@ from typing import Final
 from sidecar.cli.arguments import typed
 from sidecar.cli.flags import add_config, add_json, daemons_config, this_machine
 from sidecar.cli.machine_drawing import Paint, draw, legend, marks_of, plain
-from sidecar.cli.printout import printout
+from sidecar.cli.printout import printout, wrapped
 from sidecar.cli.table import table
 from sidecar.failures import SidecarError
 from sidecar.host.machine.sysfs import read_topology
@@ -38,6 +38,17 @@ _EXAMPLES: Final = """examples:
   cpuset-sidecar simulate compose/scenarios/two-cpus.toml --speed 5
   cpuset-sidecar simulate compose/scenarios/load.toml --json | jq 'select(.what == "grew")'
 """
+
+_NAME: Final = 16
+"""Columns of a container's name."""
+
+_MARGIN: Final = 10 + 2 + _NAME + 2
+"""Columns before the event: the time, the name, and a gap after each."""
+
+_LEAST_ROOM: Final = 24
+"""Columns for the event below which its further lines begin further left, or each would hold a word or two."""
+
+_INDENT: Final = " " * 12
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -78,14 +89,16 @@ def run(args: argparse.Namespace) -> int:
     simulation = simulation_of(scenario, trace=trace.append if args.trace else None)
     paint, width = printout()
     if not args.json:
-        sys.stdout.write(f"{printable(scenario.title)}\n\n")
-        sys.stdout.write(f"note: {printable(settings_of(whose))}\n\n" if whose else "")
+        heads = [scenario.title] + ([f"note: {settings_of(whose)}"] if whose else [])
+        sys.stdout.write("".join("\n".join(wrapped(each, width)) + "\n\n" for each in heads))
     shown = 0
     for happenings in _played(simulation, scenario.ends, args.speed):
-        lines = [codec.encode(each).decode() if args.json else said(each) for each in happenings]
         if args.json:
+            lines = [codec.encode(each).decode() for each in happenings]
             lines += [codec.encode(frame).decode() for frame in simulation.frames[shown:]]
             shown = len(simulation.frames)
+        else:
+            lines = [line for each in happenings for line in said(each, width)]
         sys.stdout.write("".join(f"{line}\n" for line in lines))
         if args.speed:
             sys.stdout.flush()
@@ -110,8 +123,10 @@ def _this_host(args: argparse.Namespace) -> tuple[Host, str]:
     return (machine, config), whose
 
 
-def said(happening: Happening) -> str:
-    """Return a line of the history: the time, the container, the event and its reason."""
+def said(happening: Happening, width: int | None = None) -> list[str]:
+    """Return a line of the history: the time, the container, the event and its reason; or several lines not wider than
+    `width`, the further ones below the event where there is room.
+    """
     words = [happening.what]
     words += [str(happening.cpus)] if happening.cpus else []
     words += [f"instead of {happening.was}"] if happening.was else []
@@ -119,7 +134,9 @@ def said(happening: Happening) -> str:
         what = "after the decision" if happening.what == What.IN_PLACE else "of notice"
         words.append(f"{happening.seconds:g} s {what}")
     text = " ".join(words) + (f": {happening.why}" if happening.why else "")
-    return f"{happening.at:10.3f}  {printable(happening.container):<16}  {printable(text)}"
+    before = f"{happening.at:10.3f}  {printable(happening.container):<{_NAME}}  "
+    room = 0 if width is None else width - _MARGIN
+    return wrapped(before + text, width, " " * _MARGIN if room >= _LEAST_ROOM else _INDENT)
 
 
 def summarised(figures: Summary, width: int | None = None) -> list[str]:
@@ -145,7 +162,7 @@ def summarised(figures: Summary, width: int | None = None) -> list[str]:
         for each in figures.containers
     ]
     head = ("NAME", "RAN (s)", "CPUS", "FROM-TO", "USED", "MOVES", "LONGEST WAIT (s)")
-    return [*lines, "", *table(head, rows, width)]
+    return [*(part for line in lines for part in wrapped(line, width)), "", *table(head, rows, width)]
 
 
 def mapped(status: Status, paint: Paint = plain, width: int | None = None) -> list[str]:

@@ -18,7 +18,9 @@ from state.model import State
 
 
 class What(enum.StrEnum):
-    """What happens beside the decisions, and `now`, which says how things stand."""
+    """What happens beside the decisions, and `now`, which says how things stand. From `start` to `restart`: what was to
+    happen, and would change nothing.
+    """
 
     CREATED = "created"
     STARTED = "started"
@@ -38,6 +40,12 @@ class What(enum.StrEnum):
     ONLINE = "came online"
     SIDECAR_STARTED = "the sidecar starts"
     SIDECAR_CRASHED = "the sidecar is killed"
+    START = "start"
+    STOP = "stop"
+    SWITCH_OFF = "offline"
+    SWITCH_ON = "online"
+    CRASH = "crash"
+    RESTART = "restart"
     NOW = "now"
     BROKEN = "BROKEN"
 

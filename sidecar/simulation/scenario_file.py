@@ -26,7 +26,7 @@ from sidecar.scenario_flaws import (
     Unrecorded,
 )
 from sidecar.simulation.busy_host import Pace, ScenarioError
-from sidecar.simulation.impossible_events import PlacedEvent, impossible
+from sidecar.simulation.impossible_events import PlacedEvent, Unclear, impossible
 from sidecar.simulation.scenario import Do, Event, Scenario, Script
 from sidecar.simulation.settings_sections import Reloads, config_in
 from sidecar.simulation.toml_sections import Section, cpus, labels, seconds, seconds_or_never, steps
@@ -71,8 +71,8 @@ def scenario_of(content: str, file: str = "scenario", machine_file: str | None =
 def read_scenario(file: TOMLFile, machine_file: str | None = None, host: Host | None = None) -> Scenario | Mistakes:
     """Return the scenario, or all mistakes in it. Raise StateError if `machine_file` holds no machine.
 
-    Relations between two values are checked only if both could be read, and the existence of containers only if all
-    events could be read.
+    Relations between two values are checked only if both could be read, and whether a container is there only if all
+    events that may create or remove it could be read.
     """
     mistakes: list[Misreading] = []
     top = Section(file.text, file.table, mistakes)
@@ -88,7 +88,8 @@ def read_scenario(file: TOMLFile, machine_file: str | None = None, host: Host | 
     _find_twins(containers, scripts)
     names = tuple(script.name for script in scripts if script.name)
     sections = top.all_of("event")
-    events = reloads.added([_event(each, names, reloads) for each in sections])
+    read = [_event(each, names, reloads) for each in sections]
+    events = reloads.added([each if isinstance(each, Event) else None for each in read])
     top.end()
     if machine:
         _find_missing_cpus(containers, scripts, machine)
@@ -97,9 +98,9 @@ def read_scenario(file: TOMLFile, machine_file: str | None = None, host: Host | 
     happens = tuple(event for event in events if event)
     last = max([event.at for event in happens] + [at for script in scripts for at, _ in script.demand], default=0.0)
     ends = last + _AFTERWARDS if ends < 0 else ends
-    if len(happens) == len(events):
-        placed = [PlacedEvent(event, each.place("cpus")) for event, each in zip(happens, sections, strict=True)]
-        mistakes += impossible(placed, machine.online if machine else None, ends)
+    placed = [PlacedEvent(event, each.place("cpus")) for event, each in zip(events, sections, strict=True) if event]
+    unclear = [each for each in read if isinstance(each, Unclear)]
+    mistakes += impossible(placed, machine.online if machine else None, ends, unclear)
     if mistakes or machine is None or config is None:
         return tuple(sorted(mistakes, key=_line))
     return Scenario(
@@ -229,14 +230,15 @@ def _line(mistake: Misreading) -> int:
     return int(match[1]) if match else sys.maxsize
 
 
-def _event(section: Section, names: tuple[str, ...], reloads: Reloads) -> Event | None:
-    """Return an event; None if its kind is unknown, so that its other keys cannot be judged."""
+def _event(section: Section, names: tuple[str, ...], reloads: Reloads) -> Event | Unclear:
+    """Return an event, or what is not clear without it. If its kind is unknown, its other keys cannot be judged."""
     found = len(section.mistakes)
     do: Do | None = section.needs("do", choice(Do), '"run"', None)
     at = section.needs("at", seconds, '"10s"', 0.0)
-    if do is None:
-        return None
     container, size, affected = "", 0, EMPTY
+    if do is None:
+        given = section.raw("container", "")
+        return Unclear(names if given not in names else (str(given),), switches=True)
     if do in _OF_CONTAINER:
         container = section.needs("container", _one_of(names), f'"{names[0] if names else "web"}"', "")
     if do is Do.RESIZE:
@@ -246,10 +248,10 @@ def _event(section: Section, names: tuple[str, ...], reloads: Reloads) -> Event 
     if do is Do.RELOAD:
         reloads.read(section, at)
     section.end()
-    is_right = len(section.mistakes) == found
-    return (
-        Event(at=at, do=do, container=container, size=size, cpus=affected, where=section.place()) if is_right else None
-    )
+    if len(section.mistakes) == found:
+        return Event(at=at, do=do, container=container, size=size, cpus=affected, where=section.place())
+    changed = ((container,) if container else names) if do in (Do.RUN, Do.CREATE, Do.REMOVE) else ()
+    return Unclear(changed, do in (Do.OFFLINE, Do.ONLINE), affected, section.place("cpus"))
 
 
 def _one_of(names: tuple[str, ...]) -> Reader[str, Unknown | NotOfForm]:

@@ -15,7 +15,7 @@ from sidecar.config.running_settings import RESTART_KEYS
 from sidecar.config.tenant_section import TENANTS, flattened
 from sidecar.contradictions import Contradiction
 from sidecar.decide.settings import Rule
-from sidecar.misreadings import Missing, NoTable, TypedFlaw
+from sidecar.misreadings import Misreading, Missing, NoTable, TypedFlaw
 from sidecar.readers import Given, shown
 from sidecar.scenario_flaws import MeansNothing, OnlyAtStart
 from sidecar.simulation.scenario import Do, Event
@@ -78,24 +78,30 @@ class Reloads:
 
     def added(self, events: Sequence[Event | None]) -> list[Event | None]:
         """Return the events, each reload with its configuration: in the order of time, each one upon the last. The
-        mistakes of a reload are recorded.
+        mistakes of a reload are recorded, those of its beginning not again.
         """
         if self._config is None:
             return list(events)
         made: dict[str, Event] = {}
-        config = self._config
+        config, told = self._config, list(self._misfits(self._config))
         for where, reload in sorted(self._read.items(), key=lambda each: each[1].at):
-            read = configured(reload.given, below=config)
-            found = read if not isinstance(read, Config) else ()
+            read = configured(reload.given, lambda: self._machine, config)
             if isinstance(read, Config):
                 config = read if reload.rules is None else msgspec.structs.replace(read, rules=reload.rules)
-                found = tuple(misfits(config, self._machine)) if self._machine else ()
-            reload.section.mistakes += found
+            found = self._misfits(config) if isinstance(read, Config) else read
+            # What an earlier one brought is told already, at the same line.
+            news = [each for each in found if each not in told]
+            told += news
+            reload.section.mistakes += news
             changes = tuple((each.name, shown(each.value)) for each in reload.given)
             changes += ((SECTION, str(len(reload.rules))),) if reload.rules is not None else ()
             if not found:
                 made[where] = Event(at=reload.at, do=Do.RELOAD, where=where, config=config, changes=changes)
         return [made.get(each.where) if each and each.do is Do.RELOAD else each for each in events]
+
+    def _misfits(self, config: Config) -> tuple[Misreading, ...]:
+        """Return the values that the machine cannot have; none where the machine is not known."""
+        return tuple(misfits(config, self._machine)) if self._machine else ()
 
 
 _FORBIDDEN: Final[dict[str, TypedFlaw]] = {

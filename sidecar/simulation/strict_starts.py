@@ -46,14 +46,22 @@ Outcome = Callable[[BusyContainer, str], None]
 
 
 class StrictStarts:
-    """The starts that are held. `ended` receives the end of each."""
+    """The starts that are held. `ended` receives the end of each, `needless` each container that runs already."""
 
-    def __init__(self, host: BusyHost, agenda: Agenda, takes: float, ended: Outcome) -> None:
+    def __init__(
+        self,
+        host: BusyHost,
+        agenda: Agenda,
+        takes: float,
+        ended: Outcome,
+        needless: Callable[[BusyContainer], None] = lambda _: None,
+    ) -> None:
         """Begin without any. A start that may go on `takes` so many seconds."""
         self._host = host
         self._agenda = agenda
         self._takes = takes
         self._ended = ended
+        self._needless = needless
 
     def begin(self, real: BusyContainer, sidecar: ModelSidecar) -> None:
         """Start it when the engine is done with it: the runtime asks then (1)."""
@@ -93,6 +101,7 @@ class StrictStarts:
         if real.phase in STARTABLE:
             self._ask(real, sidecar)
         else:
+            self._needless(real)
             _unlock(real)
 
     def _ask(self, real: BusyContainer, sidecar: ModelSidecar) -> None:

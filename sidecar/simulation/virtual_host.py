@@ -17,19 +17,18 @@ from sidecar.config.config import Config
 from sidecar.config.misfits import misfits
 from sidecar.decide.books.give_up import obstacle
 from sidecar.decide.books.resize import objection
-from sidecar.decide.books.takes import held
 from sidecar.decide.facts import DefragmentRequested, GiveUpRequested, ResizeRequested
-from sidecar.decide.moves.alone import is_alone, is_never_moved
 from sidecar.decide.moves.settled import is_settled
 from sidecar.decide.world import World
 from sidecar.simulation.agenda import Action, Agenda
 from sidecar.simulation.busy_container import BusyContainer
 from sidecar.simulation.busy_host import BusyHost, Pace, ScenarioError
 from sidecar.simulation.happenings import Frame, Happening, Holding, What
+from sidecar.simulation.intruders import intruders
 from sidecar.simulation.model_limits import Limits
 from sidecar.simulation.model_sidecar import ModelSidecar
 from sidecar.simulation.strict_starts import NOT_RUNNING, StrictStarts
-from sidecar.words.counts import counted
+from sidecar.words.counts import agree, counted, named
 from sidecar.words.misread import sentences
 from sidecar.words.refusals import sentence
 from sidecar.words.settings_text import reloaded
@@ -63,7 +62,7 @@ class Simulation:
         self._pace = pace or Pace()
         self._agenda = Agenda()
         self._host = BusyHost(machine)
-        self._starts = StrictStarts(self._host, self._agenda, self._pace.start, self._start_ended)
+        self._starts = StrictStarts(self._host, self._agenda, self._pace.start, self._start_ended, self._runs_already)
         self._sidecar = ModelSidecar(
             self._host,
             self._agenda,
@@ -146,7 +145,9 @@ class Simulation:
         self._sidecar.look_at(real.key)
 
     def start(self, name: str) -> None:
-        """Start it; it runs a moment later. Raise ScenarioError if there is no such container."""
+        """Start it; it runs a moment later. The log says so if it runs already. Raise ScenarioError if there is no such
+        container.
+        """
         real = self._host.named(name)
         if real.is_strict:
             self._hold(real)
@@ -159,7 +160,7 @@ class Simulation:
         self._agenda.after(self._pace.between, lambda: self.start(name) if key in self._host.containers else None)
 
     def stop(self, name: str) -> None:
-        """Stop it; it has ended a moment later. Raise ScenarioError."""
+        """Stop it; it has ended a moment later. The log says so if it does not run. Raise ScenarioError."""
         self._with_lock(self._host.named(name), self._pace.stop, self._stopped)
 
     def remove(self, name: str) -> None:
@@ -188,21 +189,21 @@ class Simulation:
             self._sidecar.hear(ResizeRequested(key, cpus))
 
     def defragment(self) -> None:
-        """Order a defragmentation."""
-        self._say(What.DEFRAGMENT)
+        """Order a defragmentation, as `cpuset-sidecar defragment` does; the log says so if no sidecar runs."""
+        self._say(What.DEFRAGMENT, why="" if self._sidecar.is_running else f"not done: {NOT_RUNNING}")
         self._sidecar.hear(DefragmentRequested())
 
     def switch_off(self, cpus: CPUSet) -> None:
-        """Take CPUs offline. Raise ScenarioError if they are the last."""
-        self._host.switch(self._host.online - cpus, self.now)
-        self._say(What.OFFLINE, cpus=cpus)
-        self._sidecar.read_topology()
+        """Take CPUs offline. The log says which are offline already. Raise ScenarioError if they are the last."""
+        gone = cpus & self._host.online
+        self._host.switch(self._host.online - gone, self.now)
+        self._switched(What.OFFLINE, gone, cpus - gone)
 
     def switch_on(self, cpus: CPUSet) -> None:
-        """Bring CPUs of the machine back online."""
-        self._host.switch(self._host.online | (cpus & self.machine.online), self.now)
-        self._say(What.ONLINE, cpus=cpus)
-        self._sidecar.read_topology()
+        """Bring CPUs of the machine back online. The log says which of them are online already."""
+        back = (cpus & self.machine.online) - self._host.online
+        self._host.switch(self._host.online | back, self.now)
+        self._switched(What.ONLINE, back, (cpus & self.machine.online) - back)
 
     def release(self, name: str) -> None:
         """Release the exclusive CPUs of a container, as `cpuset-sidecar release NAME` does; the log reports an
@@ -227,17 +228,21 @@ class Simulation:
             self._sidecar.reload(config)
 
     def crash_sidecar(self) -> None:
-        """Kill the sidecar; containers continue."""
-        if self._sidecar.is_running:
-            self._sidecar.crash()
-            self._starts.outlast()
-            self._is_changed = True
+        """Kill the sidecar; containers continue. The log says so if it does not run."""
+        if not self._sidecar.is_running:
+            self._say(What.CRASH, why=f"not done: {NOT_RUNNING}")
+            return
+        self._sidecar.crash()
+        self._starts.outlast()
+        self._is_changed = True
 
     def start_sidecar(self) -> None:
-        """Start the sidecar (again), from its State."""
-        if not self._sidecar.is_running:
-            self._sidecar.start()
-            self._agenda.after(self._pace.hint, lambda: self._starts.ask_again(self._sidecar))
+        """Start the sidecar (again), from its State. The log says so if it runs already."""
+        if self._sidecar.is_running:
+            self._say(What.RESTART, why="not done: the sidecar runs already")
+            return
+        self._sidecar.start()
+        self._agenda.after(self._pace.hint, lambda: self._starts.ask_again(self._sidecar))
 
     # Time.
 
@@ -302,8 +307,8 @@ class Simulation:
 
     def _started(self, real: BusyContainer) -> None:
         if real.phase.is_live:
-            return
-        if self._host.start(real, self.now):
+            self._runs_already(real)
+        elif self._host.start(real, self.now):
             real.begin(self.now)
             self._say(What.STARTED, real.name, cpus=real.effective or EMPTY)
         else:
@@ -313,6 +318,21 @@ class Simulation:
         if real.phase.is_live:
             self._host.die(real, self.now)
             self._say(What.STOPPED, real.name)
+        else:
+            self._say(What.STOP, real.name, why="not done: it does not run")
+
+    def _runs_already(self, real: BusyContainer) -> None:
+        self._say(What.START, real.name, why="not done: it runs already")
+
+    def _switched(self, what: What, cpus: CPUSet, others: CPUSet) -> None:
+        """Tell of CPUs that went or came, and of `others` that had done so before."""
+        is_back = what is What.ONLINE
+        why = f"{named(others)} {agree(len(others), 'is', 'are')} {'online' if is_back else 'offline'} already"
+        if cpus:
+            self._say(what, cpus=cpus, why=why if others else "")
+            self._sidecar.read_topology()
+        elif others:
+            self._say(What.SWITCH_ON if is_back else What.SWITCH_OFF, cpus=others, why=f"not done: {why}")
 
     def _say(
         self, what: What, name: str = "", *, cpus: CPUSet = EMPTY, why: str = "", seconds: float | None = None
@@ -323,7 +343,7 @@ class Simulation:
     # What is noted at each instant.
 
     def _note_in_place(self) -> None:
-        """Note each container that now runs exactly on its new grant, alone, after a change of the grant or a start."""
+        """Note each container that is settled on its new grant now, after a change of the grant or a start."""
         world = self.world
         for key in [key for key in self._granted if key not in world.state.assignments]:
             del self._granted[key]
@@ -344,35 +364,11 @@ class Simulation:
         found = [] if world.state is self._checked else [str(each) for each in violations(world.state, world.topology)]
         self._checked = world.state
         if self._sidecar.is_running and world.is_ready:
-            found += self._intruders(world)
+            found += intruders(world, self._host.containers)
         for law in found:
             if law not in self.broken:
                 self.broken.append(law)
                 self._say(What.BROKEN, why=law)
-
-    def _intruders(self, world: World) -> list[str]:
-        """Return a sentence for each container that runs where another is settled, once the sidecar looked at both. One
-        that is never moved counts if the other is said to be alone.
-        """
-        found = []
-        seen = {key: each for key, each in self._host.containers.items() if not each.is_unseen and each.effective}
-        for key, assignment in world.state.assignments.items():
-            container, real = world.containers.get(key), seen.get(key)
-            if container is None or real is None or not is_settled(world, container):
-                continue
-            is_by_itself = is_alone(world, container)
-            own = held(assignment, container)
-            if real.effective != own:
-                found.append(f"{real.name} is settled on {own} and runs on {real.effective}")
-            for other_key, other in seen.items():
-                known = world.containers.get(other_key)
-                if other is real or known is None:
-                    continue
-                if is_never_moved(known) and not (is_by_itself and known.view.phase.is_live):
-                    continue
-                if both := (other.effective or EMPTY) & own:
-                    found.append(f"{real.name} is settled on {own}, and {other.name} runs on {both}")
-        return found
 
     def _frame(self) -> Frame:
         state = self.world.state

@@ -130,6 +130,62 @@ def test_it_can_be_watched(scenario: str, monkeypatch: pytest.MonkeyPatch, capsy
     assert clock[0] == pytest.approx(101.0, abs=0.2)
 
 
+LONG = """
+[[event]]
+at = "3s"
+do = "resize"
+container = "own"
+cpus = 3
+[[event]]
+at = "4s"
+do = "release"
+container = "plain"
+"""
+
+
+def on_a_terminal(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    """Let stdout be a terminal of that width."""
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("NO_COLOR", "1")
+
+
+@pytest.mark.parametrize("columns", [20, 40, 60, 100])
+def test_on_a_terminal_no_line_is_wider_and_no_word_is_lost(
+    columns: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Events and figures are wrapped as the table is: a page is 40 columns wide at least."""
+    file = tmp_path / "x.toml"
+    file.write_text(SCENARIO.replace("One arrives", "One arrives " * 12) + LONG)
+    assert main(["simulate", str(file)]) == 0
+    whole = capsys.readouterr().out
+    on_a_terminal(monkeypatch, columns)
+    assert main(["simulate", str(file)]) == 0
+    narrow = capsys.readouterr().out
+    before, after = (text.partition("\nNAME")[0] for text in (whole, narrow))
+    assert max(map(len, before.splitlines())) > 100
+    assert max(map(len, after.splitlines())) <= max(columns, 40)
+    assert before.split() == after.split()
+
+
+def test_what_does_not_fit_beside_an_event_goes_on_below_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Times and names stay readable as columns; in a page that is too narrow for that, the rest begins further left."""
+    file = tmp_path / "x.toml"
+    file.write_text(SCENARIO + LONG)
+    on_a_terminal(monkeypatch, 60)
+    assert main(["simulate", str(file)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    first = lines.index("     3.000  own               resize: not done: the size of")
+    assert lines[first + 1].startswith(" " * 30)
+    on_a_terminal(monkeypatch, 40)
+    assert main(["simulate", str(file)]) == 0
+    assert (
+        "     3.000  own               resize:\n            not done: the size of own is\n" in capsys.readouterr().out
+    )
+
+
 @pytest.mark.parametrize("speed", ["0", "-1", "fast", "nan", "inf"])
 def test_a_speed_that_is_none_is_wrong_usage(speed: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:

@@ -9,7 +9,7 @@ import pytest
 from sidecar.config.keys import KEYS
 from sidecar.simulation.busy_host import Pace, ScenarioError
 from sidecar.simulation.happenings import Happening, What
-from sidecar.simulation.scenario import Do
+from sidecar.simulation.scenario import Do, simulation_of
 from sidecar.simulation.scenario_file import scenario_of
 from sidecar.simulation.settings_sections import AT_START, OTHER_KEYS
 from sidecar.simulation.toml_sections import seconds
@@ -86,3 +86,25 @@ def test_every_field_and_word_that_is_printed_is_documented() -> None:
     fields = list(Happening.__struct_fields__)
     assert printed[: len(fields)] == fields
     assert printed[len(fields) :] == [each.value for each in What]
+
+
+def test_in_place_says_what_is_meant_beside_an_unmanaged_container() -> None:
+    """Settled, and not alone: one that is kept out may run on the same CPUs."""
+    runs = "".join(f'[[event]]\nat = "{at}s"\ndo = "run"\ncontainer = "{name}"\n' for at, name in ((1, "a"), (2, "b")))
+    out = 'labels = { "cpuset.manage" = "off" }\n[[container]]\nname = "b"\nlabels = { "cpuset.exclusive" = "2" }\n'
+    settings = '[settings]\npolicy = "dynamic"\nreserved = "0"\ntenants_may = ["opt-out"]\n'
+    simulation = simulation_of(scenario_of(f"[machine]\ncores = 4\n{settings}{CONTAINER}{out}{runs}"))
+    simulation.advance(10)
+    [said] = [each for each in simulation.log if each.what == What.IN_PLACE]
+    assert said.cpus <= simulation.cpus_of("a")
+    [row] = [row for row in table("What is printed") if What.IN_PLACE in names(row[0])]
+    assert "settled" in row[1]
+    assert "not alone" in row[1]
+
+
+def test_the_page_says_that_no_hand_answers_births() -> None:
+    """Or `started` over an owner's CPUs would be taken for a broken promise."""
+    assert "hand" in OTHER_KEYS
+    model = section(PAGE, "What is a model")
+    assert "no\n[hand](../how-to/the-kernel-first.md)" in model
+    assert "`started 0-3`" in model

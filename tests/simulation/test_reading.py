@@ -226,32 +226,6 @@ container = "wep"
     ]
 
 
-def test_all_events_that_cannot_happen_are_told_before_anything_is_played() -> None:
-    """In the order of the lines, though judged in the order of time."""
-    happenings = [
-        ("9s", "stop", "container = 'web'"),
-        ("1s", "run", "container = 'web'"),
-        ("2s", "run", "container = 'web'"),
-        ("3s", "remove", "container = 'web'"),
-        ("4s", "create", "container = 'web'"),
-        ("5s", "remove", "container = 'web'"),
-        ("6s", "offline", "cpus = '3,9'"),
-        ("7s", "offline", "cpus = '0-2'"),
-        ("8s", "online", "cpus = '3-4'"),
-    ]
-    events = "".join(f"[[event]]\nat = '{at}'\ndo = '{do}'\n{more}\n" for at, do, more in happenings)
-    with pytest.raises(ScenarioError) as caught:
-        scenario_of(f"{CONTAINER}cpuset = '2-5'\n{events}", "x.toml")
-    assert [told.removeprefix("x.toml, ") for told in caught.value.sentences] == [
-        "line 8: cpuset is '2-5', but 4-5 is not on this machine: it has 0-3",
-        "line 9: stop at 9 s: there is no container 'web' now; there is none",
-        "line 17: run at 2 s: there is a container 'web' already: remove it before it is created again",
-        "line 36: cpus is 3,9, but 9 is not on this machine: it has 0-3",
-        "line 37: offline at 7 s: the last CPU cannot go offline",
-        "line 44: cpus is 3-4, but 4 is not on this machine: it has 0-3",
-    ]
-
-
 def test_reloads_add_up_in_the_order_of_time() -> None:
     """Each leaves alone what it does not name; what contradicts the last one is a mistake at its line."""
     first = "[[event]]\nat = '9s'\ndo = 'reload'\nsettings = { policy = 'static', linger = '1s' }\n"
@@ -271,10 +245,41 @@ def test_reloads_add_up_in_the_order_of_time() -> None:
     assert caught.value.sentences == (told,)
 
 
-def test_an_event_after_the_end_is_not_judged() -> None:
-    """It does not happen."""
-    text = f"ends = '5s'\n{EVENT.replace('1s', '9s')}do = 'stop'\ncontainer = 'web'\n"
-    assert scenario_of(text, "x.toml").ends == 5.0
+def test_a_reload_is_told_what_contradicts_itself_and_what_the_machine_cannot_have() -> None:
+    with pytest.raises(ScenarioError) as caught:
+        scenario_of(HEAD + reload_at(1, "shared_min = 4, load_low = 0.9"), "x.toml")
+    assert [told.partition(":")[2].split()[0] for told in caught.value.sentences] == ["load_low", "shared_min"]
+
+
+def reload_at(seconds: int, settings: str) -> str:
+    return f"[[event]]\nat = {seconds}\ndo = 'reload'\nsettings = {{ {settings} }}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            HEAD + reload_at(1, "shared_min = 4") + reload_at(2, "linger = '1s'"),
+            "line 9: shared_min is 4, and this machine has 4 CPUs: make it smaller",
+        ),
+        (
+            HEAD.replace("1", "4") + reload_at(1, "linger = '1s'") + reload_at(2, "linger = '2s'"),
+            "line 5: reserved takes 4 of this machine's 4 CPUs: leave some to be given exclusively",
+        ),
+        (
+            HEAD.replace("1", "4").replace("dynamic", "none")
+            + reload_at(1, "policy = 'static'")
+            + reload_at(2, "policy = 'none'")
+            + reload_at(3, "policy = 'static'"),
+            "line 5: reserved takes 4 of this machine's 4 CPUs: leave some to be given exclusively",
+        ),
+    ],
+)
+def test_a_mistake_that_later_reloads_leave_in_force_is_told_once(text: str, told: str) -> None:
+    """At the line that brought it."""
+    with pytest.raises(ScenarioError) as caught:
+        scenario_of(text, "x.toml")
+    assert caught.value.sentences == (f"x.toml, {told}",)
 
 
 names = st.sampled_from(["machine", "settings", "pace", "container", "event", "title", "ends", "x"])
@@ -292,12 +297,6 @@ def test_any_table_is_a_scenario_or_all_that_is_wrong_with_it(table: dict[str, A
     if isinstance(read, tuple):
         assert read
         assert all(told.startswith("x.toml, line 1: ") for told in sentences(read))
-
-
-def test_what_cannot_be_done_at_its_time_is_said_with_its_line() -> None:
-    text = f"{EVENT}do = 'stop'\ncontainer = 'web'\n"
-    with pytest.raises(ScenarioError, match=r"x.toml, line 8: stop at 1 s: there is no container 'web' now"):
-        simulation_of(scenario_of(text, "x.toml")).advance(10)
 
 
 def test_a_file_that_is_no_scenario_is_told(tmp_path: Path) -> None:
