@@ -29,6 +29,8 @@ class Form(enum.StrEnum):
     PATTERNS = "patterns"
     DIRECTORY = "directory"
     ENGINE = "engine"
+    HAND = "hand"
+    """`auto`, `off`, or a cgroup parent."""
     LISTEN = "listen"
     CGROUP_PARENT = "cgroup-parent"
     DELAY = "delay"

@@ -72,7 +72,13 @@ _FORMS: Final = {
     Form.AMOUNT: "write a number of CPUs, like 2 or 0.5",
     Form.PATTERNS: 'write a list of name patterns (db-*) or label=value patterns, like ["a", "b"] or a,b',
     Form.DIRECTORY: "write the absolute path of a directory, like /run/cpuset-sidecar",
-    Form.ENGINE: "write auto, or the address of an engine's socket, like unix:///var/run/docker.sock",
+    Form.ENGINE: (
+        "write auto, or the address of an engine's socket, like unix:///var/run/docker.sock or tcp://127.0.0.1:2375"
+    ),
+    Form.HAND: (
+        "write auto, off, or the engine's default cgroup parent: the name of a slice, like second.slice, or under "
+        "cgroupfs a path, like /second"
+    ),
     Form.LISTEN: "write an address and a port, like 127.0.0.1:9413, [::1]:9413, or 0.0.0.0:9413 for all interfaces",
     Form.CGROUP_PARENT: (
         'write the name of a slice, like "sidecar-shared.slice", or under cgroupfs a path, like "/sidecar-shared"'
