@@ -118,7 +118,9 @@ class NeedlessValue(Flaw, frozen=True):
 
 
 class GivenTwice(Flaw, frozen=True):
-    """A flag that takes one value has several."""
+    """A key or a flag that takes one value has several; `first` is the place of the first one, "" if none is known."""
+
+    first: str = ""
 
 
 class UsedTogether(Flaw, frozen=True):

@@ -73,7 +73,8 @@ def _of_config(
     """Return the mistakes in the configuration under these flags, for a command that reads it."""
     if all(each.dest != "config" for each in command._actions):  # noqa: SLF001  # no public name
         return ()
-    read = read_config(texts.get("config"), environ, given_flags(argparse.Namespace(**texts)))
+    serves = bool(command.get_default("serves"))
+    read = read_config(texts.get("config"), environ, given_flags(argparse.Namespace(**texts)), serves=serves)
     return () if isinstance(read, Config) else read
 
 

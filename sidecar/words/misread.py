@@ -14,9 +14,11 @@ from sidecar.contradictions import (
     IsolatedShared,
     LackingThreads,
     NeedsReserved,
+    NoSuchGroup,
     NothingIsolated,
     NotOnMachine,
     PoolTooLarge,
+    SocketPathTooLong,
     SplitCores,
     StateInProjections,
     Unfit,
@@ -161,8 +163,8 @@ def _body(mistake: Misreading) -> str:
             return f"{name} needs a value: write {name} {like}"
         case NeedlessValue():
             return f"{name} takes no value, and has {shown}"
-        case GivenTwice():
-            return f"{name} is given twice: choose one"
+        case GivenTwice(first):
+            return f"{name} is given twice{f', first in {first}' if first else ''}: choose one"
         case UsedTogether(other):
             return f"{name} and {other} cannot be used together: choose one"
         case Missing(like):
@@ -193,6 +195,11 @@ def _contradiction(flaw: Contradiction) -> str:
         case StateInProjections(state_dir, projections):
             inside = f"state_dir {state_dir} is inside projections {projections}"
             return f"{inside}, which workloads mount: keep them apart"
+        case NoSuchGroup(group):
+            cure = "create it, or write its number (in a container, the host's)"
+            return f"api_group is {group!r}, and there is no such group here: {cure}"
+        case SocketPathTooLong(path, size, most):
+            return f"{path} has {size} bytes, and the path of a socket at most {most}: choose a shorter state_dir"
         case NotOnMachine(reserved, missing, online, is_offline):
             there = "offline" if is_offline else "not on this machine"
             return f"reserved is {reserved}, but {missing} is {there}: it has {online}"
