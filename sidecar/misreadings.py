@@ -129,6 +129,12 @@ class UsedTogether(Flaw, frozen=True):
     other: str
 
 
+class SameFile(Flaw, frozen=True):
+    """The file is that of the `other` argument as well, and would be replaced."""
+
+    other: str
+
+
 class Missing(Flaw, frozen=True):
     """The key is required; `like` is an example of its value."""
 
@@ -192,6 +198,7 @@ TypedFlaw: TypeAlias = (
     | NeedlessValue
     | GivenTwice
     | UsedTogether
+    | SameFile
     | Missing
     | NoTable
     | NoFile

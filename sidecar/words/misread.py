@@ -39,6 +39,7 @@ from sidecar.misreadings import (
     NotOfForm,
     NoTOML,
     NoValue,
+    SameFile,
     Slip,
     Superfluous,
     Switched,
@@ -167,6 +168,8 @@ def _body(mistake: Misreading) -> str:
             return f"{name} is given twice{f', first in {first}' if first else ''}: choose one"
         case UsedTogether(other):
             return f"{name} and {other} cannot be used together: choose one"
+        case SameFile(other):
+            return f"{name} is {shown}, which is the file of {other} as well: choose another one"
         case Missing(like):
             return f"{name} is missing: write {name} = {like}"
         case NoTable(is_list=True):

@@ -240,6 +240,14 @@ def test_topology_of_no_machine(args: list[str], message: str, capsys: pytest.Ca
     assert message in capsys.readouterr().err
 
 
+def test_a_machine_in_a_file_is_not_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A record is of this machine: the file would be replaced by it, or passed over without a word."""
+    with pytest.raises(SystemExit) as caught:
+        main(["topology", "--machine", "m.txt", "--record", "m.txt"])
+    assert caught.value.code == 2
+    assert "--machine and --record cannot be used together: choose one" in capsys.readouterr().err
+
+
 def test_hostile_names_are_not_printed_raw(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """A name is foreign text: it cannot control the terminal."""
     evil = "\x1b[2Jevil\x1b]0;title\x07\n\u202e"

@@ -39,6 +39,7 @@ from sidecar.misreadings import (
     NotOfForm,
     NoTOML,
     NoValue,
+    SameFile,
     Slip,
     Superfluous,
     Switched,
@@ -95,6 +96,7 @@ FLAWS: tuple[tuple[TypedFlaw, str], ...] = (
     (NeedlessValue(), "k takes no value, and has 'yess'"),
     (GivenTwice(), "k is given twice: choose one"),
     (UsedTogether("--b"), "k and --b cannot be used together: choose one"),
+    (SameFile("--b"), "k is 'yess', which is the file of --b as well: choose another one"),
     (NoFile("Is a directory"), "k cannot be read: Is a directory"),
     (NoTOML(Slip.TWICE, 3), "k is not TOML: a key or section stands there twice (column 3)"),
     (
