@@ -229,7 +229,7 @@ def test_topology_shows_records_and_reads_back(tmp_path: Path, capsys: pytest.Ca
     [
         (["--machine", "/nowhere"], "the record /nowhere cannot be read: there is no such file or directory"),
         (["--machine", "/proc/self/exe"], "/proc/self/exe is not a recorded machine: it is not text"),
-        (["--machine", "/etc/passwd"], "line 1 of the record is"),
+        (["--machine", "/etc/passwd"], "/etc/passwd cannot be used: line 1 of the record is"),
         (["--record", "/proc/nowhere/x"], "the record cannot be written to /proc/nowhere/x: there is no such file"),
         (["--sys", "/proc"], "no online CPU is named below devices/system/cpu"),
     ],
