@@ -177,7 +177,7 @@ def test_the_closest_word_is_found_in_either_case() -> None:
 
 def test_a_suggestion_is_the_word_also_where_the_words_are_members() -> None:
     """Quoted, a member would be shown as Python writes it: `<TenantRight.PIN: 'pin'>`."""
-    assert [repr(closest(word, tuple(kind))) for word, kind in (("pins", TenantRight), ("dynamc", PolicyName))] == [
+    assert [repr(closest(word, tuple(kind))) for word, kind in (("pins", TenantRight), ("dynamicc", PolicyName))] == [
         "'pin'",
         "'dynamic'",
     ]
