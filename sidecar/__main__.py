@@ -30,6 +30,7 @@ with quick_imports():
         cmd_status,
         cmd_top,
         cmd_topology,
+        standard_streams,
     )
     from sidecar.cli.doctor import cmd_doctor
     from sidecar.cli.setup import cmd_install_runtime, cmd_install_slice, cmd_swarm
@@ -77,13 +78,21 @@ DAEMON_PACKAGES = ("trio", "aiodocker", "aiohttp", "rich", "h11", "jeepney", "pr
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a subcommand. Return the exit code."""
+    """Run a subcommand. Return the exit code; it counts that all output was written."""
+    standard_streams.set_up()
+    try:
+        return _run(sys.argv[1:] if argv is None else argv)
+    finally:
+        standard_streams.drop_unwritable()
+
+
+def _run(words: Sequence[str]) -> int:
     made = parser()
     [commands] = [each for each in made._actions if isinstance(each, argparse._SubParsersAction)]  # noqa: SLF001  # no public name
-    args = arguments.parse(made, commands.choices, sys.argv[1:] if argv is None else argv, os.environ)
     try:
-        code: int = args.func(args)
-        sys.stdout.flush()
+        with standard_streams.written():
+            args = arguments.parse(made, commands.choices, words, os.environ)
+            code: int = args.func(args)
     except (SidecarError, StateError) as error:
         told = error.sentences if isinstance(error, SidecarError) else (str(error),)
         sys.stderr.write("".join(f"cpuset-sidecar: {printable(each)}\n" for each in told))
@@ -96,8 +105,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with contextlib.suppress(OSError):
             sys.stderr.write("\n")
     except BrokenPipeError:
-        # The reader stopped reading, as `head` does. Python would complain at exit when it flushes stdout again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader stopped reading, as `head` does.
         return 0
     else:
         return code

@@ -29,6 +29,20 @@ class StateInProjections(Flaw, frozen=True):
     projections: str
 
 
+class NoSuchGroup(Flaw, frozen=True):
+    """There is no group of this name here."""
+
+    group: str
+
+
+class SocketPathTooLong(Flaw, frozen=True):
+    """The path of the socket in the state directory has `size` bytes, and at most `most` are possible."""
+
+    path: str
+    size: int
+    most: int
+
+
 class NotOnMachine(Flaw, frozen=True):
     """Some of the reserved CPUs are `missing`, or offline, on a machine that has the `online` ones."""
 
@@ -102,6 +116,8 @@ Contradiction: TypeAlias = (
     NeedsReserved
     | BandUpsideDown
     | StateInProjections
+    | NoSuchGroup
+    | SocketPathTooLong
     | NotOnMachine
     | AllReserved
     | PoolTooLarge

@@ -27,6 +27,10 @@ class ConfigError(SidecarError):
         return tuple(map(str, self.args))
 
 
+class OutputUnwritable(SidecarError):
+    """What a command prints cannot be written: stdout is closed, or its device is full."""
+
+
 class AlreadyRunning(SidecarError):
     """Another sidecar holds the lock on this state directory."""
 

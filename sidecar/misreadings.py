@@ -29,6 +29,8 @@ class Form(enum.StrEnum):
     PATTERNS = "patterns"
     DIRECTORY = "directory"
     ENGINE = "engine"
+    HAND = "hand"
+    """`auto`, `off`, or a cgroup parent."""
     LISTEN = "listen"
     CGROUP_PARENT = "cgroup-parent"
     DELAY = "delay"
@@ -116,11 +118,19 @@ class NeedlessValue(Flaw, frozen=True):
 
 
 class GivenTwice(Flaw, frozen=True):
-    """A flag that takes one value has several."""
+    """A key or a flag that takes one value has several; `first` is the place of the first one, "" if none is known."""
+
+    first: str = ""
 
 
 class UsedTogether(Flaw, frozen=True):
     """The flag excludes the `other` one."""
+
+    other: str
+
+
+class SameFile(Flaw, frozen=True):
+    """The file is that of the `other` argument as well, and would be replaced."""
 
     other: str
 
@@ -188,6 +198,7 @@ TypedFlaw: TypeAlias = (
     | NeedlessValue
     | GivenTwice
     | UsedTogether
+    | SameFile
     | Missing
     | NoTable
     | NoFile

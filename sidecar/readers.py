@@ -156,7 +156,7 @@ def above_zero(most: float, like: str) -> Reader[float, AboveZero]:
     """Make a reader of a number above 0 and at most `most`; `like` is an example for the message."""
 
     def read(value: object) -> float | AboveZero:
-        number = _decimal(value)
+        number = _decimal(value, most)
         return AboveZero(most, like) if number is None or not 0 < number <= most else number
 
     return read
@@ -166,7 +166,7 @@ def amount(most: float) -> Reader[float, NotOfForm]:
     """Make a reader of a number of CPUs from 0 to `most`, possibly a fraction."""
 
     def read(value: object) -> float | NotOfForm:
-        number = _decimal(value)
+        number = _decimal(value, most)
         return NotOfForm(Form.AMOUNT) if number is None or not 0 <= number <= most else number
 
     return read
@@ -176,8 +176,7 @@ def duration(low: float, high: float) -> Reader[float, Seconds]:
     """Make a reader of seconds between two bounds, from a text like `10s`, `500ms`, `1m`, `1h` or a bare number."""
 
     def read(value: object) -> float | Seconds:
-        text = shown(value) if type(value) in (int, float) else value
-        seconds = seconds_of(text.strip(), low, high) if isinstance(text, str) else None
+        seconds = seconds_of(value.strip(), low, high) if isinstance(value, str) else _number(value, low, high)
         return Seconds(low, high) if seconds is None else seconds
 
     return read
@@ -229,7 +228,7 @@ def plain_name(value: object) -> str | DirectoryName:
 
 def seconds_of(text: str, low: float, high: float) -> float | None:
     """Return the seconds of `10s`, `500ms`, `1m`, `1h` or a bare number; None if out of bounds or no duration."""
-    match = re.fullmatch(r"(\d{1,7}(?:\.\d{1,6})?) ?(ms|s|m|h|)", text, re.ASCII)
+    match = re.fullmatch(r"(\d{1,7}(?:\.\d{1,17})?) ?(ms|s|m|h|)", text, re.ASCII)
     if not match:
         return None
     seconds = float(match[1]) * _UNITS[match[2]]
@@ -247,7 +246,8 @@ def closest(word: str, known: Iterable[str], likeness: float = 0.6) -> str:
         return ""
     some = (each for each in islice(known, _MOST_KNOWN) if len(each) <= _WORD_LENGTH)
     near = nsmallest(_MOST_COMPARED, some, key=lambda each: (abs(len(each) - len(word)), each))
-    by_case = {each.lower(): each for each in sorted(near, reverse=True)}
+    # A member of an enumeration is its word here: quoted, it would be shown as Python writes members.
+    by_case = {each.lower(): str(each) for each in sorted(near, reverse=True)}
     close = difflib.get_close_matches(lower, sorted(by_case), n=1, cutoff=likeness)
     return by_case[close[0]] if close else ""
 
@@ -281,8 +281,18 @@ def _digits(value: object, most: int) -> int | None:
     return int(word) if word.isascii() and word.isdigit() and len(word) <= most else None
 
 
-def _decimal(value: object) -> float | None:
-    """Return a number that is not negative, from TOML or text; None for everything else, and for excessive digits."""
-    word = shown(value) if type(value) in (int, float) else value
-    match = re.fullmatch(r"\d{1,7}(\.\d{1,17})?", word.strip(), re.ASCII) if isinstance(word, str) else None
-    return float(match[0]) if match else None
+def _decimal(value: object, most: float) -> float | None:
+    """Return a number from 0 to `most`, from TOML or text; None for everything else, and for a text of excessive
+    digits.
+    """
+    if not isinstance(value, str):
+        return _number(value, 0, most)
+    match = re.fullmatch(r"\d{1,7}(\.\d{1,17})?", value.strip(), re.ASCII)
+    return _number(float(match[0]), 0, most) if match else None
+
+
+def _number(value: object, low: float, high: float) -> float | None:
+    """Return a number of TOML within these bounds, however many digits it has; None for everything else."""
+    is_within = type(value) in (int, float) and low <= value <= high  # type: ignore[operator]  # a number
+    # Adding zero makes one of a negative zero.
+    return float(value) + 0.0 if is_within else None  # type: ignore[arg-type]  # a number

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from sidecar.config.keys import KEYS
 from sidecar.decide.container.labels import LABELS
+from sidecar.decide.settings import PolicyName, TenantRight
 from sidecar.misreadings import AboveZero, Form, ListKind, NotOfForm, TypedFlaw, Unknown
 from sidecar.readers import (
     CUT,
@@ -102,7 +103,10 @@ def test_no_other_number_is_whole_and_within(value: object) -> None:
 
 @pytest.mark.parametrize(
     ("value", "seconds"),
-    [("2s", 2.0), ("500ms", 0.5), ("1m", 60.0), (2, 2.0), (0.5, 0.5), (" 3 s ", 3.0), ("7", 7.0), ("1h", 3600)],
+    [
+        *[("2s", 2.0), ("500ms", 0.5), ("1m", 60.0), (2, 2.0), (0.5, 0.5), (" 3 s ", 3.0), ("7", 7.0), ("1h", 3600)],
+        *[(8.123000000000001, 8.123000000000001), ("8.123000000000001s", 8.123000000000001), (1e-7, 1e-7), (-0.0, 0)],
+    ],
 )
 def test_a_duration_is_a_number_with_or_without_a_unit(value: object, seconds: float) -> None:
     assert duration(0, 3600)(value) == seconds
@@ -134,7 +138,7 @@ def test_all_unknown_words_of_a_list_are_found() -> None:
     assert words(("red",))(7) == AllOf(("red",), ())
 
 
-@pytest.mark.parametrize(("value", "number"), [(0.5, 0.5), ("12.25", 12.25), (100, 100), (" 1 ", 1)])
+@pytest.mark.parametrize(("value", "number"), [(0.5, 0.5), ("12.25", 12.25), (100, 100), (" 1 ", 1), (1e-7, 1e-7)])
 def test_a_number_may_have_a_fraction(value: object, number: float) -> None:
     assert above_zero(100, "20")(value) == amount(100)(value) == number
 
@@ -169,6 +173,14 @@ def test_the_closest_word_is_found_in_either_case() -> None:
         "HUP",
     )
     assert (closest("xyz", ("lift",)), closest("lift" * 9999, ("lift",)), closest("lift", ())) == ("", "", "")
+
+
+def test_a_suggestion_is_the_word_also_where_the_words_are_members() -> None:
+    """Quoted, a member would be shown as Python writes it: `<TenantRight.PIN: 'pin'>`."""
+    assert [repr(closest(word, tuple(kind))) for word, kind in (("pins", TenantRight), ("dynamicc", PolicyName))] == [
+        "'pin'",
+        "'dynamic'",
+    ]
 
 
 def test_a_suggestion_takes_no_time_however_many_words_there_are() -> None:

@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 import contextlib
-import grp
 import os
 import socket
 import stat
@@ -17,14 +16,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from sidecar.config.serving import SOCKET, group_of, socket_in
+from sidecar.contradictions import NoSuchGroup, SocketPathTooLong
 from sidecar.failures import ConfigError, StateUnwritable
+from sidecar.misreadings import Misreading
 from sidecar.status.status_file import SHARED_MODE
+from sidecar.words.misread import sentence
 from state import files
 
-NAME: Final = "api.sock"
-
-_LONGEST: Final = 107
-"""Bytes of a Unix socket's path: `sun_path` has 108 with the zero (unix(7))."""
+NAME: Final = SOCKET
 
 _CREDENTIALS: Final = "3i"
 PEER: Final = (socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize(_CREDENTIALS))
@@ -67,15 +67,10 @@ def listening(state_dir: str, group: int | None = None) -> Iterator[socket.socke
 
 def group_id(group: str) -> int | None:
     """Return the number of a group that is given by name or number; None for "". Raise ConfigError if there is none."""
-    if not group or group.isdigit():
-        return int(group) if group else None
-    try:
-        return grp.getgrnam(group).gr_gid
-    except KeyError:
-        raise ConfigError(
-            f"api_group is {group!r}, and there is no such group here: create it, or write its number (in a container, "
-            "the host's)"
-        ) from None
+    found = group_of(group)
+    if isinstance(found, NoSuchGroup):
+        raise ConfigError(sentence(Misreading(flaw=found)))
+    return found
 
 
 def open_to_group(state_dir: str, group: int | None) -> None:
@@ -106,10 +101,7 @@ def user_of(peer: bytes) -> int:
 
 def path_in(state_dir: str) -> str:
     """Return where the socket of this directory is. Raise ConfigError if that is too long a path for a Unix socket."""
-    path = os.path.join(state_dir, NAME)
-    size = len(os.fsencode(path))
-    if size > _LONGEST:
-        raise ConfigError(
-            f"{path} has {size} bytes, and the path of a socket at most {_LONGEST}: choose a shorter state_dir"
-        )
-    return path
+    found = socket_in(state_dir)
+    if isinstance(found, SocketPathTooLong):
+        raise ConfigError(sentence(Misreading(flaw=found)))
+    return found

@@ -53,11 +53,11 @@ def parse(
     if begins < len(words) and name not in commands:
         mistakes.append(Misreading(name=kept(name), flaw=Unknown(ListKind.COMMAND, tuple(commands))))
     if name not in commands:
-        _end(parser, mistakes)
+        misused(parser, mistakes)
     scan = scanned(commands[name], after)
     mistakes += scan.mistakes
     if mistakes and not asks_for_help(commands[name], after):
-        _end(commands[name], [*mistakes, *_of_config(commands[name], scan.texts, environ)])
+        misused(commands[name], [*mistakes, *_of_config(commands[name], scan.texts, environ)])
     return parser.parse_args(words)
 
 
@@ -73,12 +73,13 @@ def _of_config(
     """Return the mistakes in the configuration under these flags, for a command that reads it."""
     if all(each.dest != "config" for each in command._actions):  # noqa: SLF001  # no public name
         return ()
-    read = read_config(texts.get("config"), environ, given_flags(argparse.Namespace(**texts)))
+    serves = bool(command.get_default("serves"))
+    read = read_config(texts.get("config"), environ, given_flags(argparse.Namespace(**texts)), serves=serves)
     return () if isinstance(read, Config) else read
 
 
-def _end(parser: argparse.ArgumentParser, mistakes: Iterable[Misreading]) -> NoReturn:
-    """Print the usage, and a line for each mistake."""
+def misused(parser: argparse.ArgumentParser, mistakes: Iterable[Misreading]) -> NoReturn:
+    """Print the usage, and a line for each mistake. Raise SystemExit (2)."""
     lines = [f"{parser.prog}: {printable(sentence(each))}\n" for each in mistakes]
     parser.print_usage(sys.stderr)
     parser.exit(2, "".join(lines))

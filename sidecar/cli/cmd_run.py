@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 
-from sidecar.api.unix_socket import group_id, path_in
 from sidecar.cli.flags import add_config, config_of, this_machine
 from sidecar.config.config import Config
 from sidecar.config.keys import KEYS
@@ -36,12 +35,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--check", action="store_true", help="read everything, report mistakes or ok, and end; nothing is touched"
     )
     add_config(parser, KEYS)
-    parser.set_defaults(func=run)
+    parser.set_defaults(func=run, serves=True)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the daemon until it is asked to stop; or check its configuration. Return 1 if that cannot be used."""
-    config = config_of(args, this_machine)
+    config = config_of(args, this_machine, serves=True)
     if args.check:
         return _check(config)
     # Only here: a wrong configuration is reported first, and other commands skip the daemon's imports.
@@ -62,8 +61,6 @@ def _check(config: Config) -> int:
         report = ask_engine(config.engine)
         idle = idle_rules(report.views, config.rules) if report.engine else ()
         doubts += [of_no_container(rule) for rule in idle] if report.engine else [UNCHECKED_RULES]
-    path_in(config.state_dir)
-    group_id(config.api_group)
     sys.stdout.write("".join(f"warning: {printable(doubt)}\n" for doubt in doubts))
     sys.stdout.write(f"ok: {config.file or 'no file'}, policy {config.policy}\n")
     return 0

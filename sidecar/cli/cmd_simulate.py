@@ -6,14 +6,15 @@ import argparse
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Final
 
-from sidecar.cli.arguments import typed
+from sidecar.cli.arguments import misused, typed
 from sidecar.cli.flags import add_config, add_json, daemons_config, this_machine
 from sidecar.cli.machine_drawing import Paint, draw, legend, marks_of, plain
+from sidecar.cli.output_files import check_writable, clashes, unwritable
 from sidecar.cli.printout import printout, wrapped
 from sidecar.cli.table import table
-from sidecar.failures import SidecarError
 from sidecar.host.machine.sysfs import read_topology
 from sidecar.log import printable
 from sidecar.readers import above_zero
@@ -26,7 +27,7 @@ from sidecar.simulation.virtual_host import Simulation
 from sidecar.status.document import Status, status_of
 from sidecar.words.counts import counted
 from sidecar.words.settings_text import settings_of
-from state import codec, files
+from state import codec
 
 _DESCRIPTION = """Replay a scenario: containers that come and go, and their load, on a described or recorded machine.
 The decisions are the daemon's own; the engine, the kernel and the workloads are models, and time is virtual.
@@ -78,13 +79,15 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--trace", metavar="FILE", help="also write the journal that the daemon would have written")
     add_json(parser)
     add_config(parser)
-    parser.set_defaults(func=run)
+    parser.set_defaults(func=partial(run, parser))
 
 
-def run(args: argparse.Namespace) -> int:
+def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     """Print the history. Return 1 if a law was broken."""
+    _check_outputs(parser, args)
     host, whose = _this_host(args) if args.like_this_host else (None, "")
     scenario = scenario_in(args.scenario, args.machine, host)
+    _check_outputs(parser, args, scenario.recorded)
     trace: list[bytes] = []
     simulation = simulation_of(scenario, trace=trace.append if args.trace else None)
     paint, width = printout()
@@ -113,6 +116,19 @@ def run(args: argparse.Namespace) -> int:
     for sentence in figures.broken:
         sys.stderr.write(f"cpuset-sidecar: a law is broken: {printable(sentence)}\n")
     return 1 if figures.broken else 0
+
+
+def _check_outputs(parser: argparse.ArgumentParser, args: argparse.Namespace, recorded: str = "") -> None:
+    """Compare the files to be written with those that are read, also the machine that is `recorded` for the scenario.
+
+    Raise SystemExit (2) if one would replace another, SidecarError if one cannot be written.
+    """
+    outputs = {"--svg": args.svg, "--trace": args.trace}
+    inputs = {"SCENARIO": args.scenario, "--machine": args.machine, "--config": args.config, "[machine]": recorded}
+    if wrong := tuple(clashes(outputs, inputs)):
+        misused(parser, wrong)
+    for file in filter(None, outputs.values()):
+        check_writable(file)
 
 
 def _this_host(args: argparse.Namespace) -> tuple[Host, str]:
@@ -190,6 +206,4 @@ def _write(file: str, content: bytes) -> None:
         with open(file, "wb") as opened:
             opened.write(content)
     except (OSError, ValueError) as error:
-        raise SidecarError(
-            f"{file} cannot be written: {files.reason(error) if isinstance(error, OSError) else error}"
-        ) from error
+        raise unwritable(file, error) from error

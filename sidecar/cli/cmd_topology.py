@@ -35,10 +35,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
+    either = parser.add_mutually_exclusive_group()
+    either.add_argument(
         "--record", nargs="?", const="-", metavar="FILE", help="write the machine as text (default: stdout)"
     )
-    parser.add_argument(
+    either.add_argument(
         "--machine", metavar="FILE", help="show this machine instead: a record, or lscpu's JSON, or hwloc's XML"
     )
     parser.add_argument("--sys", default="/sys", metavar="DIR", help="where sysfs is (default: /sys)")

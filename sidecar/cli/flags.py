@@ -39,9 +39,13 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON, for programs")
 
 
-def config_of(args: argparse.Namespace, machine: Callable[[], Topology | None] = lambda: None) -> Config:
-    """Return the configuration under these flags. ConfigError, also with what does not fit the `machine`."""
-    return load(args.config, os.environ, given_flags(args), machine)
+def config_of(
+    args: argparse.Namespace, machine: Callable[[], Topology | None] = lambda: None, *, serves: bool = False
+) -> Config:
+    """Return the configuration under these flags. ConfigError, also with what does not fit the `machine`, or prevents a
+    daemon that `serves` from doing so.
+    """
+    return load(args.config, os.environ, given_flags(args), machine, serves=serves)
 
 
 def daemons_config(

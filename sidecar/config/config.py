@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from sidecar.config.keys import KEYS
-from sidecar.config.misfits import contradictions, doubts, misfits
+from sidecar.config.misfits import contradictions, doubts, misfits, unservable
 from sidecar.config.rule_sections import SECTION, read_rules
-from sidecar.config.tenant_section import TENANTS, flattened
+from sidecar.config.tenant_section import TENANTS, doubled, flattened
 from sidecar.config.toml_text import TOMLFile, read_file
 from sidecar.decide.settings import Band, IsolatedRule, OptIn, PolicyName, Rule, Settings, TenantRight
 from sidecar.failures import ConfigError
@@ -124,12 +124,15 @@ def load(
     environ: Mapping[str, str],
     flags: Mapping[str, str | None],
     machine: Callable[[], Topology | None] = lambda: None,
+    *,
+    serves: bool = False,
 ) -> Config:
     """Return the configuration. Raise ConfigError with a sentence for each mistake: place, value, and the right one.
 
-    If `machine` returns one, the values are checked against it as well, so that all mistakes are reported at once.
+    If `machine` returns one, the values are checked against it as well, so that all mistakes are reported at once. So
+    is, for a daemon that `serves`, what its socket needs.
     """
-    read = read_config(path, environ, flags, machine)
+    read = read_config(path, environ, flags, machine, serves=serves)
     if not isinstance(read, Config):
         raise ConfigError(*sentences(read))
     return read
@@ -145,8 +148,10 @@ def read_config(
     environ: Mapping[str, str],
     flags: Mapping[str, str | None],
     machine: Callable[[], Topology | None] = lambda: None,
+    *,
+    serves: bool = False,
 ) -> Config | Mistakes:
-    """Return the configuration, or all mistakes in it.
+    """Return the configuration, or all mistakes in it, also what prevents a daemon that `serves` from doing so.
 
     `path` is the requested file; without it the variable CPUSET_SIDECAR_CONFIG applies, or the default file if it
     exists. `flags` maps keys to the text of the given flags, None for the others. If the file is not TOML, variables
@@ -157,10 +162,11 @@ def read_config(
     in_file = read_file(file, "the configuration") if file else None
     elsewhere = [*_in_environ(environ), *_in_flags(flags)]
     if isinstance(in_file, Misreading):
-        _, mistakes = read_all(elsewhere, _READERS)
-        return (in_file, *mistakes)
+        values, mistakes = read_all(elsewhere, _READERS)
+        partial = _with_values(Config(), elsewhere, values)
+        return (in_file, *mistakes, *(unservable(partial) if serves else ()))
     keys, rules, wrong = _in_file(in_file) if in_file else ([], (), [])
-    read = configured([*keys, *elsewhere], machine)
+    read = configured([*keys, *elsewhere], machine, serves=serves)
     if wrong or not isinstance(read, Config):
         return (*wrong, *(() if isinstance(read, Config) else read))
     kept = {key: value for key, value in flags.items() if value is not None}
@@ -195,22 +201,24 @@ def load_over(
 
 
 def configured(
-    given: Iterable[Given], machine: Callable[[], Topology | None] = lambda: None, below: Config | None = None
+    given: Iterable[Given],
+    machine: Callable[[], Topology | None] = lambda: None,
+    below: Config | None = None,
+    *,
+    serves: bool = False,
 ) -> Config | Mistakes:
     """Return the configuration that these values make, the later ones winning, on top of the one `below`; or all
     mistakes.
 
     Contradictions are looked for between the values that could be read. If there is any mistake, the values are
-    checked against the `machine` as well, if it is known.
+    checked against the `machine` as well, if it is known. What prevents a daemon that `serves` from doing so is one.
     """
     given = tuple(given)
     values, mistakes = read_all(given, _READERS, _SECTIONS)
     unread = {each.name for each in mistakes}
-    fields = {field: found for key, value in values.items() for field, found in KEYS[key].set_by(value).items()}
-    below = below or Config()
-    origins = {**below.origins, **{each.name: each.where for each in given}}
-    config = msgspec.structs.replace(below, **fields, origins=origins)
+    config = _with_values(below or Config(), given, values)
     mistakes += contradictions(config, unread)
+    mistakes += unservable(config, unread) if serves else ()
     if mistakes and (topology := machine()):
         mistakes += misfits(config, topology, unread)
     return tuple(mistakes) or config
@@ -220,6 +228,13 @@ _SECTIONS: Final = ("options", TENANTS, SECTION)
 """Keys that may be written as sections of the file."""
 
 _READERS: Final = {name: key.read for name, key in KEYS.items()}
+
+
+def _with_values(below: Config, given: Iterable[Given], values: Mapping[str, Any]) -> Config:
+    """Return the configuration `below` with these values, and where they were given."""
+    fields = {field: found for key, value in values.items() for field, found in KEYS[key].set_by(value).items()}
+    origins = {**below.origins, **{each.name: each.where for each in given}}
+    return msgspec.structs.replace(below, **fields, origins=origins)
 
 
 def _in_file(file: TOMLFile) -> tuple[list[Given], tuple[Rule, ...], list[Misreading]]:
@@ -232,7 +247,8 @@ def _in_file(file: TOMLFile) -> tuple[list[Given], tuple[Rule, ...], list[Misrea
     rules, mistakes = read_rules(value, place)
     keys = [Given(key, value, file.text.place(key=key)) for key, value in file.table.items() if key != SECTION]
     tenants = file.text.place(key=TENANTS)
-    return list(flattened(keys, lambda key: file.text.place_in_list(TENANTS, 0, key) or tenants)), rules, mistakes
+    flat = list(flattened(keys, lambda key: file.text.place_in_list(TENANTS, 0, key) or tenants))
+    return flat, rules, [*mistakes, *doubled(flat)]
 
 
 def _in_environ(environ: Mapping[str, str]) -> list[Given]:

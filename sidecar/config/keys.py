@@ -38,6 +38,15 @@ _COUNT: Final = re.compile(r"([A-Za-z]+) ?[:=]? ?(\d{1,4})", re.ASCII)
 """A text that may mean `count:2`."""
 
 
+_TCP: Final = re.compile(r"tcp://(?:\[[0-9A-Fa-f:.]+\]|[^\s/:@?#\[\]]+):([0-9]{1,5})/?")
+"""Its group is the port. A bare IPv6 address would end in what looks like one: it stands between brackets."""
+
+_port: Final = whole(1, 65535)
+
+_MAX_GROUP: Final = 2**32 - 2
+"""The highest number of a group; the next one means none (chown(2))."""
+
+
 class Reserved(NamedTuple):
     """The value of `reserved`: these CPUs, or a number of them. `bare` is a single CPU given as text, like a count."""
 
@@ -139,9 +148,15 @@ def _directory(value: object) -> str | NotOfForm:
 
 
 def _engine(value: object) -> str | NotOfForm:
-    if isinstance(value, str) and (value == "auto" or re.fullmatch(r"(unix://)?/[^\0]+|(tcp|http)://[^/\s]+", value)):
+    """Return `auto`, or an address as a URL: `unix:///path` or `tcp://host:port`."""
+    if not isinstance(value, str):
+        return NotOfForm(Form.ENGINE)
+    if value.strip().lower() == "auto":
+        return "auto"
+    if re.fullmatch(r"(unix://)?/[^\0]+", value):
         return f"unix://{value}" if value.startswith("/") else value
-    return NotOfForm(Form.ENGINE)
+    match = _TCP.fullmatch(value)
+    return NotOfForm(Form.ENGINE) if match is None or isinstance(_port(match[1]), Flaw) else value
 
 
 def _listen(value: object) -> str | NotOfForm:
@@ -149,7 +164,7 @@ def _listen(value: object) -> str | NotOfForm:
     host, colon, digits = value.rpartition(":") if isinstance(value, str) else ("", "", "")
     if host == "localhost":
         host = "127.0.0.1"
-    port = whole(1, 65535)(digits)
+    port = _port(digits)
     try:
         address = ipaddress.ip_address(host[1:-1] if host.startswith("[") and host.endswith("]") else host)
     except ValueError:
@@ -162,6 +177,8 @@ def _listen(value: object) -> str | NotOfForm:
 def _group(value: object) -> str | NotOfForm:
     """Return the name or number of a group, "" for none; a number of TOML is one as well."""
     name = shown(value) if type(value) is int else value
+    if isinstance(name, str) and re.fullmatch("[0-9]+", name) and isinstance(whole(0, _MAX_GROUP)(name), Flaw):
+        return NotOfForm(Form.GROUP, f"the highest number is {_MAX_GROUP}")
     return name if isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9_.-]{0,32}", name) else NotOfForm(Form.GROUP)
 
 
@@ -183,8 +200,11 @@ def _shared_slice(value: object) -> str | NotOfForm | MisreadSlice:
 
 def _hand(value: object) -> str | Flaw:
     """Return `auto`, `off`, or the engine's default cgroup parent as `_shared_slice` does."""
-    is_parent = isinstance(value, str) and (value.startswith("/") or value.endswith(".slice"))
-    return _shared_slice(value) if is_parent else word("auto", "off")(value)
+    if isinstance(value, str) and (value.startswith("/") or value.endswith(".slice")):
+        return _shared_slice(value)
+    found = word("auto", "off")(value)
+    is_slip = isinstance(value, str) and closest(value, ("auto", "off"))
+    return found if isinstance(found, str) or is_slip else NotOfForm(Form.HAND)
 
 
 def _key(read: Reader[Any, Any], field: str, default: str, meaning: str, *, example: str = "") -> Key:

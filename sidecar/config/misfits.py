@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from sidecar.config.serving import group_of, socket_in
 from sidecar.contradictions import (
     AllReserved,
     BandUpsideDown,
@@ -15,9 +16,11 @@ from sidecar.contradictions import (
     IsolatedShared,
     LackingThreads,
     NeedsReserved,
+    NoSuchGroup,
     NothingIsolated,
     NotOnMachine,
     PoolTooLarge,
+    SocketPathTooLong,
     SplitCores,
     StateInProjections,
     Unfit,
@@ -47,6 +50,18 @@ def contradictions(config: Config, unread: Collection[str] = ()) -> Iterator[Mis
 def misfits(config: Config, topology: Topology, unread: Collection[str] = ()) -> Iterator[Misreading]:
     """Yield values that this machine cannot have, except those of the keys `unread`."""
     yield from _told(config, _misfits(config, topology), unread)
+
+
+def unservable(config: Config, unread: Collection[str] = ()) -> Iterator[Misreading]:
+    """Yield values with which no daemon here could serve its socket, except those of the keys `unread`."""
+    yield from _told(config, _unservable(config), unread)
+
+
+def _unservable(config: Config) -> Iterator[_Found]:
+    if isinstance(group := group_of(config.api_group), NoSuchGroup):
+        yield _Found(group, ("api_group",))
+    if isinstance(path := socket_in(config.state_dir), SocketPathTooLong):
+        yield _Found(path, ("state_dir",))
 
 
 def _contradictions(config: Config) -> Iterator[_Found]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
+from sidecar.misreadings import GivenTwice, Misreading
 from sidecar.readers import Given
 
 TENANTS: Final = "tenants"
@@ -24,3 +25,12 @@ def flattened(given: Iterable[Given], place: Callable[[str], str]) -> Iterator[G
                 yield Given(f"{TENANTS}_{key}", value, place(str(key)))
         else:
             yield each
+
+
+def doubled(given: Iterable[Given]) -> Iterator[Misreading]:
+    """Yield a mistake for each key that is there both in the section and by its full name: one would be lost."""
+    first: dict[str, str] = {}
+    for each in given:
+        if each.name in first:
+            yield Misreading(where=each.where, name=each.name, flaw=GivenTwice(first[each.name]))
+        first.setdefault(each.name, each.where)

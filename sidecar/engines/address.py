@@ -13,6 +13,8 @@ AUTO: Final = "auto"
 VARIABLES: Final = ("DOCKER_HOST", "CONTAINER_HOST")
 """The first is Docker's, and Podman's clients know it as well; the second is Podman's own."""
 
+_MAX_PORT: Final = 65535
+
 
 class Address(msgspec.Struct, frozen=True):
     """`url` as people write it; `path` of a Unix socket, or None for TCP; `base` of the URLs that are requested."""
@@ -62,7 +64,7 @@ def address(text: str, source: str) -> Address:
     if scheme == "unix" and rest.startswith("/"):
         return Address(url=f"unix://{rest}", path=rest, base="http://engine")
     host, _, port = rest.rstrip("/").rpartition(":")
-    if scheme in ("tcp", "http") and host and port.isdecimal():
+    if scheme in ("tcp", "http") and host and port.isdecimal() and len(port) <= 5 and 1 <= int(port) <= _MAX_PORT:
         return Address(url=f"tcp://{host}:{port}", path=None, base=f"http://{host}:{port}")
     if scheme in ("ssh", "https", "npipe", "fd"):
         raise EngineUnavailable(

@@ -82,6 +82,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     pace: Pace = Pace()
     containers: tuple[Script, ...] = ()
     events: tuple[Event, ...] = ()
+    recorded: str = ""
+    """The file of its machine, "" if the machine is described."""
 
 
 def simulation_of(scenario: Scenario, *, trace: Callable[[bytes], None] | None = None) -> Simulation:

@@ -79,7 +79,9 @@ def read_scenario(file: TOMLFile, machine_file: str | None = None, host: Host | 
     title = top.take("title", text, Path(file.text.file).stem)
     ends = top.take("ends", seconds, -1.0)
     is_given = host is not None or top.has("machine")
-    machine = _machine(top.one_of("machine"), file.text.file, machine_file, is_given=is_given)
+    described = top.one_of("machine")
+    machine = _machine(described, file.text.file, machine_file, is_given=is_given)
+    recorded = text(described.raw("file", ""))
     config = config_in(top.one_of("settings"), machine)
     machine, config = host or (machine, config)
     reloads = Reloads(machine, config)
@@ -111,6 +113,7 @@ def read_scenario(file: TOMLFile, machine_file: str | None = None, host: Host | 
         pace=pace,
         containers=scripts,
         events=happens,
+        recorded=_beside(file.text.file, recorded) if isinstance(recorded, str) else "",
     )
 
 
@@ -141,7 +144,7 @@ def _machine(section: Section, file: str, machine_file: str | None, *, is_given:
     elif path and (section.has("cores") or section.has("isolated")):
         section.fail(TwoMachines(), "file")
     elif path:
-        return _recorded(section, str(Path(file).parent / path))
+        return _recorded(section, _beside(file, path))
     elif size > MAX_CPU:
         section.fail(MachineTooLarge(size, MAX_CPU), "cores")
     elif cores % caches:
@@ -155,6 +158,10 @@ def _machine(section: Section, file: str, machine_file: str | None, *, is_given:
         made = _with_caches(made, caches) if caches > 1 else made
         return msgspec.structs.replace(made, isolated=isolated)
     return None
+
+
+def _beside(file: str, path: str) -> str:
+    return str(Path(file).parent / path)
 
 
 def _recorded(section: Section, path: str) -> Topology | None:

@@ -12,7 +12,7 @@ from sidecar.config.keys import KEYS
 from sidecar.config.misfits import misfits
 from sidecar.config.rule_sections import SECTION, read_rules
 from sidecar.config.running_settings import RESTART_KEYS
-from sidecar.config.tenant_section import TENANTS, flattened
+from sidecar.config.tenant_section import TENANTS, doubled, flattened
 from sidecar.contradictions import Contradiction
 from sidecar.decide.settings import Rule
 from sidecar.misreadings import Misreading, Missing, NoTable, TypedFlaw
@@ -113,6 +113,7 @@ _FORBIDDEN: Final[dict[str, TypedFlaw]] = {
 def _taken(section: Section, forbidden: dict[str, TypedFlaw]) -> tuple[list[Given], tuple[Rule, ...] | None]:
     """Return the keys of a section, and its rules, None if it has none. What is forbidden is a mistake."""
     given = list(flattened(section.given(), lambda key: section.place_of(TENANTS, 0, key)))
+    section.mistakes += doubled(given)
     for each in given:
         if each.name in forbidden:
             section.fail(forbidden[each.name], each.name)

@@ -21,6 +21,8 @@ SOCKET: Final = "api.sock"
 LIMIT: Final = 64 * 1024 * 1024
 """Bytes. A thousand containers with all their sentences take about 1 MiB."""
 
+_CURE: Final = "a daemon of this program's version replaces it when it starts, or at the next change"
+
 # Names and reasons are private to the host, like the checkpoint beside it.
 _MODE: Final = 0o600
 
@@ -48,7 +50,10 @@ def read_status(state_dir: str | Path) -> Status:
         content = files.read_bounded(at, NAME, LIMIT)
     if content is None:
         raise StateError(f"there is no status in {state_dir}: the daemon has not run with this state_dir")
-    return decode_status(content)
+    try:
+        return decode_status(content)
+    except StateError as error:
+        raise StateError(f"{NAME} in {state_dir} cannot be used: {error}; {_CURE}") from error
 
 
 def decode_status(content: bytes) -> Status:

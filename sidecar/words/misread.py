@@ -14,9 +14,11 @@ from sidecar.contradictions import (
     IsolatedShared,
     LackingThreads,
     NeedsReserved,
+    NoSuchGroup,
     NothingIsolated,
     NotOnMachine,
     PoolTooLarge,
+    SocketPathTooLong,
     SplitCores,
     StateInProjections,
     Unfit,
@@ -37,6 +39,7 @@ from sidecar.misreadings import (
     NotOfForm,
     NoTOML,
     NoValue,
+    SameFile,
     Slip,
     Superfluous,
     Switched,
@@ -72,7 +75,13 @@ _FORMS: Final = {
     Form.AMOUNT: "write a number of CPUs, like 2 or 0.5",
     Form.PATTERNS: 'write a list of name patterns (db-*) or label=value patterns, like ["a", "b"] or a,b',
     Form.DIRECTORY: "write the absolute path of a directory, like /run/cpuset-sidecar",
-    Form.ENGINE: "write auto, or the address of an engine's socket, like unix:///var/run/docker.sock",
+    Form.ENGINE: (
+        "write auto, or the address of an engine's socket, like unix:///var/run/docker.sock or tcp://127.0.0.1:2375"
+    ),
+    Form.HAND: (
+        "write auto, off, or the engine's default cgroup parent: the name of a slice, like second.slice, or under "
+        "cgroupfs a path, like /second"
+    ),
     Form.LISTEN: "write an address and a port, like 127.0.0.1:9413, [::1]:9413, or 0.0.0.0:9413 for all interfaces",
     Form.CGROUP_PARENT: (
         'write the name of a slice, like "sidecar-shared.slice", or under cgroupfs a path, like "/sidecar-shared"'
@@ -155,10 +164,12 @@ def _body(mistake: Misreading) -> str:
             return f"{name} needs a value: write {name} {like}"
         case NeedlessValue():
             return f"{name} takes no value, and has {shown}"
-        case GivenTwice():
-            return f"{name} is given twice: choose one"
+        case GivenTwice(first):
+            return f"{name} is given twice{f', first in {first}' if first else ''}: choose one"
         case UsedTogether(other):
             return f"{name} and {other} cannot be used together: choose one"
+        case SameFile(other):
+            return f"{name} is {shown}, which is the file of {other} as well: choose another one"
         case Missing(like):
             return f"{name} is missing: write {name} = {like}"
         case NoTable(is_list=True):
@@ -187,6 +198,11 @@ def _contradiction(flaw: Contradiction) -> str:
         case StateInProjections(state_dir, projections):
             inside = f"state_dir {state_dir} is inside projections {projections}"
             return f"{inside}, which workloads mount: keep them apart"
+        case NoSuchGroup(group):
+            cure = "create it, or write its number (in a container, the host's)"
+            return f"api_group is {group!r}, and there is no such group here: {cure}"
+        case SocketPathTooLong(path, size, most):
+            return f"{path} has {size} bytes, and the path of a socket at most {most}: choose a shorter state_dir"
         case NotOnMachine(reserved, missing, online, is_offline):
             there = "offline" if is_offline else "not on this machine"
             return f"reserved is {reserved}, but {missing} is {there}: it has {online}"

@@ -234,6 +234,9 @@ def static_sizes_stay(chronicle: Chronicle) -> Iterator[Finding]:
             # Of two things at one instant the sidecar may hear the second one later.
             pinned = chronicle.pinned(after, but=name) | chronicle.pinned(before, but=name)
             gone = ((had - place.granted) & after.online) - after.reserved - pinned
+            if after.is_watched and not before.is_watched and len(had) > chronicle.asked(name, after).number:
+                # The settings changed to `static` while the sidecar was away: it gives up what dynamic gave it.
+                continue
             is_evicted = bool(had & pinned)
             # Under a strict reservation by whole cores the pool keeps one, which a pin may cut.
             by_rule = after.is_strict or _has_a_rule(chronicle.asked(name, after))

@@ -299,3 +299,11 @@ def test_labels_that_contradict_the_flags_are_refused(capsys: pytest.CaptureFixt
         "cpuset-sidecar: --label cpuset.near=eth1 contradicts --near eth0: leave one of them out",
     ]
     assert main(["plan", "--empty", "--cpus", "2", "--reserved", "0", *labels[:2]]) == 0
+
+
+def test_a_machine_that_cannot_be_used_has_its_files_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever form it seems to be of."""
+    file = tmp_path / "m.xml"
+    file.write_text("<html></html>")
+    assert main(["plan", "--cpus", "1", "--machine", str(file), "--reserved", "0", "--policy", "static"]) == 1
+    assert f"{file} cannot be used: it is not hwloc's XML" in capsys.readouterr().err

@@ -69,3 +69,29 @@ def test_a_check_reports_mistakes(
 ) -> None:
     assert main([*configured[:4], *words]) == 1
     assert told in capsys.readouterr().err
+
+
+def test_what_prevents_serving_is_told_with_all_other_mistakes(
+    configured: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A line each, with its place: a flag, a line of the file, also where the file is no TOML, or a flag is unknown."""
+    wrong = ["--api-group", "no-such-group", "--shortage", "wayt"]
+    group = "the flag --api-group: api_group is 'no-such-group', and there is no such group here"
+    assert main([*configured, *wrong]) == 1
+    told = capsys.readouterr().err
+    assert "the flag --shortage: shortage is 'wayt'; did you mean 'wait'?" in told
+    assert group in told
+    with pytest.raises(SystemExit):
+        main([*configured, *wrong, "--chek"])
+    assert group in capsys.readouterr().err
+    (tmp_path / "c.toml").write_text('\napi_group = "no-such-group"\n')
+    long = f"/{'x' * 120}"
+    assert main([*configured[:4], "--state-dir", long]) == 1
+    told = capsys.readouterr().err
+    assert f"{tmp_path}/c.toml, line 2: api_group is 'no-such-group'" in told
+    assert f"the flag --state-dir: {long}/api.sock has 130 bytes" in told
+    (tmp_path / "c.toml").write_text("=\n")
+    assert main([*configured, *wrong]) == 1
+    told = capsys.readouterr().err
+    assert "line 1: the configuration is not TOML" in told
+    assert group in told

@@ -226,3 +226,63 @@ def test_a_broken_law_is_code_1(
     monkeypatch.setattr("sidecar.simulation.virtual_host.violations", lambda *_: ["CPU 3 is in no book"])
     assert main(["simulate", scenario]) == 1
     assert "a law is broken: CPU 3 is in no book" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("x.toml --svg x.toml", "--svg is 'x.toml', which is the file of SCENARIO as well: choose another one"),
+        ("x.toml --trace ./no/../x.toml", "--trace is './no/../x.toml', which is the file of SCENARIO as well"),
+        ("x.toml --svg link.toml", "--svg is 'link.toml', which is the file of SCENARIO as well"),
+        ("x.toml --svg hard.toml", "--svg is 'hard.toml', which is the file of SCENARIO as well"),
+        ("x.toml --machine m.txt --svg m.txt", "--svg is 'm.txt', which is the file of --machine as well"),
+        ("x.toml --config c.toml --svg c.toml", "--svg is 'c.toml', which is the file of --config as well"),
+        ("x.toml --svg new --trace ./new", "--trace is './new', which is the file of --svg as well"),
+        ("recorded.toml --svg m.txt", "--svg is 'm.txt', which is the file of [machine] as well"),
+    ],
+)
+def test_no_output_replaces_another_file_of_the_command(
+    words: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By whatever path: wrong usage, before anything is played or changed."""
+    monkeypatch.chdir(tmp_path)
+    machine = (ROOT / "compose/machines/epyc.txt").read_text()
+    texts = {"x.toml": SCENARIO, "m.txt": machine, "c.toml": ""}
+    texts["recorded.toml"] = SCENARIO.replace("cores = 4", 'file = "m.txt"')
+    for name, text in texts.items():
+        Path(name).write_text(text)
+    Path("no").mkdir()
+    Path("link.toml").symlink_to("x.toml")
+    Path("hard.toml").hardlink_to("x.toml")
+    with pytest.raises(SystemExit) as caught:
+        main(["simulate", *words.split()])
+    assert caught.value.code == 2
+    shown = capsys.readouterr()
+    assert told in shown.err
+    assert shown.out == ""
+    assert {name: Path(name).read_text() for name in texts} == texts
+    assert not Path("new").exists()
+
+
+@pytest.mark.parametrize(
+    ("file", "told"),
+    [
+        ("no/x.svg", "no/x.svg cannot be written: there is no such file or directory"),
+        ("x.toml/x.svg", "x.toml/x.svg cannot be written: something that is not a directory is there"),
+        ("folder", "folder cannot be written: a directory is there"),
+    ],
+)
+def test_what_cannot_be_written_is_told_before_the_play(
+    scenario: str, file: str, told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A whole play would be lost."""
+    monkeypatch.chdir(Path(scenario).parent)
+    Path("folder").mkdir()
+    for flag in ("--svg", "--trace"):
+        assert main(["simulate", scenario, flag, file]) == 1
+        shown = capsys.readouterr()
+        assert (shown.out, shown.err) == ("", f"cpuset-sidecar: {told}\n")
+
+
+def test_a_device_takes_both_outputs(scenario: str) -> None:
+    assert main(["simulate", scenario, "--svg", "/dev/null", "--trace", "/dev/null"]) == 0

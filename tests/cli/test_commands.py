@@ -229,7 +229,7 @@ def test_topology_shows_records_and_reads_back(tmp_path: Path, capsys: pytest.Ca
     [
         (["--machine", "/nowhere"], "the record /nowhere cannot be read: there is no such file or directory"),
         (["--machine", "/proc/self/exe"], "/proc/self/exe is not a recorded machine: it is not text"),
-        (["--machine", "/etc/passwd"], "line 1 of the record is"),
+        (["--machine", "/etc/passwd"], "/etc/passwd cannot be used: line 1 of the record is"),
         (["--record", "/proc/nowhere/x"], "the record cannot be written to /proc/nowhere/x: there is no such file"),
         (["--sys", "/proc"], "no online CPU is named below devices/system/cpu"),
     ],
@@ -238,6 +238,14 @@ def test_topology_of_no_machine(args: list[str], message: str, capsys: pytest.Ca
     """Exit code 1, and the reason."""
     assert main(["topology", *args]) == 1
     assert message in capsys.readouterr().err
+
+
+def test_a_machine_in_a_file_is_not_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A record is of this machine: the file would be replaced by it, or passed over without a word."""
+    with pytest.raises(SystemExit) as caught:
+        main(["topology", "--machine", "m.txt", "--record", "m.txt"])
+    assert caught.value.code == 2
+    assert "--machine and --record cannot be used together: choose one" in capsys.readouterr().err
 
 
 def test_hostile_names_are_not_printed_raw(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

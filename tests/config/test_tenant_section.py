@@ -8,6 +8,7 @@ import pytest
 
 from sidecar.config.config import Config, load, read_config
 from sidecar.decide.settings import Settings, TenantRight
+from sidecar.failures import ConfigError
 
 
 def written(tmp_path: Path, text: str) -> str:
@@ -60,3 +61,18 @@ def test_mistakes_have_the_line_and_the_full_name_of_their_key(tmp_path: Path) -
     ]
     [flat] = [read] if isinstance(read := read_config(written(tmp_path, "tenants = 1\n"), {}, {}), tuple) else []
     assert [(each.name, each.where.rpartition(", ")[2]) for each in flat] == [("tenants", "line 1")]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ('tenants_may = ["pin"]\n[tenants]\nmay = ["priority"]\n', 3),
+        ('tenants.may = ["priority"]\ntenants_may = ["pin"]\n', 2),
+    ],
+)
+def test_one_key_in_two_spellings_is_a_mistake(tmp_path: Path, text: str, line: int) -> None:
+    """TOML sees two keys: one of the two values would be lost without a word."""
+    file = written(tmp_path, text)
+    with pytest.raises(ConfigError) as caught:
+        load(file, {}, {})
+    assert str(caught.value) == f"{file}, line {line}: tenants_may is given twice, first in {file}, line 1: choose one"

@@ -56,7 +56,18 @@ def test_tcp_is_plain() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["ssh://host", "https://h:1", "docker.sock", "tcp://host", "tcp://:1", "unix://rel", ""]
+    "text",
+    [
+        "ssh://host",
+        "https://h:1",
+        "docker.sock",
+        "tcp://host",
+        "tcp://h:99999",
+        "tcp://h:0",
+        "tcp://:1",
+        "unix://rel",
+        "",
+    ],
 )
 def test_what_cannot_be_used_says_what_can(text: str) -> None:
     """And its source."""

@@ -161,6 +161,10 @@ EVENT = f'{CONTAINER}[[event]]\nat = "1s"\n'
             "line 11: unknown key 'polcy'; did you mean 'policy'?",
         ),
         (f"{EVENT}do = 'reload'\n[event.settings]\npolicy = 'statik'\n", "line 12: policy is 'statik'; did you mean"),
+        (
+            f"{EVENT}do = 'reload'\n[event.settings]\ntenants_may = ['pin']\ntenants.may = ['priority']\n",
+            "x.toml, line 13: tenants_may is given twice, first in x.toml, line 12: choose one",
+        ),
         (f"{EVENT}do = 'reload'\nsettings.linger = 'soon'\n", "x.toml, line 11: linger is 'soon': write a duration"),
         (
             f"{EVENT}do = 'reload'\nsettings = {{ reserved = '7' }}\n",

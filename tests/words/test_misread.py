@@ -14,9 +14,11 @@ from sidecar.contradictions import (
     IsolatedShared,
     LackingThreads,
     NeedsReserved,
+    NoSuchGroup,
     NothingIsolated,
     NotOnMachine,
     PoolTooLarge,
+    SocketPathTooLong,
     SplitCores,
     StateInProjections,
     Unfit,
@@ -37,6 +39,7 @@ from sidecar.misreadings import (
     NotOfForm,
     NoTOML,
     NoValue,
+    SameFile,
     Slip,
     Superfluous,
     Switched,
@@ -93,6 +96,7 @@ FLAWS: tuple[tuple[TypedFlaw, str], ...] = (
     (NeedlessValue(), "k takes no value, and has 'yess'"),
     (GivenTwice(), "k is given twice: choose one"),
     (UsedTogether("--b"), "k and --b cannot be used together: choose one"),
+    (SameFile("--b"), "k is 'yess', which is the file of --b as well: choose another one"),
     (NoFile("Is a directory"), "k cannot be read: Is a directory"),
     (NoTOML(Slip.TWICE, 3), "k is not TOML: a key or section stands there twice (column 3)"),
     (
@@ -108,6 +112,18 @@ FLAWS: tuple[tuple[TypedFlaw, str], ...] = (
         StateInProjections("/a/b", "/a"),
         "state_dir /a/b is inside projections /a, which workloads mount: keep them apart",
     ),
+    (
+        NoSuchGroup("g"),
+        (
+            "api_group is 'g', and there is no such group here: create it, or write its number (in a container, the "
+            "host's)"
+        ),
+    ),
+    (
+        SocketPathTooLong("/a/api.sock", 11, 10),
+        "/a/api.sock has 11 bytes, and the path of a socket at most 10: choose a shorter state_dir",
+    ),
+    (GivenTwice("c.toml, line 1"), "k is given twice, first in c.toml, line 1: choose one"),
     (NotOnMachine(TWO, ONE, CPUSet.of(0), is_offline=False), "reserved is 0-1, but 1 is not on this machine: it has 0"),
     (NotOnMachine(TWO, ONE, CPUSet.of(0), is_offline=True), "reserved is 0-1, but 1 is offline: it has 0"),
     (AllReserved(2, 2), "reserved takes 2 of this machine's 2 CPUs: leave some to be given exclusively"),

@@ -29,9 +29,7 @@ def read_machine(text: str) -> Topology:
 
 
 def machine_in(file: str) -> Topology:
-    """Return the machine that a file describes, in any of the forms. Raise StateError, with the file or line, if it is
-    none.
-    """
+    """Return the machine that a file describes, in any of the forms. Raise StateError, with the file, if it is none."""
     try:
         content = read_named(file, _MAX_BYTES)
     except FileUnreadable as error:
@@ -40,4 +38,7 @@ def machine_in(file: str) -> Topology:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise StateError(f"{file} is not a recorded machine: it is not text") from error
-    return read_machine(text)
+    try:
+        return read_machine(text)
+    except StateError as error:
+        raise StateError(f"{file} cannot be used: {error}") from error
