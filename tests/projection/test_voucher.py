@@ -60,6 +60,9 @@ class Bench:
     def counts(self) -> bool:
         return read_with_lease(self.path / OURS, self.wall())[0].vouched
 
+    def status_counts(self) -> bool:
+        return self.wall() - os.lstat(self.path / "lease").st_mtime < LEASE_SECONDS
+
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         self.projections.write(A, ["voice"], told("2"))
@@ -137,39 +140,31 @@ async def test_without_the_engine_nothing_is_renewed(bench: Bench, autojump_cloc
 
 async def test_the_status_has_a_lease_as_well(bench: Bench, autojump_clock: MockClock) -> None:
     """It begins, counts and ends with the others."""
-
-    def counts() -> bool:
-        return bench.wall() - os.lstat(bench.path / "lease").st_mtime < LEASE_SECONDS
-
     async with bench.running():
         await trio.sleep(1)
-        assert counts()
+        assert bench.status_counts()
         await trio.sleep(100)
-        assert counts()
+        assert bench.status_counts()
         bench.rounds = 1
         await trio.sleep(RUN_OUT)
-        assert not counts()
+        assert not bench.status_counts()
         bench.rounds = None
         await trio.sleep(RENEW_SECONDS + 1)
-        assert counts()
-    assert not counts()
+        assert bench.status_counts()
+    assert not bench.status_counts()
 
 
 async def test_a_status_that_cannot_be_written_is_vouched_for_no_more(bench: Bench, autojump_clock: MockClock) -> None:
     """The disk is full: what is there tells of another time. The projections are vouched for all the same."""
-
-    def counts() -> bool:
-        return bench.wall() - os.lstat(bench.path / "lease").st_mtime < LEASE_SECONDS
-
     async with bench.running():
         await trio.sleep(1)
-        assert counts()
+        assert bench.status_counts()
         bench.board.report("status", "no space left")
         await trio.sleep(2 * RENEW_SECONDS)
-        assert (counts(), bench.counts()) == (False, True)
+        assert (bench.status_counts(), bench.counts()) == (False, True)
         bench.board.report("status", None)
         await trio.sleep(2 * RENEW_SECONDS)
-        assert counts()
+        assert bench.status_counts()
 
 
 async def test_the_first_round_after_a_stall_proves_nothing(bench: Bench, mock_clock: MockClock) -> None:

@@ -194,7 +194,8 @@ def test_a_sidecar_that_is_killed_in_a_take_gives_notice_again() -> None:
     assert sim.broken == []
 
 
-def test_an_order_that_the_engine_has_takes_effect_though_the_sidecar_is_killed() -> None:
+def killed_with_an_order_under_way() -> Simulation:
+    """Return a host whose engine is about to move `plain` off the CPUs that were granted to `own`."""
     sim = host(4)
     sim.create("plain")
     sim.start("plain")
@@ -202,6 +203,11 @@ def test_an_order_that_the_engine_has_takes_effect_though_the_sidecar_is_killed(
     sim.create("own", {"cpuset.exclusive": "2"})
     sim.advance(1.005)
     sim.crash_sidecar()
+    return sim
+
+
+def test_an_order_that_the_engine_has_takes_effect_though_the_sidecar_is_killed() -> None:
+    sim = killed_with_an_order_under_way()
     assert sim.cpus_of("plain") == CPUSet.parse("0-3")
     sim.advance(2)
     assert sim.cpus_of("plain") == CPUSet.of(0, 3)
@@ -209,13 +215,7 @@ def test_an_order_that_the_engine_has_takes_effect_though_the_sidecar_is_killed(
 
 def test_the_next_sidecar_looks_when_the_engine_has_done_what_the_killed_one_ordered() -> None:
     """Or it would grant CPUs onto which that order brings another container (decision 0011)."""
-    sim = host(4)
-    sim.create("plain")
-    sim.start("plain")
-    sim.advance(1)
-    sim.create("own", {"cpuset.exclusive": "2"})
-    sim.advance(1.005)
-    sim.crash_sidecar()
+    sim = killed_with_an_order_under_way()
     sim.start_sidecar()
     sim.advance(1.0125)
     (plain,) = (each for each in sim.world.containers.values() if each.view.name == "plain")
