@@ -30,6 +30,7 @@ from state.topology import Topology
 replace = msgspec.structs.replace
 
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 
@@ -171,14 +172,19 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         state = self.state
         return container.wish.pin & (state.online - state.exclusive - state.leaving) or pool
 
-    @cached_property
-    def stuck(self) -> CPUSet:
-        """The CPUs on which containers may be that cannot be moved now: no owner is settled there soon."""
+    def stuck_beside(self, key: ContainerKey) -> CPUSet:
+        """Return the CPUs on which containers other than this one may be that cannot be moved now: no owner is settled
+        there soon.
+        """
         mask = 0
-        for container in self.containers.values():
-            if container.is_stuck:
+        for container in self._stuck:
+            if container.view.key != key:
                 mask |= container.footprint
         return CPUSet.from_mask(mask)
+
+    @cached_property
+    def _stuck(self) -> tuple[Container, ...]:
+        return tuple(container for container in self.containers.values() if container.is_stuck)
 
     def home_of(self, container: Container) -> CPUSet:
         """Return the online CPUs to which its owner pinned a container that the sidecar moved as long as it asked for
@@ -308,8 +314,8 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return reach_of((*known, (self.newborns, False)))
 
 
-def without(mapping: Mapping[ContainerKey, T], key: ContainerKey) -> Mapping[ContainerKey, T]:
-    """Return the mapping without a container; the same mapping if it does not contain it."""
+def without(mapping: Mapping[K, T], key: K) -> Mapping[K, T]:
+    """Return the mapping without a key; the same mapping if it does not contain it."""
     return {each: value for each, value in mapping.items() if each != key} if key in mapping else mapping
 
 

@@ -158,9 +158,10 @@ def placed(world: World, state: State, demand: Demand, count: int) -> CPUSet | N
 def _chosen(world: World, state: State, demand: Demand, count: int) -> CPUSet | Refusal:
     free, ask = state.assignable - world.strangers, ask_of(world, demand, count)
     accept = room_in(world, state).objection
-    if not world.stuck.isdisjoint(free):
+    stuck = world.stuck_beside(demand.container)
+    if not stuck.isdisjoint(free):
         # Rather CPUs where the container can be alone.
-        found = choose(world.topology, free - world.stuck, ask, accept=accept)
+        found = choose(world.topology, free - stuck, ask, accept=accept)
         if isinstance(found, CPUSet):
             return found
     return choose(world.topology, free, ask, accept=accept)

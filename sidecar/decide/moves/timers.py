@@ -80,9 +80,12 @@ def after_timer(world: World, fact: TimerEnded) -> World:
         return world
     match fact.purpose:
         case Purpose.LINGER:
-            is_running = world.timers.get(fact.container, {}).get(Purpose.LINGER) == fact.number
-            is_wanted = is_running and fact.container in world.state.assignments
-            return world.with_container(after(container, Lapsed())) if is_wanted else world
+            if world.timers.get(key, {}).get(Purpose.LINGER) != fact.number:
+                return world
+            if key in world.state.assignments:
+                return world.with_container(after(container, Lapsed()))
+            # Its grant ended meanwhile: a rest with another grant is timed in full.
+            return _without_rest(world, key)
         case Purpose.GRACE:
             return grace_over(world, fact.container, fact.number)
         case Purpose.COOLDOWN:
@@ -104,7 +107,7 @@ def interrupted(world: World, key: ContainerKey, before: Container | None = None
     has_run = known.started_at != container.view.started_at
     if rests(container.view) and not container.is_held and not has_run:
         return world
-    return _with(world, key, {purpose: number for purpose, number in running.items() if purpose is not Purpose.LINGER})
+    return _without_rest(world, key)
 
 
 def _rest_seconds(world: World, container: Container) -> float:
@@ -141,5 +144,6 @@ def _that_begin(container: Container, batches: Sequence[Batch], begun: int) -> I
             yield batch
 
 
-def _with(world: World, key: ContainerKey, running: Mapping[Purpose, int]) -> World:
+def _without_rest(world: World, key: ContainerKey) -> World:
+    running = without(world.timers.get(key, {}), Purpose.LINGER)
     return replace(world, timers={**world.timers, key: running} if running else without(world.timers, key))

@@ -51,6 +51,7 @@ def test_a_restart_at_any_moment_changes_nothing_that_people_read(first: int, la
         pytest.param(1216385, id="a grant that grew after a refusal, in the same decision"),
         pytest.param(1313222, id="an order without memory nodes that was lost"),
         pytest.param(1211054, id="a removal that failed before the first start, after such a rest"),
+        pytest.param(15472, id="a container that was stuck on the CPUs that suit it best"),
     ],
 )
 def test_a_restart_in_the_middle_changes_nothing_in_rare_histories(seed: int) -> None:
@@ -71,6 +72,7 @@ def test_a_restart_in_the_middle_changes_nothing_in_rare_histories(seed: int) ->
         pytest.param(1350428, id="a container that went while the engine was away, and left better CPUs"),
         pytest.param(930248, id="two starts after a grant was completed beside a pin"),
         pytest.param(705042, id="a stop under way, for a container that is granted CPUs"),
+        pytest.param(17674, id="a rest that ended while the engine was away, after its grant was lost"),
     ],
 )
 def test_a_restart_in_the_middle_changes_nothing_in_rare_long_histories(seed: int) -> None:

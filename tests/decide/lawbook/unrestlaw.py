@@ -19,6 +19,8 @@ A restart changes times, and what depends on them. It may do no more than this:
   grants before it knows what is gone or pinned by hand, and undoes what it may not keep (`State.unlooked`).
 - A grant that only one of the two made, and which ended soon, is counted there (`since`). The order of the grants is
   compared, and not their numbers.
+- Which containers are stuck, because the engine does not answer their orders, is learned again. So an arrival that was not
+  seen before may get other CPUs, and as many. For the comparison neither of the two avoids these containers any more.
 - Of a container whose start is under way only a glance is possible, which shows no cpuset. A pin by hand, and what
   follows from it, is known when the start is over.
 """
@@ -27,9 +29,11 @@ from __future__ import annotations
 
 import random
 from typing import Final
+from unittest.mock import patch
 
 from sidecar.decide.facts import Purpose, StopFailed
 from sidecar.decide.world import World, replace
+from state.cpuset import EMPTY
 from state.demand import Scale
 from tests.decide.lawbook.restartlaw import differences, tries_memory_again
 from tests.support.decide import strictstarts
@@ -60,7 +64,12 @@ def changed_in_unrest(seed: int, length: int = 60) -> list[str]:
         return []
     asked = {key: each.wish.demand for key, each in going.world.containers.items() if key in going.world.loads}
     is_measured = any(demand and demand.scale is Scale.LOAD for demand in asked.values())
-    takes_effect = seed % 4 > 0
+    with patch.object(World, "stuck_beside", lambda world, key: EMPTY):
+        return _changed(going, restarted, takes_effect=seed % 4 > 0, is_measured=is_measured)
+
+
+def _changed(going: Reality, restarted: Reality, *, takes_effect: bool, is_measured: bool) -> list[str]:
+    """Restart one of the two, and return what reads differently: at once, or else at rest."""
     restarted.crash([takes_effect])
     _answer(going, takes_effect=takes_effect)
     # A restart ends the connections over which containers are stopped.

@@ -16,6 +16,8 @@ def test_an_arrival_gets_cpus_where_nothing_is_stuck() -> None:
     late = next(order for order in story.flight if order.container == stuck.key)
     assert str(late.update.cpus) == "0-2,5-7"
     story.feed(OrderDelayed(late.container, late.number))
+    assert str(story.world.stuck_beside(second.key)) == "0-2,5-7"
+    assert not story.world.stuck_beside(stuck.key), "it does not avoid itself"
     story.away(second)
     assert story.granted(third := story.arrive("third", 2)) == "3-4"
     assert story.granted(fourth := story.arrive("fourth", 2)) == "1-2"

@@ -94,6 +94,24 @@ def test_a_rest_that_ends_while_the_engine_is_away_is_remembered() -> None:
     assert story.granted(real) is None
 
 
+def test_a_rest_is_timed_in_full_after_a_grant_was_lost_and_its_time_ended_while_the_engine_was_away() -> None:
+    """Else it would keep the CPUs that it is granted next for ever."""
+    story = Story()
+    real = story.arrive("rt", 2, starts=False)
+    story.settle()
+    story.disconnect()
+    story.hotplug(*range(1, 8))
+    assert story.granted(real) is None
+    story.time_out(0)
+    story.hotplug(*range(1, 8))
+    story.connect()
+    story.settle()
+    assert story.granted(real) == "1-2"
+    assert len(lingers(story)) == 2
+    story.time_out(0)
+    assert story.granted(real) is None
+
+
 def test_what_went_dead_before_its_first_start_rests_on() -> None:
     """Its removal failed while the engine was away. A sidecar that is restarted meanwhile remembers its rest, too."""
     story = Story()
