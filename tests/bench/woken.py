@@ -79,15 +79,20 @@ class Round(NamedTuple):
 
 
 class Timed(Projections):
-    """The daemon's own, with a record of when the last write was entered and when it returned."""
+    """The daemon's own, with a record of when the last write for one container was entered and when it returned."""
 
     entered = returned = 0
 
+    def __init__(self, root: Path, timed: str) -> None:
+        super().__init__(root, clock=time.time)
+        self._timed = timed
+
     def write(self, container: str, names: Iterable[str], projection: Projection) -> None:
         """Write as usual."""
-        self.entered = time.monotonic_ns()
+        began = time.monotonic_ns()
         super().write(container, names, projection)
-        self.returned = time.monotonic_ns()
+        if container == self._timed:
+            self.entered, self.returned = began, time.monotonic_ns()
 
 
 class Listener:
@@ -183,7 +188,7 @@ async def telling(containers: int, root: Path) -> AsyncIterator[tuple[Timed, Cal
         story.arrive(f"shared-{number}")
     last = story.arrive("exclusive", 4)
     story.settle()
-    board, projections = Board(story.world), Timed(root, clock=time.time)
+    board, projections = Board(story.world), Timed(root, last.key.id)
     teller = Teller(board, projections, lambda where, trouble: None, Log())
 
     def post(cpus: CPUSet) -> None:
@@ -212,7 +217,8 @@ async def measured(
         for number, (row, way) in enumerate({**WATCHES, **BY_HAND}.items()):
             if way == "C" and not shutil.which("gcc"):
                 continue
-            projections, id = Timed(root / "written", clock=time.time), f"{number:064x}"[::-1]
+            id = f"{number:064x}"[::-1]
+            projections = Timed(root / "written", id)
             hand_over = writing(row, id, projections)
             hand_over(cpus_of(0))
             command = listener_command(way, root / "written" / "by-id" / id[:12])

@@ -19,8 +19,8 @@ A restart changes times, and what depends on them. It may do no more than this:
   grants before it knows what is gone or pinned by hand, and undoes what it may not keep (`State.unlooked`).
 - A grant that only one of the two made, and which ended soon, is counted there (`since`). The order of the grants is
   compared, and not their numbers.
-- Which containers are stuck, because the engine does not answer their orders, is learned again. So an arrival that was not
-  seen before may get other CPUs, and as many. For the comparison neither of the two avoids these containers any more.
+- Which containers are stuck, because the engine does not answer their orders, is learned again. So an arrival that was
+  not seen before may get other CPUs, and as many. For the comparison neither of the two avoids stuck ones any more.
 - Of a container whose start is under way only a glance is possible, which shows no cpuset. A pin by hand, and what
   follows from it, is known when the start is over.
 """
