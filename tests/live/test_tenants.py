@@ -7,6 +7,7 @@ import threading
 import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from random import Random
 from typing import Final
 
 import pytest
@@ -16,6 +17,7 @@ from tests.live.births import judged
 from tests.live.containers import Containers
 from tests.live.crowd import footprint
 from tests.live.engineapi import ApiError, EngineApi, lock_held
+from tests.live.hostile import HostileTenant
 from tests.live.kernelview import KernelView, online
 from tests.live.privateengine import PrivateEngine
 from tests.live.sidecarfixtures import Ground
@@ -23,6 +25,7 @@ from tests.live.sidecarprocess import LAST, REST, SidecarProcess
 from tests.live.stage import ask
 from tests.live.waiting import PATIENCE, eventually, stays
 from tests.live.watching import ONE, WAITING, problems, until_alone, until_shared
+from tests.support.attacks import UNMANAGED, Attack
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 
@@ -35,6 +38,8 @@ MOST_MEMORY: Final = 150 * 1024
 LOCKS: Final = 30
 LOOPS: Final = 6
 LOOP_SECONDS: Final = 3.0
+
+ARRIVALS: Final = 4
 
 UNDISTURBED: Final = 3.0 * PATIENCE
 """Seconds within which an arrival is alone, on a machine that is busy with other tests."""
@@ -200,6 +205,49 @@ def test_an_id_as_a_name_shadows_no_container(running: SidecarProcess, workloads
     answer = json.loads(ask(running.state_dir, "GET", f"/v1/containers/{owner}"))
     assert answer["id"] == owner
     assert answer["sharing"] == SharingStatus.EXCLUSIVE
+
+
+@pytest.mark.intrudes("neighbours are updated onto the CPU of the owner")
+def test_acts_of_all_kinds_at_random_delay_no_arrival_and_disturb_no_owner(
+    sidecar: SidecarProcess, workloads: Containers, kernel: KernelView, tmp_path: Path
+) -> None:
+    """Beside a tenant that does all of this at once: arrivals one after the other, then an owner that stays."""
+    sidecar.configure(unmanaged=[f"{workloads.prefix}-{UNMANAGED}"])
+    sidecar.start()
+    named = {"cpuset.projection": "voice"}
+    undisturbed = [arrival(sidecar, workloads, f"before-{number}") for number in range(ARRIVALS)]
+    took: list[tuple[float, float]] = []
+    with HostileTenant(workloads, Random(1), "voice") as tenant:
+        while len(took) < ARRIVALS or set(tenant.acts) != set(Attack):
+            took.append(arrival(sidecar, workloads, f"beside-{len(took)}"))
+        owner = workloads.run("owner", labels={**WAITING, **named})
+        until_alone(sidecar, owner)
+        with judged(kernel, owner, tmp_path) as seen:
+            time.sleep(LOOP_SECONDS)
+    print(seen.exposure, "started and alone at most after", slowest(undisturbed), slowest(took), dict(tenant.acts))
+    assert seen.exposure.percent <= 5.0, seen.exposure
+    # The requests keep the engine busy, too.
+    assert max(alone for _, alone in took) <= 3 * UNDISTURBED
+    assert footprint(sidecar.pid).resident_kib <= MOST_MEMORY
+    until_alone(sidecar, owner)
+
+
+def arrival(sidecar: SidecarProcess, workloads: Containers, name: str) -> tuple[float, float]:
+    """Run a container that asks for the CPU, and remove it. Return the seconds until the engine had started it, and
+    until it was alone.
+    """
+    began = time.monotonic()
+    one = workloads.run(name, labels=WAITING)
+    started = time.monotonic() - began
+    until_alone(sidecar, one)
+    took = started, time.monotonic() - began
+    workloads.api.remove(one)
+    return took
+
+
+def slowest(took: list[tuple[float, float]]) -> tuple[float, ...]:
+    """Return the longest times of arrivals, in seconds."""
+    return tuple(round(max(each), 2) for each in zip(*took, strict=True))
 
 
 def widen(api: EngineApi, id: str, is_over: threading.Event) -> None:

@@ -39,19 +39,24 @@ async def inline(work: Callable[..., T], *args: Any, **options: Any) -> T:
 
 
 class WatchedKernel(SimulatedKernel):
-    """Calls the witness after every change of the CPUs that a container may run on."""
+    """Calls its witnesses after every change of the CPUs that a container may run on."""
 
     def __init__(self, machine: Topology, version: Literal[1, 2], witness: Callable[[], None]) -> None:
         super().__init__(machine, cgroup_version=version)
-        self._witness = witness
+        self.seen = [witness]
+        """What is called after each change."""
 
     def enter(self, container: str, cpus: CPUSet, above: str = ENGINE_GROUP) -> None:
         super().enter(container, cpus, above)
-        self._witness()
+        self._tell()
 
     def write(self, container: str, cpus: CPUSet) -> None:
         super().write(container, cpus)
-        self._witness()
+        self._tell()
+
+    def _tell(self) -> None:
+        for each in self.seen:
+            each()
 
 
 class Host:
@@ -74,7 +79,7 @@ class Host:
         self.docker = SimulatedDocker(
             machine, chance=Random(seed), cgroup_version=version, pace=pace, live_restore=live_restore
         )
-        self.docker.kernel = WatchedKernel(machine, version, self.see)
+        self.docker.kernel = self.kernel = WatchedKernel(machine, version, self.see)
         self.open_hand: daemon.OpenHand | None = None
         """Opens a hand for the daemon; None for none."""
         self.engine = SimulatedEngine(self.docker)

@@ -1,0 +1,133 @@
+"""A hostile tenant on a real engine: threads that do to their own containers what was found to cost others their CPUs.
+
+It speaks to the engine's API alone, and touches only what it created.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from http.client import HTTPException
+from random import Random
+from typing import Final
+
+from tests.live.containers import Containers
+from tests.live.engineapi import ApiError, lock_held
+from tests.live.kernelview import online
+from tests.support.attacks import CROWD, LOOP, UNMANAGED, Attack, rounds
+
+GIANT: Final = 2**20
+"""Characters of a label."""
+
+MOST: Final = 12
+"""Containers that a tenant has at a time."""
+
+LOCKED_SECONDS: Final = 1.5
+"""A lock that is held for longer would hold up its own removal."""
+
+PAUSE_SECONDS: Final = 0.05
+
+_THREADS: Final = 4
+
+
+class HostileTenant:
+    """Acts in rounds, in four threads, until it is told to end. `victim`: a name of a projection, and an id."""
+
+    def __init__(self, containers: Containers, chance: Random, victim: str) -> None:
+        self._containers = containers
+        self._api = containers.api
+        self._chance = chance
+        self._victim = victim
+        self._lock = threading.Lock()
+        self._own: list[str] = []
+        self._count = 0
+        self._over = threading.Event()
+        self._threads = [threading.Thread(target=self._act, args=(chance.random(),)) for _ in range(_THREADS)]
+        self.acts: Counter[Attack] = Counter()
+
+    def __enter__(self) -> HostileTenant:
+        for each in self._threads:
+            each.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        for each in self._threads:
+            each.join()
+
+    def _act(self, seed: float) -> None:
+        for attack in rounds(Random(seed), list(Attack)):
+            # The engine refuses some: a name in use, a container that another thread has removed.
+            with suppress(ApiError, OSError, HTTPException):
+                self._doing[attack](self)
+            with self._lock:
+                self.acts[attack] += 1
+            if self._over.wait(PAUSE_SECONDS):
+                return
+
+    def _run(self, labels: Mapping[str, str] | None = None, cpuset: str = "") -> str:
+        """Start one container more; the oldest goes if there are too many."""
+        with self._lock:
+            self._count += 1
+            number = self._count
+        made = self._containers.run(f"evil-{number}", labels=labels, CpusetCpus=cpuset)
+        with self._lock:
+            self._own.append(made)
+            oldest = self._own.pop(0) if len(self._own) > MOST else ""
+        if oldest:
+            self._api.remove(oldest)
+        return made
+
+    def _one(self) -> str:
+        with self._lock:
+            if self._own:
+                return self._chance.choice(self._own)
+        return self._run()
+
+    def _giant(self) -> None:
+        self._run({"x": "a" * GIANT})
+
+    def _locked(self) -> None:
+        with lock_held(self._api, self._run()):
+            self._over.wait(LOCKED_SECONDS)
+
+    def _claim(self) -> None:
+        self._run({"cpuset.projection": self._victim})
+
+    def _repin(self) -> None:
+        self._api.update(self._one(), CpusetCpus=str(online()))
+
+    def _loop(self) -> None:
+        for _ in range(LOOP):
+            self._repin()
+
+    def _rename(self) -> None:
+        name = self._chance.choice([UNMANAGED, self._victim])
+        self._api.ask("POST", f"containers/{self._one()}/rename", name=f"{self._containers.prefix}-{name}")
+
+    def _crowd(self) -> None:
+        threads = [threading.Thread(target=self._quietly_run) for _ in range(CROWD)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+
+    def _quietly_run(self) -> None:
+        with suppress(ApiError, OSError, HTTPException):
+            self._run()
+
+    def _flee(self) -> None:
+        self._run({"cpuset.manage": "off"}, str(online()))
+
+    _doing: Final[Mapping[Attack, Callable[[HostileTenant], None]]] = {
+        Attack.GIANT: _giant,
+        Attack.LOCK: _locked,
+        Attack.CLAIM: _claim,
+        Attack.REPIN: _repin,
+        Attack.LOOP: _loop,
+        Attack.RENAME: _rename,
+        Attack.CROWD: _crowd,
+        Attack.FLEE: _flee,
+    }

@@ -1,0 +1,45 @@
+"""What a hostile tenant does to containers of its own: each act was found to cost others their CPUs once."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Sequence
+from random import Random
+from typing import Final
+
+
+class Attack(enum.StrEnum):
+    """An act. Others than these need more rights than a tenant has."""
+
+    GIANT = "giant"
+    """A container with a giant label."""
+    LOCK = "lock"
+    """Hold the lock of a container, by a copy that nobody reads."""
+    CLAIM = "claim"
+    """Claim the name of another's projection."""
+    REPIN = "repin"
+    """Pin a container by hand to all CPUs."""
+    LOOP = "loop"
+    """The same again and again."""
+    RENAME = "rename"
+    """Take a name that is left alone, or the id of another container."""
+    CROWD = "crowd"
+    """Start some at once."""
+    FLEE = "flee"
+    """Opt out, pinned to all CPUs."""
+
+
+LOOP: Final = 20
+"""Updates of one container, one after the other."""
+
+CROWD: Final = 5
+"""Containers that start at once."""
+
+UNMANAGED: Final = "db-1"
+"""A name that the owner of the host leaves alone."""
+
+
+def rounds(chance: Random, attacks: Sequence[Attack]) -> Iterator[Attack]:
+    """Yield acts without end, in an order drawn anew for each round of all."""
+    while True:
+        yield from chance.sample(attacks, len(attacks))
