@@ -1,7 +1,8 @@
 """Fuzz of every edge for longer than `make test` plays it: `python -m tests.fuzz.long_run COUNT [SEED] [EDGE...]`.
 
-COUNT inputs are let in at all edges together, or at those named, from SEED on. Each that escapes is printed with its
-edge and its seed, and with its trace the first time.
+COUNT inputs are let in at all edges together, or at those named, from SEED on. Edges differ in cost by a factor of two
+hundred: with `60s` as COUNT, each has a minute of a processor, and the cheap ones take in most. Each input that escapes
+is printed with its edge and its seed, and with its trace the first time.
 """
 
 from __future__ import annotations
@@ -9,6 +10,9 @@ from __future__ import annotations
 import multiprocessing
 import sys
 import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from multiprocessing.pool import Pool
 from typing import Final
 
 from tests.fuzz import engine_edges, host_edges, people_edges
@@ -21,20 +25,22 @@ _MOST: Final = 50
 """Escapes after which a run ends."""
 
 
-def main(count: int, first: int = 0, *names: str) -> int:
+Batch = tuple[int, range]
+"""The number of an edge, and seeds."""
+
+
+def main(count: str, first: int = 0, *names: str) -> int:
     """Let inputs in, print what escapes; return 1 if anything does."""
     edges = [number for number, edge in enumerate(EDGES) if not names or edge.name in names]
-    each = max(1, count // len(edges))
-    batches = [
-        (number, range(start, min(start + _BATCH, first + each)))
-        for start in range(first, first + each, _BATCH)
-        for number in edges
-    ]
-    began, done, escaped = time.monotonic(), 0, list[Escaped]()
+    began, done, escaped = time.monotonic(), Counter[str](), list[Escaped]()
     traces: set[str] = set()
     with multiprocessing.Pool() as pool:
-        for size, found in pool.imap_unordered(_batch, batches):
-            done += size
+        if count.endswith("s"):
+            played_ones = _for_seconds(pool, edges, float(count[:-1]), first)
+        else:
+            played_ones = _so_many(pool, edges, int(count), first)
+        for number, seeds, _, found in played_ones:
+            done[EDGES[number].name] += len(seeds)
             for one in found:
                 escaped.append(one)
                 last = one.trace.strip().splitlines()[-1]
@@ -42,15 +48,52 @@ def main(count: int, first: int = 0, *names: str) -> int:
                 traces.add(last)
             if len(escaped) >= _MOST:
                 break
-    print(f"{done} inputs at {len(edges)} edges, {len(escaped)} escaped, {time.monotonic() - began:.0f} s")
+    seconds = time.monotonic() - began
+    print(f"{done.total()} inputs at {len(edges)} edges, {len(escaped)} escaped, {seconds:.0f} s")
+    fewest, edge = min((size, name) for name, size in done.items())
+    print(f"fewest: {fewest}, of {edge}")
     return 1 if escaped else 0
 
 
-def _batch(batch: tuple[int, range]) -> tuple[int, list[Escaped]]:
+Played = tuple[int, range, float, list[Escaped]]
+"""The number of an edge, the seeds, the seconds of a processor that they took, and what escaped."""
+
+
+def _so_many(pool: Pool, edges: Iterable[int], count: int, first: int) -> Iterator[Played]:
+    """Play as many in all, as many at each edge."""
+    edges = list(edges)
+    each = max(1, count // len(edges))
+    batches = [
+        (number, range(start, min(start + _BATCH, first + each)))
+        for start in range(first, first + each, _BATCH)
+        for number in edges
+    ]
+    yield from pool.imap_unordered(_batch, batches)
+
+
+def _for_seconds(pool: Pool, edges: Iterable[int], seconds: float, first: int) -> Iterator[Played]:
+    """Play at each edge for so many seconds of a processor."""
+    spent, starts = dict.fromkeys(edges, 0.0), Counter(dict.fromkeys(edges, first))
+    while open_ones := [number for number, used in spent.items() if used < seconds]:
+        batches = []
+        for number in open_ones:
+            # The first batch shows how many fill a tenth of the time.
+            per_input = spent[number] / max(1, starts[number] - first)
+            size = int(min(seconds / 10 / per_input, 100 * _BATCH)) if per_input else _BATCH // 10
+            batches.append((number, range(starts[number], starts[number] + max(1, size))))
+            starts[number] += max(1, size)
+        for found in pool.imap_unordered(_batch, batches):
+            spent[found[0]] += found[2]
+            yield found
+
+
+def _batch(batch: Batch) -> Played:
     number, seeds = batch
-    return len(seeds), list(played(EDGES[number], seeds))
+    began = time.process_time()
+    found = list(played(EDGES[number], seeds))
+    return number, seeds, time.process_time() - began, found
 
 
 if __name__ == "__main__":
-    wanted, seed = (*map(int, sys.argv[1:3]), 0)[:2]
-    sys.exit(main(wanted, seed, *sys.argv[3:]))
+    wanted, seed = (*sys.argv[1:3], "0")[:2]
+    sys.exit(main(wanted, int(seed), *sys.argv[3:]))
