@@ -16,6 +16,7 @@ from sidecar.status.status_file import write_status
 from sidecar.status.status_lease import end_status_lease
 from sidecar.version import version
 from sidecar.words.changes import news
+from sidecar.words.missing_rights import missing_rights
 from sidecar.words.settings_text import NOT_LOOKED_AT
 from state.errors import StateError
 
@@ -50,6 +51,8 @@ class Narrator:
                 self.write_status()
                 if world.settings.policy is PolicyName.NONE:
                     self._log.warning(NOT_LOOKED_AT)
+                elif lacking := missing_rights(world):
+                    self._log.warning(lacking)
                 self._log.info(
                     "ready",
                     policy=world.settings.policy,

@@ -131,6 +131,23 @@ async def test_a_pin_takes_no_cpu_from_an_owner(autojump_clock: MockClock, make_
     assert host.broken == []
 
 
+async def test_a_start_says_once_who_is_placed_for_want_of_a_right(autojump_clock: MockClock, make_host: Any) -> None:
+    """As after an upgrade: the containers are there already."""
+    host = make_host()
+    for number in range(7):
+        await host.docker.run(f"out-{number}", labels={"cpuset.manage": "off"})
+    await host.docker.run("pinned", Limits(cpuset="1-4"))
+    async with host.running():
+        await trio.sleep(60)
+    [said] = [each for each in host.lines.getvalue().splitlines() if "rights that tenants do not have" in each]
+    assert "warning" in said
+    assert "(opt-out: out-0, out-1, out-2, out-3, out-4 and 2 more; pin: pinned)" in said
+    host.config = load_over(host.config, {"tenants_may": "opt-out,pin"})
+    async with host.running():
+        await trio.sleep(60)
+    assert host.lines.getvalue().count("rights that tenants do not have") == 1
+
+
 async def test_a_label_lifts_no_limit_beyond_what_it_pays_for(autojump_clock: MockClock, make_host: Any) -> None:
     """Under `dynamic`, a container with a limit of one CPU is granted one, whatever `cpuset.max` says."""
     greedy = {**ONE, "cpuset.max": "9999"}
