@@ -136,7 +136,7 @@ def _at_home(world: World, hand: HandState, view: ContainerView) -> HandState:
 
 def _has_set_home(world: World) -> bool:
     """Return whether the engine has one default parent, which can be set. It is assumed until the engine is known."""
-    return world.engine is None or world.engine.has_default_parent
+    return world.engine is None or world.engine.traits.has_default_parent
 
 
 def _watching(hand: HandState, parents: tuple[str, ...], ticket: int) -> HandState:

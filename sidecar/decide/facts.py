@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from sidecar.decide.engine_traits import EngineTraits
 from sidecar.decide.hand_facts import HandFact
 from state.cpuset import CPUSet
 from state.key import ContainerKey
@@ -118,8 +119,7 @@ class ContainerView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 class EngineInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What the engine reports about itself. `ncpu` is its own ceiling for CPU limits, not the machine's count.
 
-    `has_default_parent` is false if no cgroup parent can be set for all containers that name none (Podman).
-    `keeps_updates` is false if an update is lost at the next start of the container (Podman before 5.1).
+    `traits` are what it does not report: how it differs from others.
     `in_swarm`: it is a node of a swarm; `advertised` is how many exclusive CPUs it offers to a swarm's scheduler as a
     generic resource, None if it advertises no number. `notes` are sentences for people: features that it lacks, and
     containers that it cannot confine. `home` identifies it among all engines of the host: where it keeps its
@@ -135,8 +135,7 @@ class EngineInfo(msgspec.Struct, frozen=True, kw_only=True):
     has_cpuset: bool = True
     live_restore: bool = False
     is_rootless: bool = False
-    keeps_updates: bool = True
-    has_default_parent: bool = True
+    traits: EngineTraits = EngineTraits()
     in_swarm: bool = False
     advertised: int | None = None
     notes: tuple[str, ...] = ()

@@ -112,6 +112,15 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Whether an inventory was taken since the engine was reached. No order is given before."""
         return isinstance(self.readiness, Ready)
 
+    @property
+    def is_blind(self) -> bool:
+        """Whether containers may start now unseen and anywhere: the engine is away, does not need its service for that,
+        and no hand surely answers their births.
+        """
+        if self.is_ready or self.engine is None or self.engine.traits.needs_service:
+            return False
+        return self.hand is None or not self.hand.is_answering or bool(self.hand.taken)
+
     def with_container(self, container: Container) -> World:
         """Return the world with this container, new or replaced."""
         return replace(self, containers={**self.containers, container.view.key: container})

@@ -82,7 +82,7 @@ class SlicedEngine:
         info = await self._engine.info()
         self._group.check(info)
         await self._group.cpus()
-        self._is_default = info.has_default_parent
+        self._is_default = info.traits.has_default_parent
         return info
 
     async def containers(self) -> tuple[str, ...]:

@@ -32,6 +32,9 @@ from state.key import ContainerKey
 
 REMOVED: Final = ("destroy", "remove")
 
+BLIND_SECONDS: Final = 1.0
+"""Seconds between two tries at most, where containers start while the engine's service is away."""
+
 FIRST_QUIET_SECONDS: Final = 5.0
 """After the first warning: longer than a restart of an engine mostly takes."""
 
@@ -76,12 +79,13 @@ async def follow_events(
 
     `see_that_alone` raises AlreadyRunning if another sidecar manages the engine that answers.
     """
-    backoff = Backoff(rng, first=0.1, most=10.0)
+    backoff, longest = Backoff(rng, first=0.1, most=10.0), math.inf
     warnings = Sparingly()
     while True:
         try:
             info = await engine.info()
             see_that_alone(info)
+            longest = math.inf if info.traits.needs_service else BLIND_SECONDS
             async with engine.events() as events:
                 log.info("connected", engine=info.name, version=info.version, api=info.api_version)
                 await outbox.send(EngineConnected(info, tickets()))
@@ -97,7 +101,7 @@ async def follow_events(
         except EngineError as error:
             board.report("engine", str(error))
             await outbox.send(EngineDisconnected(str(error)))
-            pause = backoff.pause()
+            pause = min(backoff.pause(), longest)
             level = LogLevel.WARNING if warnings.is_due(trio.current_time()) else LogLevel.DEBUG
             log.say(level, "the engine cannot be reached", {"reason": error, "next_try_seconds": round(pause, 2)})
             await trio.sleep(pause)

@@ -96,7 +96,7 @@ class Teller:
                 count = await self._board.changed_since(count)
             await trio.sleep(PAUSE)
             world = self._board.latest
-            if world.is_ready:
+            if world.is_ready or (world.is_blind and self._has_swept):
                 await self._tell_or_withdraw(world)
             self._told = world
             self._rounds += 1

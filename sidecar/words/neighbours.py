@@ -14,13 +14,16 @@ from state.cpuset import union
 
 NEVER_MOVED: Final = "it is never moved, and no other container gets these CPUs exclusively"
 
+UNSEEN: Final = "the engine does not answer, and its containers start without it: others may be there unseen"
+
 _SHOWN: Final = 5
 """Names in one sentence; of more, their number."""
 
 
 def company(world: World, container: Container) -> str:
     """Return which containers may run on the CPUs of one with a grant, as a clause; "" if none."""
-    return may_run_there([(each.view.name, each.wish.standing.value) for each in neighbours(world, container)])
+    beside = may_run_there([(each.view.name, each.wish.standing.value) for each in neighbours(world, container)])
+    return "; ".join(filter(None, (beside, UNSEEN if world.is_blind else "")))
 
 
 def may_run_there(others: Sequence[tuple[str, str]]) -> str:

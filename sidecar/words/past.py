@@ -18,6 +18,7 @@ PAST: Final[Mapping[str, str]] = {
     "that ask": "that asked",
     "they come": "they came",
     "nodes stay": "nodes stayed",
+    "containers start": "containers started",
     "processes run": "processes ran",
     "gets": "was to get",
     "should": "was to",

@@ -35,7 +35,7 @@ def reason_of(world: World, container: Container) -> str:
     if assignment := world.state.assignments.get(key):
         cpus, moves = assignment.cpus, assignment.moves
         why = _moved(moves[-1]) if moves else f"granted {exclusive_cpus(len(cpus))}: {cpus}"
-        beside = company(world, container) if is_settled(world, container) else ""
+        beside = company(world, container) if world.is_blind or is_settled(world, container) else ""
         return f"{why}; {beside}" if beside else why
     if refused := world.state.refusals.get(key):
         return f"in the shared pool: {sentence(refused.refusal)}"

@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import trio
 
+from sidecar.decide.engine_traits import EngineTraits
 from sidecar.engines.docker.docker_engine import open_docker
 from sidecar.engines.open_engine import open_engine
-from sidecar.engines.podman.libpod_wire import SIGNAL_KEEPS_POLICY
 from sidecar.failures import EngineFailed, EngineRefused
 from sidecar.host.cgroup.host_kernel import HostKernel
 from sidecar.ports import Engine
@@ -32,30 +32,11 @@ HEARING = ("sh", "-c", 'trap "echo heard" HUP; echo ready; while true; do sleep 
 """A program that outlives SIGHUP, and says so."""
 
 
-class Traits(NamedTuple):
-    """The real differences between engines. All else is common to all."""
-
-    keeps_updates: bool = True
-    """An update holds at the next start; else the container starts with its old limits, and its view says so."""
-    tells_updates: bool = True
-    """An update comes back as an event."""
-    limits_one_way: bool = False
-    """A limit is told and changed as nano CPUs alone, however it was asked for, and an update by quota is one, too."""
-    only_delivers: bool = False
-    """A signal is delivered, whatever the stop signal, and resumes nobody."""
-    signal_forgets_policy: bool = False
-    """Who was sent a signal is not started again when it ends, whatever the stop signal."""
-    tells_intentions: bool = False
-    """A restart is told when it begins, and a stop by the end of its program; else both are told when they are done."""
-    glances_from_memory: bool = False
-    """A glance tells the phase that was last seen or heard of."""
-
-
 class World(Protocol):
     """The actions of a test of the contract."""
 
     engine: Engine
-    traits: Traits
+    traits: EngineTraits
     cpus: CPUSet
     """All CPUs that the engine may use: at least two."""
 
@@ -91,7 +72,7 @@ class SimulatedWorld:
         pace = EnginePace(look=0, store=0.0001, apply=0.0002, start=0.002, stop=0.001)
         self.docker = SimulatedDocker(uniform(cores=2), chance=Random(20), pace=pace)
         self.engine: Engine = SimulatedEngine(self.docker)
-        self.traits = Traits()
+        self.traits = EngineTraits()
         self.cpus = CPUSet.of(0, 1)
 
     async def create(self, name: str, limits: Limits, *, labels: dict[str, str], removes_itself: bool = False) -> str:
@@ -123,7 +104,7 @@ class SimulatedWorld:
 class RealWorld:
     """A real engine, through its API, with the kernel's own files as witness."""
 
-    def __init__(self, engine: Engine, containers: Containers, cpus: CPUSet, traits: Traits) -> None:
+    def __init__(self, engine: Engine, containers: Containers, cpus: CPUSet, traits: EngineTraits) -> None:
         self.engine = engine
         self.traits = traits
         self.cpus = cpus
@@ -181,24 +162,16 @@ async def simulated_world() -> AsyncIterator[World]:
 async def docker_world(containers: Containers) -> AsyncIterator[World]:
     """Open the real engine, for one test."""
     async with open_docker(f"unix://{containers.api.socket_path}") as engine:
-        yield RealWorld(engine, containers, _online(), Traits())
+        yield RealWorld(engine, containers, _online(), (await engine.info()).traits)
 
 
 @asynccontextmanager
 async def podman_world(containers: Containers) -> AsyncIterator[World]:
     """Open a real Podman, for one test, found by its answer."""
-    keeps = containers.api.keeps_updates
     assert isinstance(containers.api, PodmanApi)
-    traits = Traits(
-        keeps_updates=keeps,
-        tells_updates=keeps,
-        limits_one_way=True,
-        only_delivers=True,
-        signal_forgets_policy=containers.api.version() > SIGNAL_KEEPS_POLICY,
-        tells_intentions=True,
-        glances_from_memory=True,
-    )
     async with open_engine(f"unix://{containers.api.socket_path}", machine=HostKernel()) as engine:
+        traits = (await engine.info()).traits
+        assert not traits.needs_service
         yield RealWorld(engine, containers, _online(), traits)
 
 

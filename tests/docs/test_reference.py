@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from sidecar.decide.engine_traits import EngineTraits
 from sidecar.__main__ import parser
 from sidecar.config.config import Config
 from sidecar.config.keys import KEYS
@@ -136,7 +137,7 @@ def test_every_field_of_the_status_document_is_documented() -> None:
     """Of the document and of its containers."""
     text = section(REFERENCE / "files.md", "status.json")
     assert sorted(first_column(text)) == sorted((*Status.__struct_fields__, *ContainerStatus.__struct_fields__))
-    for kind in (EngineInfo, MachineMap):
+    for kind in (EngineInfo, EngineTraits, MachineMap):
         assert set(kind.__struct_fields__) <= set(names(text))
 
 

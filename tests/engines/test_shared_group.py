@@ -10,6 +10,7 @@ import trio
 from trio.testing import MockClock
 
 from sidecar.assembly import shared_group, with_shared_group
+from sidecar.decide.engine_traits import EngineTraits
 from sidecar.decide.facts import ContainerView, EngineInfo, Phase, ViewKind
 from sidecar.decide.orders import Update
 from sidecar.decide.settings import shared_id
@@ -37,7 +38,8 @@ class Told(SimulatedEngine):
         self.has_default_parent = True
 
     async def info(self) -> EngineInfo:
-        return msgspec.structs.replace(await super().info(), has_default_parent=self.has_default_parent)
+        traits = EngineTraits(has_default_parent=self.has_default_parent)
+        return msgspec.structs.replace(await super().info(), traits=traits)
 
     async def inspect(self, container: str) -> ContainerView:
         view = await super().inspect(container)

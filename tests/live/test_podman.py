@@ -26,7 +26,7 @@ from tests.live.kernelview import KernelView, online
 from tests.live.privateengine import NoPrivateEngine, running
 from tests.live.privatepodman import PrivatePodman
 from tests.live.sidecarprocess import LAST, REST, SidecarProcess
-from tests.live.waiting import PATIENCE, eventually
+from tests.live.waiting import PATIENCE, eventually, stays
 
 pytestmark = pytest.mark.live
 
@@ -80,6 +80,37 @@ def test_containers_of_the_command_line_are_confined_too(
         assert (kernel.allowed(owner), kernel.allowed(plain)) == (LAST, REST)
         engine.run("rm", "-f", "-t0", names[1])
         eventually(lambda: kernel.allowed(plain) == online(), "given back")
+    finally:
+        sidecar.kill()
+        engine.run("rm", "-f", "-t0", "--ignore", *names)
+
+
+def test_without_a_hand_no_container_is_alone_while_the_service_is_away(
+    engine: PrivatePodman, made: Containers, tmp_path: Path
+) -> None:
+    """The command line starts others meanwhile, on all CPUs; when the service is back, they are moved at once."""
+    sidecar, kernel = SidecarProcess(tmp_path, engine.socket_path, ()), KernelView()
+    sidecar.configure(hand="off")
+    names = [f"{made.prefix}-{name}" for name in ("owner", "plain")]
+
+    def is_told_alone() -> bool:
+        told = sidecar.projection(owner)
+        return told is not None and told.alone
+
+    try:
+        sidecar.start()
+        owner = engine.run("run", "-d", "--label", "cpuset.exclusive=1", "--name", names[0], made.image, *SLEEP).strip()
+        eventually(is_told_alone, "alone")
+        engine.kill()
+        try:
+            eventually(lambda: not is_told_alone(), "it is told that others may be there")
+            plain = engine.run("run", "-d", "--name", names[1], made.image, *SLEEP).strip()
+            assert kernel.allowed(plain) == online()
+            stays(lambda: not is_told_alone(), "it is not alone beside the newcomer", seconds=3.0)
+        finally:
+            engine.start()
+        eventually(is_told_alone, "alone again")
+        assert kernel.allowed(plain) == REST
     finally:
         sidecar.kill()
         engine.run("rm", "-f", "-t0", "--ignore", *names)

@@ -25,6 +25,9 @@ _MAX_BYTES: Final = 2 * 1024**3
 _MAX_MEMBERS: Final = 4_000_000
 """A tarball beyond these is not one of machines."""
 
+_UNREADABLE: Final = (OSError, EOFError, ValueError, OverflowError, tarfile.TarError, lzma.LZMAError, zlib.error)
+"""What the standard library raises on a tarball that is none, or whose numbers are beyond a machine's."""
+
 _OF_ONE_NAME: Final = (errno.ENAMETOOLONG, errno.EINVAL, errno.ELOOP)
 """What is wrong with one name, and not with the disk."""
 
@@ -58,7 +61,7 @@ def unpacked(tarball: Path, directory: Path) -> dict[str, Path]:
             # Last of all, and none through another one, so that nothing is ever written through a link.
             for path, target in links:
                 _link(directory, path, target)
-    except (OSError, EOFError, tarfile.TarError, lzma.LZMAError, zlib.error) as error:
+    except _UNREADABLE as error:
         raise BadInput(f"{tarball} cannot be read: {_words(error)}") from error
     if not found:
         raise BadInput(f"{tarball} holds no machine: nothing in it is below NAME/sys/")

@@ -26,10 +26,14 @@ def check_builds(report: EngineReport) -> Iterator[Finding]:
     """Check for builds that no container confines, where containers ask for exclusive CPUs."""
     engine = report.engine
     asking = [view for view in report.views if "cpuset.exclusive" in view.labels]
-    if engine is None or engine.name != "docker" or not asking:
+    if engine is None or not asking:
         return
-    says = "steps of `docker build` run outside containers: on all CPUs, exclusive ones too, while a build lasts"
-    cure = "build elsewhere, or in a container: docker buildx create --driver docker-container --use"
+    says = (
+        f"steps of `{engine.name} build` run outside containers: on all CPUs, exclusive ones too, while a build lasts"
+    )
+    cure = "build elsewhere"
+    if engine.traits.confines_builds:
+        cure += ", or in a container: docker buildx create --driver docker-container --use"
     yield Finding("builds", Verdict.WARN, says, cure)
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from sidecar.cli.doctor.host_checks import EngineReport, Finding, Verdict
 from sidecar.config.config import Config
+from sidecar.decide.engine_traits import EngineTraits
 from sidecar.decide.facts import ContainerView
 from sidecar.engines.shared_group import PoolCgroup
 from sidecar.failures import SidecarError
@@ -74,19 +75,19 @@ def check_shared_group(
     except SidecarError as error:
         yield Finding("shared group", Verdict.FAIL, str(error), "change shared_slice, or leave it out")
         return
-    if engine.name != "podman" and settings is not None and parent != group.name:
+    if engine.traits.has_default_parent and settings is not None and parent != group.name:
         says = f"shared_slice is {group.name!r}, but dockerd's cgroup-parent is {parent or 'not set'}"
         cure = "run `cpuset-sidecar install-slice`, then restart dockerd; or leave shared_slice out"
         yield Finding("shared group", Verdict.FAIL, says, cure)
         return
     plain = [view for view in report.views if view.phase.is_live and not view.cgroup_parent]
     outside = [view.name for view in plain if not group.whereabouts(view).startswith(f"{group.path}/")]
-    if outside and engine.name != "podman":
+    if outside and engine.traits.has_default_parent:
         are = agree(len(outside), "is", "are")
         says = f"{_named(outside)} of {len(plain)} without a cgroup parent {are} not in {group.name}"
         cure = "restart dockerd if you have not yet, then these containers: each joins at its next start"
         yield Finding("shared group", Verdict.WARN, says, cure)
-    wrong = [view.name for view in report.views if _is_labelled(view) and _would_be_inside(view, group, engine.name)]
+    wrong = [view.name for view in report.views if _is_labelled(view) and _would_be_inside(view, group, engine.traits)]
     if wrong:
         ask, are = agree(len(wrong), "asks", "ask"), agree(len(wrong), "is", "are")
         inside = f"{are} in {group.name}, which confines containers to the shared pool"
@@ -98,9 +99,9 @@ def check_shared_group(
         yield Finding("shared group", Verdict.OK, says)
 
 
-def _would_be_inside(view: ContainerView, group: PoolCgroup, engine: str) -> bool:
+def _would_be_inside(view: ContainerView, group: PoolCgroup, traits: EngineTraits) -> bool:
     path = group.whereabouts(view) if view.phase.is_live else group.path_of(view.cgroup_parent or group.name) + "/"
-    if not view.phase.is_live and not view.cgroup_parent and engine == "podman":
+    if not view.phase.is_live and not view.cgroup_parent and not traits.has_default_parent:
         return False
     return path.startswith(f"{group.path}/")
 

@@ -3,7 +3,8 @@
 *Settled* says that what was decided is in force. *Alone* says more: the container has CPUs of its own, they are in
 force, and nothing that the sidecar can see may run on them (`World.may_run`). Every known container counts, managed or
 not. What no look has shown does not count: processes of the host, containers of other engines, and a container that is
-just being created.
+just being created. Where containers start without the engine's service, none is alone while that is away, unless a hand
+answers births (`World.is_blind`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from sidecar.natural_order import natural
 
 def is_alone(world: World, container: Container) -> bool:
     """Return whether a container has a grant that is in force, and no other known container may run on its CPUs."""
-    if is_left_alone(world, container) or not is_settled(world, container):
+    if is_left_alone(world, container) or world.is_blind or not is_settled(world, container):
         return False
     return not world.company.others(container.footprint) & container.footprint
 

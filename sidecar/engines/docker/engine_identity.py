@@ -12,6 +12,7 @@ from sidecar.decide.facts import EngineInfo
 from sidecar.engines.answer_errors import shown
 from sidecar.engines.docker.docker_wire import STAMP_LENGTH, decoded
 from sidecar.engines.int64 import Int64
+from sidecar.engines.traits_table import DOCKER, PODMAN, traits_of
 from sidecar.failures import EngineFailed
 
 ROOTLESS_NOTE: Final = (
@@ -79,9 +80,10 @@ def engine_info_of(info: bytes | bytearray, version: bytes | bytearray) -> Engin
     """Return what the engine reports about itself, from the answers of `/info` and `/version`."""
     about, said = decoded(info, _Info), decoded(version, _Version)
     is_rootless = any(option.partition(",")[0] == "name=rootless" for option in about.security_options or [])
+    name, number = PODMAN if is_podman(version) else DOCKER, (said.version or "")[:STAMP_LENGTH]
     return EngineInfo(
-        name="podman" if (theirs := is_podman(version)) else "docker",
-        version=(said.version or "")[:STAMP_LENGTH],
+        name=name,
+        version=number,
         api_version=(said.api_version or "")[:STAMP_LENGTH],
         ncpu=about.ncpu or 0,
         cgroup_version=str(about.cgroup_version or ""),
@@ -89,7 +91,7 @@ def engine_info_of(info: bytes | bytearray, version: bytes | bytearray) -> Engin
         has_cpuset=about.cpu_set is not False,
         live_restore=about.live_restore_enabled or False,
         is_rootless=is_rootless,
-        has_default_parent=not theirs,
+        traits=traits_of(name, number),
         in_swarm=about.swarm is not None and about.swarm.local_node_state == "active",
         advertised=_advertised(about.generic_resources or []),
         notes=(ROOTLESS_NOTE,) if is_rootless else (),

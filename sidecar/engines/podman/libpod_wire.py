@@ -11,17 +11,18 @@ Most of it has Docker's shape, and `docker_wire` reads it; here is what differs.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
+from sidecar.decide.engine_traits import EngineTraits
 from sidecar.decide.facts import ContainerView, EngineInfo
 from sidecar.decide.orders import Update
 from sidecar.engines.answer_errors import shown
 from sidecar.engines.docker import docker_wire, engine_identity
 from sidecar.engines.int64 import Int64
+from sidecar.engines.traits_table import PODMAN, number_of, traits_of
 from sidecar.failures import EngineFailed, EngineLacks
 from sidecar.ports import EngineEvent
 from state.codec import UNREADABLE
@@ -31,17 +32,6 @@ PREFIX: Final = "v4.0.0/libpod"
 
 OLDEST: Final = (4, 3)
 """The first version with an update route."""
-
-KEEPS_UPDATES: Final = (5, 1)
-"""The first version that stores updates, and that updates a container that does not run."""
-
-GOOD_UPDATES: Final = (5, 4)
-"""The first version whose updates leave unnamed limits alone."""
-
-SIGNAL_KEEPS_POLICY: Final = (4, 3)
-"""The last version on which a signal was seen to leave the restart policy in force; 5.4 does not restart a container
-that was ever sent one, whatever its stop signal.
-"""
 
 NANO: Final = 1_000_000_000
 _PERIOD: Final = 100_000
@@ -199,8 +189,8 @@ def engine_info_of(info: bytes | bytearray, version: str) -> EngineInfo:
     Raise EngineLacks, with the cure, if it could not confine any container, or keeps no events.
     """
     host = docker_wire.decoded(info, _PodmanInfo).host
-    number = number_of(version)
-    if number < OLDEST:
+    traits = traits_of(PODMAN, version)
+    if number_of(version) < OLDEST:
         raise EngineLacks(f"Podman {version} cannot change the CPUs of a container: use 4.3 or later (5.4 recommended)")
     if host.event_logger == "none":
         raise EngineLacks(
@@ -218,16 +208,15 @@ def engine_info_of(info: bytes | bytearray, version: str) -> EngineInfo:
             f"the engine has no cpuset controller (it has {has}), so it cannot confine containers: {cure}"
         )
     return EngineInfo(
-        name="podman",
+        name=PODMAN,
         version=version,
         api_version=PREFIX.partition("/")[0].removeprefix("v"),
         ncpu=host.cpus or 0,
         cgroup_version=(host.cgroup_version or "").removeprefix("v"),
         cgroup_driver=host.cgroup_manager or "",
         is_rootless=is_rootless,
-        keeps_updates=number >= KEEPS_UPDATES,
-        has_default_parent=False,
-        notes=tuple(_notes(number, is_rootless=is_rootless)),
+        traits=traits,
+        notes=tuple(_notes(traits, is_rootless=is_rootless)),
         home=home_of(info),
     )
 
@@ -237,20 +226,14 @@ def home_of(info: bytes | bytearray) -> str:
     return (docker_wire.decoded(info, _PodmanInfo).store.graph_root or "")[: docker_wire.PATH_LENGTH]
 
 
-def number_of(version: str) -> tuple[int, int]:
-    """Return `4.3.1` as (4, 3); (0, 0) if it is no version."""
-    found = re.match(r"v?(\d{1,4})\.(\d{1,4})", version)
-    return (int(found[1]), int(found[2])) if found else (0, 0)
-
-
-def _notes(number: tuple[int, int], *, is_rootless: bool) -> list[str]:
+def _notes(traits: EngineTraits, *, is_rootless: bool) -> list[str]:
     notes = []
-    if number < KEEPS_UPDATES:
+    if not traits.keeps_updates:
         notes.append(
             "this Podman loses updates (before 5.1): a container that starts runs outside its CPUs until the sidecar "
             "has written them again"
         )
-    elif number < GOOD_UPDATES:
+    elif traits.resets_unnamed_limits:
         notes.append("this Podman may reset limits that an update does not name (before 5.4): best effort")
     notes.append("Podman reports events up to 0.25 s late: a new container may run outside its CPUs for that long")
     if is_rootless:

@@ -20,6 +20,7 @@ from typing import Final, Protocol
 import msgspec
 import trio
 
+from sidecar.decide.engine_traits import EngineTraits
 from sidecar.decide.facts import ContainerView, EngineInfo
 from sidecar.decide.orders import Update
 from sidecar.engines.answer_bounds import BACKLOG, Patience, path_of
@@ -32,6 +33,7 @@ from sidecar.engines.intakes import EachLine, Sifted, listed_ids
 from sidecar.engines.podman import libpod_wire
 from sidecar.engines.podman.libpod_wire import Native
 from sidecar.engines.podman.podman_memory import Remembered
+from sidecar.engines.traits_table import PODMAN, traits_of
 from sidecar.failures import ContainerGone, EngineError, EngineFailed, EngineRefused, EngineSilent, EngineUnavailable
 from sidecar.ports import EngineEvent
 from state.cpuset import CPUSet
@@ -166,12 +168,8 @@ class PodmanEngine:
             )
         return self._version
 
-    async def _keeps_updates(self) -> bool:
-        version = self._version or await self._greet()
-        return libpod_wire.number_of(version) >= libpod_wire.KEEPS_UPDATES
-
-    async def _forgets_policies(self) -> bool:
-        return libpod_wire.number_of(self._version or await self._greet()) > libpod_wire.SIGNAL_KEEPS_POLICY
+    async def _traits(self) -> EngineTraits:
+        return traits_of(PODMAN, self._version or await self._greet())
 
     async def _restarts(self, container: str) -> bool:
         path = f"{path_of(container)}/json"
@@ -209,11 +207,11 @@ class PodmanEngine:
 
     async def _inspect(self, container: str) -> ContainerView:
         view, limits = await self._look(container)
-        return libpod_wire.told(view, limits, keeps_updates=await self._keeps_updates())
+        return libpod_wire.told(view, limits, keeps_updates=(await self._traits()).keeps_updates)
 
     async def _look(self, container: str) -> tuple[ContainerView, Native]:
         """Return the view from inspect, and the limits that the container really has."""
-        keeps = await self._keeps_updates()
+        keeps = (await self._traits()).keeps_updates
         try:
             answer = await self._client.ask(
                 "GET", f"{path_of(container)}/json", self._patience.look, into=Sifted(docker_wire.is_wanted)
@@ -253,7 +251,7 @@ class PodmanEngine:
 
     async def _update(self, container: str, update: Update) -> None:
         self._refuse_absent(update)
-        keeps = await self._keeps_updates()
+        keeps = (await self._traits()).keeps_updates
         view, before = await self._look(container)
         wanted = before.after(update, len(self._online() or ()))
         if not keeps and not view.phase.is_live:
@@ -317,7 +315,7 @@ class PodmanEngine:
             return None
 
     async def _signal(self, container: str, signal: str) -> None:
-        if await self._forgets_policies() and await self._restarts(container):
+        if (await self._traits()).signal_forgets_policy and await self._restarts(container):
             raise EngineRefused(
                 "the engine would forget its restart policy; let systemd start it again instead (a quadlet unit with "
                 "`Restart=always`)"

@@ -7,9 +7,17 @@ from pathlib import Path
 from sidecar.cli.doctor.engine_checks import check_builds, check_notes, check_others, other_places
 from sidecar.cli.doctor.host_checks import EngineReport, Verdict
 from sidecar.decide.facts import ContainerView, EngineInfo, Phase
+from sidecar.engines.traits_table import traits_of
 from tests.cli.worlds import container
 
-PODMAN = EngineInfo(name="podman", version="4.3.1", api_version="4.0.0", ncpu=2, notes=("it forgets updates",))
+PODMAN = EngineInfo(
+    name="podman",
+    version="4.3.1",
+    api_version="4.0.0",
+    ncpu=2,
+    traits=traits_of("podman", "4.3.1"),
+    notes=("it forgets updates",),
+)
 DOCKER = EngineInfo(name="docker", version="26.1.5", api_version="1.45", ncpu=2)
 SYSTEM = "/run/podman/podman.sock"
 
@@ -30,13 +38,16 @@ def test_each_limit_of_the_engine_is_a_warning() -> None:
 
 
 def test_builds_are_told_where_containers_ask_for_exclusive_cpus() -> None:
-    """Docker runs their steps outside containers; Podman in containers of its own."""
+    """Both engines run their steps outside containers; only Docker has a builder that is one."""
     asking, plain = container("web", exclusive=1), container("log")
     [finding] = check_builds(EngineReport(engine=DOCKER, views=(plain, asking)))
     assert "docker build" in finding.says
     assert "--driver docker-container" in finding.cure
-    for engine, view in ((DOCKER, plain), (PODMAN, asking)):
-        assert not list(check_builds(EngineReport(engine=engine, views=(view,))))
+    [finding] = check_builds(EngineReport(engine=PODMAN, views=(plain, asking)))
+    assert "podman build" in finding.says
+    assert finding.cure == "build elsewhere"
+    for engine in (DOCKER, PODMAN):
+        assert not list(check_builds(EngineReport(engine=engine, views=(plain,))))
 
 
 def test_a_second_engine_with_containers_is_told() -> None:

@@ -11,6 +11,7 @@ from sidecar.cli.doctor.group_checks import check_parents, check_shared_group
 from sidecar.cli.doctor.host_checks import EngineReport, Finding, Verdict
 from sidecar.config.config import Config
 from sidecar.decide.facts import ContainerView, EngineInfo, Phase
+from sidecar.engines.traits_table import traits_of
 from state.cpuset import CPUSet
 from tests.support.daemon.group import FakeGroup
 
@@ -28,7 +29,8 @@ def labelled(name: str, *, parent: str = "", phase: Phase = Phase.RUNNING) -> Co
 
 
 def report(*views: ContainerView, engine: str = "docker") -> EngineReport:
-    return EngineReport(engine=msgspec.structs.replace(ENGINE, name=engine), views=views)
+    made = msgspec.structs.replace(ENGINE, name=engine, traits=traits_of(engine, ENGINE.version))
+    return EngineReport(engine=made, views=views)
 
 
 def only(found: list[Finding]) -> Finding:

@@ -146,7 +146,7 @@ def test_an_old_podman_says_what_it_lacks() -> None:
     """As recorded: it serves, and forgets."""
     said = libpod_wire.engine_info_of(INFO, "4.3.1")
     assert (said.name, said.version, said.ncpu, said.cgroup_version) == ("podman", "4.3.1", 2, "1")
-    assert (said.keeps_updates, said.is_rootless) == (False, False)
+    assert (said.traits.keeps_updates, said.is_rootless) == (False, False)
     assert said.notes[0].startswith("this Podman loses updates (before 5.1)")
     assert libpod_wire.home_of(INFO) == "/var/lib/podman/root"
 
@@ -156,7 +156,7 @@ def test_an_old_podman_says_what_it_lacks() -> None:
 )
 def test_each_version_says_what_it_lacks(version: str, keeps: bool, said: str) -> None:
     found = libpod_wire.engine_info_of(info(cgroupVersion="v2", security={"rootless": True}), version)
-    assert (found.keeps_updates, found.is_rootless) == (keeps, True)
+    assert (found.traits.keeps_updates, found.is_rootless) == (keeps, True)
     assert any(said in note for note in found.notes)
     assert any("only this user's containers" in note for note in found.notes)
     assert len(found.notes) == (3 if said else 2)

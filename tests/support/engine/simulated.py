@@ -10,6 +10,7 @@ from typing import Final
 
 import trio
 
+from sidecar.decide.engine_traits import EngineTraits
 from sidecar.decide.facts import ContainerView, EngineInfo, Phase
 from sidecar.decide.orders import Update
 from sidecar.engines.docker.docker_signals import refused, side_effect
@@ -51,6 +52,10 @@ class SimulatedEngine:
         self.docker = docker
         self.name = ENGINE
         """What it calls itself."""
+        self.traits = EngineTraits()
+        """How it differs from other engines, as it reports."""
+        self.is_silent = False
+        """Whether its service is gone, and its containers run on."""
         self.inspect_waits = inspect_waits
         self.updates: list[tuple[str, Update]] = []
         """Every update that was asked for, in order."""
@@ -71,6 +76,7 @@ class SimulatedEngine:
             cgroup_version=str(self.docker.kernel.cgroup_version),
             cgroup_driver="cgroupfs",
             live_restore=self.docker.live_restore,
+            traits=self.traits,
         )
 
     async def containers(self) -> tuple[str, ...]:
@@ -157,6 +163,8 @@ class SimulatedEngine:
             self.docker.bus.leave(subscription)
 
     async def _look(self) -> None:
+        if self.is_silent:
+            raise EngineUnavailable("its service is gone, as the test demands")
         breaks = self.docker.breaks
         self.docker.see_that_up()
         await trio.sleep(self.docker.pace.look)
