@@ -10,11 +10,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from sidecar.decide.engine_traits import EngineTraits
 from sidecar.__main__ import parser
 from sidecar.config.config import Config
 from sidecar.config.keys import KEYS
 from sidecar.decide.container.labels import LABELS, NAMES, Label, OnMistake
+from sidecar.decide.engine_traits import EngineTraits
 from sidecar.decide.facts import EngineInfo
 from sidecar.decide.placement.options import NODE_OPTIONS
 from sidecar.status.document import ContainerStatus, Status
