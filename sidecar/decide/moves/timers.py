@@ -80,9 +80,11 @@ def after_timer(world: World, fact: TimerEnded) -> World:
         return world
     match fact.purpose:
         case Purpose.LINGER:
-            is_running = world.timers.get(fact.container, {}).get(Purpose.LINGER) == fact.number
-            is_wanted = is_running and fact.container in world.state.assignments
-            return world.with_container(after(container, Lapsed())) if is_wanted else world
+            if world.timers.get(key, {}).get(Purpose.LINGER) != fact.number:
+                return world
+            # It runs no more, whatever it was for: the grant may have ended meanwhile, and another begins.
+            world = _without_rest(world, key)
+            return world.with_container(after(container, Lapsed())) if key in world.state.assignments else world
         case Purpose.GRACE:
             return grace_over(world, fact.container, fact.number)
         case Purpose.COOLDOWN:
@@ -104,7 +106,7 @@ def interrupted(world: World, key: ContainerKey, before: Container | None = None
     has_run = known.started_at != container.view.started_at
     if rests(container.view) and not container.is_held and not has_run:
         return world
-    return _with(world, key, {purpose: number for purpose, number in running.items() if purpose is not Purpose.LINGER})
+    return _without_rest(world, key)
 
 
 def _rest_seconds(world: World, container: Container) -> float:
@@ -141,5 +143,7 @@ def _that_begin(container: Container, batches: Sequence[Batch], begun: int) -> I
             yield batch
 
 
-def _with(world: World, key: ContainerKey, running: Mapping[Purpose, int]) -> World:
-    return replace(world, timers={**world.timers, key: running} if running else without(world.timers, key))
+def _without_rest(world: World, key: ContainerKey) -> World:
+    """Return the world without the `LINGER` timer of a container."""
+    rest = {purpose: number for purpose, number in world.timers[key].items() if purpose is not Purpose.LINGER}
+    return replace(world, timers={**world.timers, key: rest} if rest else without(world.timers, key))
