@@ -191,7 +191,8 @@ def with_held_back(before: World, world: World) -> World:
 
 def _shown_by_looks(before: World, world: World) -> World:
     """Return the world in which a member of the shared group is held back if a look since shows fewer CPUs than it and
-    its group have, and is not if it shows all. A look that is older than the news of the group shows neither.
+    its group have, and is not if it shows all, or the end of its run. A look that is older than the news of the group
+    shows nothing of a run.
     """
     group = world.group
     if group is None:
@@ -199,13 +200,15 @@ def _shown_by_looks(before: World, world: World) -> World:
     changed = {}
     for key, each in world.containers.items():
         was = before.containers.get(key)
-        is_shown = each.looked == each.known and each.view.effective is not None and each.looked >= group.known
-        if each.wish.standing is not Standing.MEMBER or not is_shown or (was and was.looked == each.looked):
+        is_news = each.looked == each.known and (was is None or was.looked != each.looked)
+        if each.wish.standing is not Standing.MEMBER or not is_news:
             continue
-        if not each.is_held_back and _lacks(group, each):
-            changed[key] = after(each, HeldBack(""))
-        elif each.is_held_back and group.order is None and group.place.seen & each.place.configured <= each.place.seen:
+        is_conclusive = each.view.effective is not None and each.looked >= group.known
+        has_all = group.order is None and group.place.seen & each.place.configured <= each.place.seen
+        if each.is_held_back and (each.is_idle or (is_conclusive and has_all)):
             changed[key] = after(each, HeldBack(None))
+        elif is_conclusive and not each.is_held_back and _lacks(group, each):
+            changed[key] = after(each, HeldBack(""))
     return replace(world, containers={**world.containers, **changed}) if changed else world
 
 
