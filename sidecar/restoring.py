@@ -162,4 +162,4 @@ def _is_as_before(world: World, view: ContainerView, originals: Originals) -> bo
 
 def _reason(world: World, key: ContainerKey) -> str:
     known = world.containers.get(key)
-    return known.fault.text if known and known.fault else "no answer in time"
+    return (known and known.fault and known.fault.text) or "no answer in time"

@@ -171,10 +171,10 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     shared pool. `lifts` holds the values, in 1e-9 CPUs, to which the limit of a container was lifted: the sidecar set a
     limit of such a value, and restores the original. `vacancies` are the last grants of containers that are gone, for
     their successors. `lapsed` have never run, and kept no CPUs for it. `held_back` are members of the shared group
-    whose last order had no effect, with the reason, for people. `unlooked` are CPUs that grants gained before all
-    containers were looked at: another may be pinned there. `has_gaps` if a container with a grant is gone, and nothing
-    was decided since. `grants` counts all grants ever made, and numbers the next; `asks` does so for containers that
-    first ask.
+    whose last order had no effect, with the reason, for people; "" if a look showed it. `unlooked` are CPUs that grants
+    gained before all containers were looked at: another may be pinned there. `has_gaps` if a container with a grant is
+    gone, and nothing was decided since. `grants` counts all grants ever made, and numbers the next; `asks` does so for
+    containers that first ask.
     """
 
     policy: str = "none"

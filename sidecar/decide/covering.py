@@ -32,7 +32,7 @@ from sidecar.decide.hand_state import HandState
 from sidecar.decide.orders import HoldAnswers, LookAgain, Order
 from sidecar.decide.world import World, replace
 from sidecar.systemd_names import parent_path
-from state.cpuset import union
+from state.cpuset import EMPTY, union
 from state.key import ContainerKey
 
 
@@ -160,11 +160,14 @@ def _held(world: World, fact: AnswersHeld) -> tuple[World, tuple[Order, ...]]:
         hand = replace(hand, since=fact.ended)
     world = told_of_answers(replace(world, hand=hand))
     looks = list(_to_be_covered(world)) if hand.since != before.since or _covers_more(before, newest) else []
-    # 3. Given back.
+    # 3. Given back. An older look at it is outdated, also if it is not known that it runs, or that it exists.
+    if before.held is not None and before.held.answers.others is not None and newest.answers.others is None:
+        world = replace(world, horizon=max(world.horizon, fact.ended))
     for key, container in list(world.containers.items()):
-        if before.lets_go(key) and not container.is_idle:
-            world = world.with_container(after(container, LetGo(container.place.configured, fact.ended)))
-            looks.append(LookAgain(key))
+        if before.lets_go(key):
+            back = EMPTY if container.is_idle else container.place.configured
+            world = world.with_container(after(container, LetGo(back, fact.ended)))
+            looks += [] if container.is_idle else [LookAgain(key)]
     return world, tuple(looks)
 
 
@@ -191,14 +194,15 @@ def _to_be_covered(world: World) -> tuple[LookAgain, ...]:
 
 def _lost(world: World, fact: HandLost) -> tuple[World, tuple[Order, ...]]:
     """Return the world without a hand. Until a look, a container may be where the hand would answer its birth. A look
-    that is older may show a newborn before the hand moved it: it proves no more than one that is older than a removal.
+    that is older may show it before the hand moved it: it is outdated, as one that is older than a removal.
     """
     hand = world.hand
     if hand is None:
         return replace(world, handless=fact.reason), ()
     answered = {key: union(hand.answers_for(key)) for key in world.containers}
     found = {
-        key: after(each, LetGo(answered[key])) if answered[key] else each for key, each in world.containers.items()
+        key: after(each, LetGo(answered[key], fact.ended)) if answered[key] else each
+        for key, each in world.containers.items()
     }
     looks = tuple(LookAgain(key) for key, cpus in answered.items() if cpus)
     horizon = max(world.horizon, fact.ended)

@@ -15,6 +15,7 @@ from sidecar.decide.container.wish import wish_of
 from sidecar.decide.facts import ContainerView, Phase
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import Connected, Ready, World, replace
+from state.cpuset import CPUSet
 from state.key import ContainerKey
 from state.model import IN_BUNDLE, State
 
@@ -97,7 +98,8 @@ def moved_unseen(before: World, world: World) -> tuple[ContainerKey, ...]:
 
     1. The group has moved if an order to it ended, or if it was seen elsewhere.
     2. A look that is reported only now may be older than that.
-    3. A container without its own cpuset runs wherever the group does, unless it is held back: it needs no look.
+    3. A container without its own cpuset runs wherever the group does, unless it is held back, or news of it may show
+       that: it needs no look.
     """
     was, group = before.group, world.group
     if group is None:
@@ -113,7 +115,7 @@ def moved_unseen(before: World, world: World) -> tuple[ContainerKey, ...]:
         is_news = told is None or told.known != each.known
         # 3. Its own cpuset.
         is_pinned = each.wish.standing is not Standing.MEMBER or each.view.forgets_updates or each.is_held_back
-        if is_pinned and (has_moved or is_news):
+        if (is_pinned and (has_moved or is_news)) or (is_news and _lacks(group, each)):
             found.append(key)
     return tuple(found)
 
@@ -175,16 +177,44 @@ def with_lapses(world: World) -> World:
     return world if state is world.state else replace(world, state=state)
 
 
-def with_held_back(world: World) -> World:
+def with_held_back(before: World, world: World) -> World:
     """Return the world whose State remembers which members of the shared group are held back. No order follows that
-    would show it again.
+    would show it again. `before` is the world before the burst, which may have shown it, or its end, by a look.
     """
-    recorded = world.state.held_back
+    world, recorded = _shown_by_looks(before, world), world.state.held_back
     known = {key: text for key, text in recorded.items() if key not in world.containers}
     for key, each in world.containers.items():
         if each.is_held_back and each.fault and each.wish.standing is Standing.MEMBER:
             known[key] = each.fault.text
     return world if known == recorded else replace(world, state=replace(world.state, held_back=known))
+
+
+def _shown_by_looks(before: World, world: World) -> World:
+    """Return the world in which a member of the shared group is held back if a look since shows fewer CPUs than it and
+    its group have, and is not if it shows all, or the end of its run. A look that is older than the news of the group
+    shows nothing of a run.
+    """
+    group = world.group
+    if group is None:
+        return world
+    changed = {}
+    for key, each in world.containers.items():
+        was = before.containers.get(key)
+        is_news = each.looked == each.known and (was is None or was.looked != each.looked)
+        if each.wish.standing is not Standing.MEMBER or not is_news:
+            continue
+        is_conclusive = each.view.effective is not None and each.looked >= group.known
+        has_all = group.order is None and group.place.seen & each.place.configured <= each.place.seen
+        if each.is_held_back and (each.is_idle or (is_conclusive and has_all)):
+            changed[key] = after(each, HeldBack(None))
+        elif is_conclusive and not each.is_held_back and _lacks(group, each):
+            changed[key] = after(each, HeldBack(""))
+    return replace(world, containers={**world.containers, **changed}) if changed else world
+
+
+def _lacks(group: Container, member: Container) -> CPUSet:
+    """Return the CPUs that a member of the shared group was not seen on, though it and its group surely have them."""
+    return (group.sure & member.place.configured) - member.place.seen
 
 
 def _held_back(state: State, container: Container) -> str | None:

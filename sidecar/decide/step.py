@@ -85,7 +85,7 @@ def step(world: World, facts: Sequence[Fact]) -> tuple[World, tuple[Order, ...]]
         world, asked = _fold(world, fact)
         doubts += asked
     doubts += [LookAgain(key) for key in moved_unseen(before, world)]
-    world = with_loads_of_grants(with_held_back(with_lapses(world)))
+    world = with_loads_of_grants(with_held_back(before, with_lapses(world)))
     world = told_of_answers(world)
     # 2. The State.
     is_answered = world.is_ready and not world.is_releasing

@@ -197,10 +197,11 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def home_of(self, container: Container) -> CPUSet:
         """Return the online CPUs to which its owner pinned a container that the sidecar moved as long as it asked for
-        CPUs, and that goes back there; empty for all others, and once it is back (`moves/release`).
+        CPUs, and that goes back there; empty for all others, and once it is back (`moves/release`). One that is dead
+        goes nowhere.
         """
         originals = self.state.originals.get(container.view.key)
-        if originals is None or self.settings.policy is PolicyName.NONE:
+        if originals is None or self.settings.policy is PolicyName.NONE or container.view.phase is Phase.DEAD:
             return EMPTY
         if container.wish.standing is not Standing.STRANGER or container.wish.is_kept_out:
             return EMPTY

@@ -26,7 +26,7 @@ from sidecar.decide.world import World
 from sidecar.natural_order import natural
 from sidecar.status.machine_map import MachineMap, machine_of
 from sidecar.words.causes import why
-from sidecar.words.explanations import explanation, waits_for
+from sidecar.words.explanations import explanation, trouble, waits_for
 from sidecar.words.hands import births_told
 from sidecar.words.neighbours import clash_text
 from sidecar.words.refusals import sentence, warnings
@@ -259,7 +259,7 @@ def container_status(world: World, container: Container, deadlines: Deadlines) -
         waits_for=waits_for(world, container, assignment, wanted),
         refusal=sentence(refused.refusal) if refused and is_standing(container, refused) else "",
         turn=turn_of(world, key) if refused else 0,
-        trouble=container.fault.text if container.fault else "",
+        trouble=trouble(container),
         warnings=warnings(container.wish),
         explanation=explanation(world, container, assignment, refused, wanted),
     )

@@ -35,6 +35,15 @@ from state.refusal import RefusalCode
 _SHOWN_NAMES: Final = 5
 """Names in one sentence; of more, their number."""
 
+_HELD_BACK: Final = "a cgroup between the two has fewer"
+
+
+def trouble(container: Container) -> str:
+    """Return the last fault of a container, as a clause; "" without one. A look that shows a fault has no text."""
+    if container.fault is None:
+        return ""
+    return container.fault.text or f"it has fewer CPUs than its group: {_HELD_BACK}"
+
 
 def waits_for(world: World, container: Container, assignment: Assignment | None, wanted: CPUSet | None) -> str:
     """Return what keeps a container off its CPUs, as the end of "it waits for"; "" if nothing does."""
@@ -105,7 +114,8 @@ def explanation(
     if container.keeps_mems and container.wish.mems is MemsRule.FOLLOW:
         said.append("Its memory nodes stay as they are: an order that changed them failed.")
     if container.fault:
-        said.append(f"The last order failed: {container.fault.text}")
+        text = container.fault.text
+        said.append(f"The last order failed: {text}" if text else f"It has fewer CPUs than its group: {_HELD_BACK}.")
     refusal = container.wish.refusal
     is_said = refused is not None and refusal is not None and refused.refusal.code is refusal.code
     said += (f"Warning: {each}" for each in (harmless if is_said else warnings)(container.wish))

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from sidecar.decide.container.container import Container, Standing, Wish
 from sidecar.decide.container.machine import after, first_seen
 from sidecar.decide.container.news import LetGo, OrderApplied, OrderSent
 from sidecar.decide.container.place import Place
-from sidecar.decide.covering import told_of_answers
+from sidecar.decide.covering import after_hand, told_of_answers
 from sidecar.decide.facts import ContainerView, Phase
+from sidecar.decide.hand_facts import AnswersHeld, HandLost
 from sidecar.decide.hand_state import HandState
 from sidecar.decide.orders import Answers, ApplyCpuset, HoldAnswers, Update
 from sidecar.decide.reconcile import begin
 from sidecar.decide.settings import PolicyName, Settings
-from sidecar.decide.sightings import differs
+from sidecar.decide.sightings import differs, sighted
 from sidecar.decide.world import World, replace
 from state.cpuset import CPUSet
 from state.key import ContainerKey
@@ -68,6 +71,35 @@ def test_an_outdated_look_is_repeated_while_it_is_unsure_where_the_hand_put_it()
     assert not differs(world, seen.view)
     unsure = _with(world, after(seen, LetGo(CPUSet.of(3), SINCE)))
     assert differs(unsure, seen.view)
+
+
+def _let_go(world: World) -> World:
+    """Return the world after the hand, which answered all births, let everything go at ticket 20."""
+    assert world.hand
+    sent = replace(world, hand=replace(world.hand, sent=HoldAnswers(2, Answers())))
+    return after_hand(sent, AnswersHeld(2, ("/docker",), CPUSet(), 20))[0]
+
+
+def _lose(world: World) -> World:
+    return after_hand(world, HandLost("it is gone", 20))[0]
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+@pytest.mark.parametrize("end", [_let_go, _lose])
+def test_a_look_from_before_the_end_of_the_answers_is_outdated(
+    end: Callable[[World], World], *, is_known: bool
+) -> None:
+    """It shows a container where the hand had put it, and nothing keeps it there. It may have started since its last
+    look, or never have been looked at.
+    """
+    resting = ContainerView(engine="docker", id=KEY.id, name="c", phase=Phase.CREATED, runtime="cpuset")
+    running = replace(resting, phase=Phase.RUNNING, effective=POOL)
+    held = HoldAnswers(1, Answers(others=POOL, own={KEY: POOL}))
+    world = begin(State(policy="static"), uniform(cores=4), Settings(policy=PolicyName.STATIC))
+    world = replace(world, hand=HandState(parents=("/docker",), since=SINCE, held=held))
+    world = end(sighted(world, resting, SINCE + 1) if is_known else world)
+    assert sighted(world, running, 19) is world
+    assert sighted(world, running, 21).containers[KEY].place.seen == POOL
 
 
 def test_after_a_cpu_went_offline_newborns_may_be_anywhere_until_the_answers_are_held_again() -> None:

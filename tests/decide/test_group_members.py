@@ -169,3 +169,40 @@ def test_a_member_that_could_not_be_moved_back_is_told_where_it_is() -> None:
     story.away(rt)
     story.settle()
     assert story.world.sure_of(story.known(member)) == member.effective == cpus("0-7")
+
+
+def test_a_member_that_a_look_shows_held_back_is_told_what_it_has() -> None:
+    """A group between it and the shared group lacks CPUs, and no order failed: one was obeyed before its start."""
+    story = Story(shared_slice="pool.slice")
+    member = story.arrive("member", is_member=True)
+    story.kernel.write(member.id, cpus("3,5"))
+    story.shrink_above(member)
+    story.kernel.write(member.id, CPUSet())
+    story.look(member)
+    assert story.world.sure_of(story.known(member)) == member.effective == cpus("3,5")
+    assert not projection_of(story.world, story.known(member)).settled
+    rt = story.arrive("rt", 3)
+    story.settle()
+    assert story.world.sure_of(story.known(member)) == member.effective == cpus("5")
+    story.away(rt)
+    story.settle()
+    assert story.world.sure_of(story.known(member)) == member.effective == cpus("3,5")
+    story.relent(member)
+    story.look(member)
+    assert story.world.sure_of(story.known(member)) == member.effective == cpus("0-7")
+    assert story.world.state.held_back == {}
+    assert projection_of(story.world, story.known(member)).settled
+
+
+def test_a_member_is_held_back_for_one_run() -> None:
+    """Where its next run is, a look shows. A sidecar that is restarted meanwhile knows as much."""
+    story = Story(shared_slice="pool.slice")
+    member = story.arrive("member", is_member=True)
+    story.kernel.write(member.id, cpus("3,5"))
+    story.shrink_above(member)
+    story.look(member)
+    assert story.known(member).is_held_back
+    story.end(member)
+    assert not story.known(member).is_held_back
+    story.again(member)
+    assert story.known(member).is_held_back

@@ -85,7 +85,7 @@ def after(container: Container, news: News) -> Container:
     """Return the container after this news."""
     match news:
         case HeldBack():
-            return _made(container, fault=Fault(FaultKind.INEFFECTIVE, news.text))
+            return _made(container, fault=None if news.text is None else Fault(FaultKind.INEFFECTIVE, news.text))
         case NotStopped():
             return _made(container, fault=Fault(FaultKind.NOT_STOPPED, news.text))
         case CpusCame():

@@ -76,9 +76,11 @@ class PauseEnded(msgspec.Struct, frozen=True):
 
 
 class HeldBack(msgspec.Struct, frozen=True):
-    """Its last order had no effect, as the State remembers; `text` is for people."""
+    """Its last order had no effect, as the State remembers; `text` is for people. A look shows the same without one:
+    "". None: a look shows the end of it.
+    """
 
-    text: str
+    text: str | None
 
 
 class NotStopped(msgspec.Struct, frozen=True):

@@ -82,10 +82,9 @@ def after_timer(world: World, fact: TimerEnded) -> World:
         case Purpose.LINGER:
             if world.timers.get(key, {}).get(Purpose.LINGER) != fact.number:
                 return world
-            if key in world.state.assignments:
-                return world.with_container(after(container, Lapsed()))
-            # Its grant ended meanwhile: a rest with another grant is timed in full.
-            return _without_rest(world, key)
+            # It runs no more, whatever it was for: the grant may have ended meanwhile, and another begins.
+            world = _without_rest(world, key)
+            return world.with_container(after(container, Lapsed())) if key in world.state.assignments else world
         case Purpose.GRACE:
             return grace_over(world, fact.container, fact.number)
         case Purpose.COOLDOWN:
@@ -145,5 +144,6 @@ def _that_begin(container: Container, batches: Sequence[Batch], begun: int) -> I
 
 
 def _without_rest(world: World, key: ContainerKey) -> World:
+    """Return the world without the `LINGER` timer of a container."""
     running = without(world.timers.get(key, {}), Purpose.LINGER)
     return replace(world, timers={**world.timers, key: running} if running else without(world.timers, key))

@@ -125,8 +125,10 @@ def answered_wrongly(reality: Reality) -> Iterator[str]:
             if container is None:
                 continue
             had = (held.own.get(key, held.others) if held else None) or EMPTY
-            there = container.place.seen if not container.is_idle else container.place.configured
-            entered = cpus - had - reserved - (EMPTY if container.is_idle and container.is_covered else there)
+            # One whose start was answered counts as live on the CPUs of the answer.
+            is_to_come = container.is_idle and not container.is_starting
+            there = container.place.configured if is_to_come else container.present
+            entered = cpus - had - reserved - (EMPTY if is_to_come and container.is_covered else there)
             for other in world.state.assignments.keys() & world.containers.keys() - {key}:
                 if both := entered & CPUSet.from_mask(world.containers[other].footprint):
                     yield f"{granted.name} is born on {both}, where {world.containers[other].view.name} may be"

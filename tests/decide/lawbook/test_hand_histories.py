@@ -29,6 +29,18 @@ def test_histories_with_a_hand_break_no_law(first: int, last: int) -> None:
         history(seed, with_hand=True)
 
 
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(7302105, id="a hand that comes while an answered start is under way"),
+        pytest.param(7312630, id="a rest that is over while its grant is gone and the engine away"),
+    ],
+)
+def test_rare_histories_with_a_hand_break_no_law(seed: int) -> None:
+    """Each of these broke one once, and is one in tens of thousands."""
+    history(seed, with_hand=True)
+
+
 @pytest.mark.slow
 def test_histories_with_a_hand_reach_what_is_rare(monkeypatch: pytest.MonkeyPatch) -> None:
     """A law proves nothing about events that hardly occur. And no law is broken."""

@@ -6,6 +6,7 @@ import pytest
 
 from sidecar.decide.facts import Phase, Purpose
 from sidecar.decide.orders import StartTimer
+from state.topology import uniform
 from tests.decide.moves.test_starts import strict
 from tests.support.decide import strictstarts
 from tests.support.decide.dynamic import Dynamic
@@ -36,6 +37,27 @@ def test_a_rest_without_a_grant_is_not_timed() -> None:
     assert real.key not in story.world.timers
     story.time_out(0)
     assert not story.known(real).is_lapsed
+
+
+def test_a_rest_whose_time_was_over_without_a_grant_is_timed_again_with_one() -> None:
+    """Its CPUs went offline while the engine was away, and its time ended. Later it is granted CPUs again."""
+    story = Story(uniform(cores=4))
+    real = story.arrive("rt", 2, starts=False)
+    story.settle()
+    story.disconnect()
+    for cpu in (2, 3):
+        story.toggle_cpu(cpu)
+    story.read_topology()
+    assert story.granted(real) is None
+    story.time_out(0)
+    for cpu in (2, 3):
+        story.toggle_cpu(cpu)
+    story.read_topology()
+    story.connect()
+    assert story.granted(real) is not None
+    story.settle()
+    story.time_out(0)
+    assert story.granted(real) is None
 
 
 def test_each_rest_is_timed_from_its_beginning() -> None:

@@ -85,6 +85,18 @@ def test_nothing_of_its_own_is_granted_until_it_is_back() -> None:
     assert (where(real), story.granted(story.arrive("later", 1))) == ("0,7", "1")
 
 
+def test_one_that_is_half_removed_keeps_nothing_for_its_way_back() -> None:
+    """It can never be moved again: others are granted the CPUs to which it was pinned."""
+    story = Story(rules=RULES)
+    real = moved(story)
+    story.remove(real, by_half=True)
+    story.look(real)
+    story.change_settings()
+    own = story.arrive("own", 7)
+    story.settle()
+    assert where(own) == "1-7"
+
+
 def test_it_waits_for_those_of_its_cpus_that_are_offline() -> None:
     story = Story(rules=RULES)
     real = moved(story)
