@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import msgspec
 import trio
 
 from sidecar.decide.world import World
+
+ProblemText = str | Callable[[World], str]
+"""A clause for people. One that is about containers is made from the World that it is shown with: it has their present
+names, and is "" once they are gone.
+"""
 
 
 class BirthCounts(msgspec.Struct, frozen=True):
@@ -25,8 +30,7 @@ class Board:
 
     def __init__(self, world: World) -> None:
         self.latest = world
-        self.problems: dict[str, str] = {}
-        """The present problems, by their place; a problem is removed once it is solved."""
+        self._problems: dict[str, ProblemText] = {}
         self.vouched_at: float | None = None
         """When the daemon last vouched for the latest World, in seconds since 1970; None before the first time."""
         self.births = BirthCounts()
@@ -41,14 +45,20 @@ class Board:
         self.latest = world
         self._wake()
 
-    def report(self, where: str, problem: str | None) -> bool:
+    @property
+    def problems(self) -> dict[str, str]:
+        """The present problems, by their place."""
+        told = ((where, each if isinstance(each, str) else each(self.latest)) for where, each in self._problems.items())
+        return {where: text for where, text in told if text}
+
+    def report(self, where: str, problem: ProblemText | None) -> bool:
         """Record the problem of a place, or None once it is solved. Return whether that is news."""
-        if self.problems.get(where) == problem:
+        if self._problems.get(where) == problem:
             return False
         if problem is None:
-            del self.problems[where]
+            del self._problems[where]
         else:
-            self.problems[where] = problem
+            self._problems[where] = problem
         self._wake()
         return True
 

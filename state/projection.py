@@ -10,7 +10,7 @@ The rules of such a directory, which `ProjectionDirectory` keeps and readers may
 3. A file whose content is already right is not written again: a change of status alone is one event.
 4. `generation` only grows. A slow reader sees the newest one, not every one.
 5. The files are true while the lease of the directory counts (`state.lease`). After that the daemon is stopped or
-   stalled, and they are what was last true.
+   stalled, or does not reach its engine, and they are what was last true.
 """
 
 from __future__ import annotations

@@ -186,7 +186,7 @@ class Lost(msgspec.Struct, frozen=True, tag=True):
 
 class Replaces(msgspec.Struct, frozen=True, tag=True):
     """It gets these CPUs when the container `name`, which it replaces, is gone; none if it asks again then, because
-    others are pinned by hand to too many of them.
+    others are pinned by hand to too many of them, or another successor is before it.
     """
 
     name: str

@@ -28,11 +28,12 @@ from sidecar.log import printable
 from sidecar.misreadings import Form, ListKind, NotOfForm, Unknown
 from sidecar.natural_order import natural
 from sidecar.readers import closest, kept, whole
-from sidecar.status.document import SharingStatus, Status
+from sidecar.status.document import Status
 from sidecar.status.machine_map import machine_of
 from sidecar.status.status_file import read_status
 from sidecar.words.counts import cpus
 from sidecar.words.machine_text import lie
+from sidecar.words.missing_records import planned_from_nothing
 from sidecar.words.refusals import harmless, sentence
 from sidecar.words.repairs import noted
 from sidecar.words.settings_text import settings_of
@@ -129,7 +130,7 @@ def run(args: argparse.Namespace) -> int:
     topology = machine_in(args.machine) if args.machine else read_topology()
     warnings = config.check_against(topology)
     settings, assumed = _settings(config)
-    state, by_hand = (State(), {}) if args.empty or args.machine else _running(config.state_dir)
+    state, by_hand, notes = (State(), {}, ()) if args.empty or args.machine else _running(config.state_dir)
     before = imagined(state, topology, settings, by_hand)
     labels = _labels(args)
     names = [f"request {number}" for number in range(1, len(args.cpus) + 1)]
@@ -143,7 +144,7 @@ def run(args: argparse.Namespace) -> int:
         held={grant.name: grant.cpus for grant in before.state.assignments.values()},
         pinned=by_hand,
         answers=tuple(_answer(after, name, cpus) for name, cpus in zip(names, args.cpus, strict=True)),
-        notes=(*([settings_of(whose)] if whose else []), *assumed, *warnings, *map(noted, before.notes)),
+        notes=(*([settings_of(whose)] if whose else []), *notes, *assumed, *warnings, *map(noted, before.notes)),
     )
     if args.json:
         print_json(plan)
@@ -163,14 +164,14 @@ def _rearrange(args: argparse.Namespace) -> int:
     topology = read_topology()
     config.check_against(topology)
     settings, _ = _settings(_granting(config))
-    state, by_hand = _running(config.state_dir)
+    state, by_hand, notes = _running(config.state_dir)
     world = imagined(state, topology, msgspec.structs.replace(settings, policy=PolicyName.DYNAMIC), by_hand)
     after, made = rearranged(world, config.policy)
     if args.json:
         print_json(made)
     else:
         paint, width = printout()
-        said = [f"note: {printable(settings_of(whose))}"] if whose else []
+        said = [f"note: {printable(note)}" for note in (settings_of(whose), *notes) if note]
         sys.stdout.write("\n".join([*said, *drawn(after, made, paint=paint, width=width)]) + "\n")
     return 0
 
@@ -248,20 +249,22 @@ def _settings(config: Config) -> tuple[Settings, tuple[str, ...]]:
     )
 
 
-def _running(state_dir: str) -> tuple[State, dict[str, CPUSet]]:
-    """Return the recorded state of this host and its pinned containers; empty if no daemon has ever run."""
+def _running(state_dir: str) -> tuple[State, dict[str, CPUSet], tuple[str, ...]]:
+    """Return the recorded state of this host, and its pinned containers; if none is recorded, both are empty, with a
+    note.
+    """
     try:
         if not any(files.is_there(os.path.join(state_dir, name)) for name in (NAME, PREVIOUS)):
-            return State(), {}
+            return State(), {}, (planned_from_nothing(state_dir),)
         state, status = read_books(state_dir), read_status(state_dir)
     except StateError as error:
         raise SidecarError(f"{error}; --empty plans plan as if nothing were running") from error
-    return state, pinned(status)
+    return state, pinned(status), ()
 
 
 def pinned(status: Status) -> dict[str, CPUSet]:
-    """Return the names of containers pinned by hand, and their CPUs."""
-    return {each.name: each.cpus for each in status.containers if each.sharing is SharingStatus.STRANGER}
+    """Return the names of containers pinned by hand, and the CPUs that they keep from others."""
+    return {each.name: each.pinned for each in status.containers if each.pinned}
 
 
 def _labels(args: argparse.Namespace) -> dict[str, str]:

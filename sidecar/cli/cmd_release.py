@@ -11,7 +11,7 @@ from sidecar.config.keys import KEYS
 from sidecar.failures import SidecarError
 from sidecar.log import printable
 from sidecar.words.counts import named
-from sidecar.words.released import nothing_recorded
+from sidecar.words.missing_records import nothing_to_release
 
 _DESCRIPTION = """Release everything: every container that the sidecar changed gets back its original cpuset and
 quota, and the recorded state is emptied. The daemon must not be running. An engine cannot clear a cpuset, so a
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
         return _one(args)
     config = last_daemons_config(args)
     if not was_used(config.state_dir):
-        raise SidecarError(nothing_recorded(config.state_dir))
+        raise SidecarError(nothing_to_release(config.state_dir))
     # Only here: other commands do not pay for the daemon's imports.
     from sidecar import daemon
 

@@ -16,8 +16,10 @@ from sidecar.kubelet import kubelet_state
 from sidecar.kubelet.kubelet_state import KubeletState, exported, imported
 from sidecar.log import printable
 from sidecar.readers import word
+from sidecar.status.status_file import is_daemon_running
 from sidecar.words.causes import why
 from sidecar.words.counts import counted
+from sidecar.words.missing_records import no_directory, no_state
 from sidecar.words.refusals import sentence
 from state import files
 from state.checkpoint import LIMIT, NAME, PREVIOUS, CheckpointFile, decode_checkpoint
@@ -128,9 +130,7 @@ def _import(state_dir: str, path: str, format: str) -> int:  # noqa: A002 - the 
 def read_books(state_dir: str) -> State:
     """Return the newest recorded state on disk, without changing any file."""
     if not os.path.lexists(state_dir):
-        raise StateError(
-            f"there is no {state_dir}: no daemon has run with this state_dir (set another with --state-dir)"
-        )
+        raise StateError(no_directory(state_dir))
     with files.directory(state_dir) as at:
         # Between the two renames of a commit, only the previous file is there, and it is the newest.
         for name in (NAME, PREVIOUS):
@@ -138,7 +138,7 @@ def read_books(state_dir: str) -> State:
             if content is not None:
                 break
         else:
-            raise StateError(f"there is no recorded state in {state_dir}: no daemon has run with this state_dir")
+            raise StateError(no_state(state_dir, is_running=is_daemon_running(state_dir)))
     try:
         return decode_checkpoint(content)
     except StateError as error:

@@ -68,8 +68,7 @@ def marks_of(status: Status) -> dict[int, str]:
     marks.update(dict.fromkeys(status.machine.isolated - status.shared, ISOLATED))
     marks.update(dict.fromkeys(status.reserved, "r"))
     for each in status.containers:
-        if each.sharing is SharingStatus.STRANGER:
-            marks.update(dict.fromkeys(each.cpus, "#"))
+        marks.update(dict.fromkeys(each.pinned, "#"))
     for each in status.containers:
         if each.id in letters:
             marks.update(dict.fromkeys(each.desired, letters[each.id]))

@@ -18,6 +18,7 @@ from sidecar.decide.world import Connected, Ready, World, replace
 from state.cpuset import CPUSet
 from state.key import ContainerKey
 from state.model import IN_BUNDLE, State
+from state.renaming import with_name
 
 
 def sighted(world: World, view: ContainerView, began: int) -> World:
@@ -57,9 +58,15 @@ def recognized(world: World, container: Container) -> Container:
 
 
 def renamed(world: World, view: ContainerView) -> World:
-    """Return the world in which the records of a container have its present name."""
+    """Return the world in which the records of a container have its present name, and those of others that name it."""
     state, key = world.state, view.key
     grant, refused = state.assignments.get(key), state.refusals.get(key)
+    known, recorded = world.containers.get(key), grant or refused
+    was = known.view.name if known else recorded.name if recorded else view.name
+    # A name that another one has now may be either's in the records.
+    if was != view.name and not any(each.view.name == was for each in world.containers.values() if each is not known):
+        state = with_name(state, was, view.name)
+        grant, refused = state.assignments.get(key), state.refusals.get(key)
     if grant and grant.name != view.name:
         grant = replace(grant, demand=replace(grant.demand, name=view.name))
         state = replace(state, assignments={**state.assignments, key: grant})

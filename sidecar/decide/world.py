@@ -156,17 +156,22 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def strangers(self) -> CPUSet:
         """The CPUs on which containers pinned by hand run, would start, or are at home: no others are granted them."""
-        mask = pinned = 0
+        mask = 0
         for container in self.containers.values():
-            if container.wish.standing is Standing.STRANGER and self.holds_its_pin(container):
-                mask |= container.footprint | self.home_of(container).mask
-            elif not container.is_idle:
-                pinned |= container.wish.pin.mask
-        if pinned:
-            # Without the right to be there, they have what nobody was granted, as long as they run.
-            state = self.state
-            pinned &= ~(state.exclusive | state.leaving | state.vacant).mask
-        return CPUSet.from_mask(mask | pinned)
+            mask |= self.kept_by_pin(container)
+        return CPUSet.from_mask(mask)
+
+    def kept_by_pin(self, container: Container) -> int:
+        """Return the CPUs, as a mask, that no other container is granted now because this one is pinned there by hand.
+
+        Without the right to be there, it keeps what was granted to none, and is kept for none, as long as it runs.
+        """
+        if container.wish.standing is Standing.STRANGER and self.holds_its_pin(container):
+            return container.footprint | self.home_of(container).mask
+        if container.is_idle or not container.wish.pin:
+            return 0
+        state = self.state
+        return container.wish.pin.mask & ~(state.exclusive | state.leaving | state.vacant).mask
 
     def holds_its_pin(self, container: Container) -> bool:
         """Return whether a container that is pinned by hand keeps its CPUs from others now: it does while it rests only

@@ -12,6 +12,7 @@ import msgspec
 from sidecar.board import Board
 from sidecar.decide.container.container import Standing
 from sidecar.decide.facts import ContainerView
+from sidecar.decide.world import World
 from sidecar.log import Log
 from sidecar.words.hands import many_writes
 from state.cpuset import CPUSet
@@ -52,6 +53,19 @@ class ForeignWrites:
         return calm
 
 
+class _Rewritten(msgspec.Struct, frozen=True):
+    """The problem of a container that is written again and again, `found` last."""
+
+    key: ContainerKey
+    found: CPUSet
+    times: int
+
+    def __call__(self, world: World) -> str:
+        """Return it as a clause; "" if the container is gone."""
+        known = world.containers.get(self.key)
+        return many_writes(known.view.name, self.found, self.times) if known else ""
+
+
 class ToldWrites:
     """Counts writes, and names the containers that are written again and again among the problems. `kind` is the first
     word of their places there.
@@ -71,7 +85,7 @@ class ToldWrites:
             # One of another engine is none of ours.
             return
         is_first = self._place(key) not in self._board.problems
-        self._board.report(self._place(key), many_writes(known.view.name, found, total))
+        self._board.report(self._place(key), _Rewritten(key, found, total))
         if is_first:
             self._log.warning("another program writes the CPUs of a container", container=known.view.name, cpus=found)
 

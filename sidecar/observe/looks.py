@@ -30,6 +30,7 @@ from sidecar.board import Board
 from sidecar.crashes import Crashes
 from sidecar.decide.facts import ContainerRemoved, ContainerSeen, ContainerView, Fact, InventoryTaken, Phase
 from sidecar.decide.sightings import differs
+from sidecar.decide.world import World
 from sidecar.failures import ContainerGone, EngineError, EngineFailed, EngineRefused, EngineSilent, EngineUnavailable
 from sidecar.log import Log
 from sidecar.observe.foreign_writes import ToldWrites, is_foreign
@@ -47,6 +48,16 @@ its labels do.
 
 OWED_SECONDS: Final = 0.1
 """At least so long until the next inventory, if one was taken without a list."""
+
+
+class _Unseen(msgspec.Struct, frozen=True):
+    """The problem of containers that cannot be looked at."""
+
+    containers: tuple[ContainerKey, ...]
+
+    def __call__(self, world: World) -> str:
+        """Return it as a clause, with the names by which they are known."""
+        return f"these containers cannot be inspected: {', '.join(_name(world, each) for each in self.containers)}"
 
 
 class Looker:
@@ -104,6 +115,7 @@ class Looker:
 
     def removed(self, container: ContainerKey) -> None:
         """Report that the engine removed this container."""
+        self._forget_unseen(container)
         self.tell(ContainerRemoved(container, self._tickets()))
 
     def tell(self, fact: Fact) -> None:
@@ -288,14 +300,15 @@ class Looker:
         """Report the containers that cannot be looked at, each once per reason: they must not hide all the others."""
         for container, reason in unseen.items():
             if self._unseen.get(container) != reason:
-                self._log.warning("a container cannot be inspected", container=self._name(container), reason=reason)
+                name = _name(self._board.latest, container)
+                self._log.warning("a container cannot be inspected", container=name, reason=reason)
         self._unseen = unseen
-        names = ", ".join(self._name(container) for container in unseen)
-        self._board.report("looks", f"these containers cannot be inspected: {names}" if names else None)
+        self._board.report("looks", _Unseen(tuple(unseen)) if unseen else None)
 
-    def _name(self, container: ContainerKey) -> str:
-        known = self._board.latest.containers.get(container)
-        return known.view.name if known else container.short
+    def _forget_unseen(self, container: ContainerKey) -> None:
+        """Report a container no more that was looked at after all, or is gone."""
+        if container in self._unseen:
+            self._tell_unseen({each: why for each, why in self._unseen.items() if each != container})
 
     async def _look_until_calm(self, container: ContainerKey) -> None:
         try:
@@ -312,6 +325,7 @@ class Looker:
         try:
             view = await self._view_or_glance(container)
         except ContainerGone:
+            self._forget_unseen(container)
             await self._outbox.send(ContainerRemoved(container, began))
         except EngineError as error:
             # The inventory after the next connection will look.
@@ -340,8 +354,7 @@ class Looker:
         async with self._turns.taken(container, tell_late):
             with self._crashes.contained(container, "look"):
                 view = self._complete(await self._described(container))
-                if container in self._unseen:
-                    self._tell_unseen({each: why for each, why in self._unseen.items() if each != container})
+                self._forget_unseen(container)
                 return view
         raise EngineFailed("looking at it failed unexpectedly: the log has the error")
 
@@ -368,3 +381,8 @@ class Looker:
         phase = Phase.RUNNING if effective is not None and view.phase is Phase.EXITED else view.phase
         found_below = self._kernel.parent_of(view)
         return msgspec.structs.replace(view, effective=effective, phase=phase, found_below=found_below)
+
+
+def _name(world: World, container: ContainerKey) -> str:
+    known = world.containers.get(container)
+    return known.view.name if known else container.short

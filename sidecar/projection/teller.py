@@ -20,7 +20,7 @@ import trio
 
 from sidecar.board import Board
 from sidecar.crashes import Crashes
-from sidecar.decide.container.container import Container
+from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.mounts import mounted_name
 from sidecar.decide.container.role import role_of
 from sidecar.decide.facts import ContainerView
@@ -34,6 +34,7 @@ from sidecar.projection.projection_of import names_of, projection_of
 from sidecar.projection.projections import Projections
 from sidecar.words.name_claims import name_claims_text
 from sidecar.words.neighbours import company
+from sidecar.words.reasons import reason_of
 from state.cpuset import CPUSet
 from state.errors import ProjectionError
 from state.key import ContainerKey
@@ -53,7 +54,7 @@ CHECK_SECONDS: Final = 5.0
 
 _Known = tuple[Container, Container, Assignment | None, CPUSet, bool, bool, str, Refused | None]
 """All that a projection depends on: the container, its grant with what leaves it and why, the shared pool, whether it
-is settled, and alone or beside which others, and why it was refused."""
+is settled, and alone or beside which others, and why it was refused. Of one pinned by hand, its whole reason."""
 
 
 class Teller:
@@ -221,6 +222,9 @@ def _known(world: World, key: ContainerKey, container: Container) -> _Known:
     settled = assignment is not None and is_settled(world, container)
     alone = settled and is_alone(world, container)
     beside = company(world, container) if settled and not alone else ""
+    if container.wish.pin or container.wish.standing is Standing.STRANGER:
+        # Which others have its CPUs is known nowhere else.
+        beside = reason_of(world, container)
     confined = world.group if container.view.in_shared_group and world.group else container
     return container, confined, assignment, world.state.shared, settled, alone, beside, world.state.refusals.get(key)
 

@@ -82,7 +82,7 @@ def _kind(status: Status, cpu: int, owner: ContainerStatus | None) -> CPUKind:
         return CPUKind.UNMANAGED
     if cpu in status.reserved:
         return CPUKind.RESERVED
-    if any(each.sharing is SharingStatus.STRANGER and cpu in each.cpus for each in status.containers):
+    if any(cpu in each.pinned for each in status.containers):
         return CPUKind.STRANGER
     return CPUKind.SHARED if cpu in status.shared else CPUKind.UNUSED
 

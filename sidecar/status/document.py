@@ -101,7 +101,8 @@ class ContainerStatus(msgspec.Struct, frozen=True, kw_only=True):
     `granted` are its recorded CPUs. It has between `floor` and `ceiling` CPUs, as `scale` and `weight` determine; 0 and
     "" unless the policy is dynamic. `ordered` is the size ordered by `resize`. `leaving` is what is being taken,
     `forced` counts takes without its acknowledgement, and `moves` are the last changes of its grant with their reasons.
-    `clash` tells which containers are pinned by hand to its CPUs.
+    `clash` tells which containers are pinned by hand to its CPUs. `pinned` are the CPUs that no other container is
+    granted now because this one is pinned there by hand.
     """
 
     id: str
@@ -130,6 +131,7 @@ class ContainerStatus(msgspec.Struct, frozen=True, kw_only=True):
     moves: tuple[MoveStatus, ...] = ()
     waits_for: str = ""
     clash: str = ""
+    pinned: CPUSet = EMPTY
     refusal: str = ""
     turn: int = 0
     """Its place in the queue for exclusive CPUs, from 1; 0 if it is not in the queue."""
@@ -257,6 +259,7 @@ def container_status(world: World, container: Container, deadlines: Deadlines) -
         is_quota_lifted=is_quota_lifted(world, container, assignment),
         load=_load(world.loads.get(container.view.key)),
         waits_for=waits_for(world, container, assignment, wanted),
+        pinned=CPUSet.from_mask(world.kept_by_pin(container)) & world.state.online,
         refusal=sentence(refused.refusal) if refused and is_standing(container, refused) else "",
         turn=turn_of(world, key) if refused else 0,
         trouble=trouble(container),

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from sidecar.status.document import VERSION, Status
-from state import codec, files
+from sidecar.words.missing_records import no_directory, no_status
+from state import checkpoint, codec, files
 from state.errors import StateError
 
 NAME: Final = "status.json"
@@ -43,13 +44,15 @@ def write_status(state_dir: str | Path, status: Status) -> None:
 def read_status(state_dir: str | Path) -> Status:
     """Return the last document. Raise StateError, with the cure, if there is none that can be understood."""
     if not os.path.lexists(state_dir):
-        raise StateError(
-            f"there is no {state_dir}: no daemon has run with this state_dir (set another with --state-dir)"
-        )
+        raise StateError(no_directory(str(state_dir)))
     with files.directory(state_dir) as at:
         content = files.read_bounded(at, NAME, LIMIT)
     if content is None:
-        raise StateError(f"there is no status in {state_dir}: the daemon has not run with this state_dir")
+        has_state = any(
+            files.is_there(os.path.join(state_dir, name)) for name in (checkpoint.NAME, checkpoint.PREVIOUS)
+        )
+        is_running = is_daemon_running(state_dir)
+        raise StateError(no_status(str(state_dir), is_running=is_running, has_state=has_state))
     try:
         return decode_status(content)
     except StateError as error:

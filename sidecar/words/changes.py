@@ -26,6 +26,7 @@ from sidecar.words.repairs import noted
 from state.cpuset import union
 from state.model import Assignment, Batch, Leaving, Move, Refused, State
 from state.refusal import NAMES
+from state.renaming import nameless
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -109,9 +110,9 @@ def new_refusals(before: World, now: World) -> Iterator[Refused]:
 
 def _changes(was: Assignment, now: Assignment) -> Iterator[Line]:
     """Yield what a grant gained and lost, with the reason; a repair that moved it has none."""
-    if was.cpus == now.cpus and was.moves == now.moves:
-        return
     moves = new_moves(was, now)
+    if was.cpus == now.cpus and not moves:
+        return
     for move in moves:
         fields: dict[str, object] = {"container": now.name, "reason": why(move.cause)}
         if move.gained and move.lost:
@@ -125,12 +126,18 @@ def _changes(was: Assignment, now: Assignment) -> Iterator[Line]:
 
 
 def new_moves(was: Assignment, now: Assignment) -> tuple[Move, ...]:
-    """Return the moves of the later grant that the earlier one does not have, as far as they are recorded."""
-    for count in range(len(now.moves) + 1):
-        rest = now.moves[: len(now.moves) - count]
-        if was.moves[len(was.moves) - len(rest) :] == rest:
-            return now.moves[len(rest) :]
+    """Return the moves of the later grant that the earlier one does not have, as far as they are recorded. A container
+    that was renamed since has its new name in the later one.
+    """
+    before, after = _nameless(was.moves), _nameless(now.moves)
+    for kept in range(len(after), 0, -1):
+        if before[-kept:] == after[:kept]:
+            return now.moves[kept:]
     return now.moves
+
+
+def _nameless(moves: tuple[Move, ...]) -> list[Move]:
+    return [msgspec.structs.replace(move, cause=nameless(move.cause)) for move in moves]
 
 
 def _takes(before: World, world: World, was: Assignment, now: Assignment) -> Iterator[Line]:

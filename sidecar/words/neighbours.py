@@ -9,10 +9,11 @@ from sidecar.decide.books.clashes import Clash, clashes
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.moves.alone import neighbours
 from sidecar.decide.world import World
-from sidecar.words.counts import named, some
-from state.cpuset import union
+from sidecar.words.counts import agree, named, some
+from state.cpuset import CPUSet, union
 
-NEVER_MOVED: Final = "it is never moved, and no other container gets these CPUs exclusively"
+_NEVER_MOVED: Final = "it is never moved, and no other container gets these CPUs exclusively"
+_NEVER_MOVED_AND_RESTS: Final = "it is never moved, but others may be granted these CPUs while it does not run"
 
 UNSEEN: Final = "the engine does not answer, and its containers start without it: others may be there unseen"
 
@@ -48,12 +49,18 @@ def clash_text(found: Sequence[Clash]) -> str:
 
 def pin_text(world: World, container: Container) -> str:
     """Return what a container has of the CPUs to which it is pinned by hand without the right to stay there."""
-    pin = container.wish.pin
-    found = (pin & world.state.online) - world.state.exclusive - world.state.leaving
-    if found == pin & world.state.online:
-        return f"pinned by hand to {named(pin)}, until another container is granted them"
-    left = f"it has {named(found)}" if found else "it runs in the shared pool"
-    return f"pinned by hand to {named(pin)}, of which others were granted {named(pin - found)}: {left}"
+    pin, wanted = container.wish.pin, container.wish.pin & world.state.online
+    found, head = wanted - world.state.exclusive - world.state.leaving, f"pinned by hand to {named(pin)}"
+    if not wanted:
+        return f"{head}, {agree(len(pin), 'which is', 'all of which are')} offline: it runs in the shared pool"
+    if found != wanted:
+        left = f"it has {named(found)}" if found else "it runs in the shared pool"
+        return f"{head}, of which others were granted {named(wanted - found)}: {left}"
+    if found <= CPUSet.from_mask(world.kept_by_pin(container)):
+        return f"{head}, which {agree(len(pin), 'is', 'are')} granted to no other container while this one runs"
+    if container.is_idle:
+        return f"{head}, which another container may be granted while this one does not run"
+    return f"{head}, until another container is granted {agree(len(pin), 'it', 'them')}"
 
 
 def pinned_text(world: World, container: Container) -> str:
@@ -64,7 +71,7 @@ def pinned_text(world: World, container: Container) -> str:
     head = f"pinned by hand to {named(container.place.seen)}"
     found = [each for each in clashes(world) if each.pinned.view.key == container.view.key]
     if container.wish.standing is not Standing.STRANGER or not found:
-        return f"{head}: {NEVER_MOVED}"
+        return f"{head}: {_NEVER_MOVED}" if world.holds_its_pin(container) else f"{head}: {_NEVER_MOVED_AND_RESTS}"
     owners = some([each.owner.name for each in found[:_SHOWN]], of=len(found))
     shared = named(union(each.cpus for each in found))
     return f"{head}: it is never moved, and shares {shared} with {owners}, which had them and cannot move"

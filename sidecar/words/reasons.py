@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from sidecar.decide.container.container import Container, Standing
+from sidecar.decide.facts import Phase
 from sidecar.decide.moves.settled import is_settled
 from sidecar.decide.world import World
 from sidecar.words.causes import why
 from sidecar.words.counts import exclusive_cpus
 from sidecar.words.neighbours import company, pin_text, pinned_text
 from sidecar.words.refusals import sentence
+from state.demand import Demand
 from state.model import Move
 
 LEFT_ALONE: Final = "left alone, as requested"
@@ -42,12 +44,20 @@ def reason_of(world: World, container: Container) -> str:
     if wish.refusal is not None:
         return f"in the shared pool: {sentence(wish.refusal)}"
     if wish.demand is not None:
-        return "in the shared pool until it starts: it did not start in time to keep its CPUs"
+        return f"in the shared pool until it starts: {_why_not_kept(container, wish.demand)}"
     if wish.is_kept_out:
         return "in the shared pool: it is kept out from its next stop"
     if wish.pin:
         return pin_text(world, container)
     return "in the shared pool: it asks for no exclusive CPUs"
+
+
+def _why_not_kept(container: Container, demand: Demand) -> str:
+    """Return why a container that asks for CPUs when it starts keeps none until then."""
+    phase = container.view.phase
+    if phase is Phase.CREATED:
+        return "it did not start in time to keep its CPUs"
+    return f"it is not running ({phase}), and asks for {exclusive_cpus(demand.cpus)} when it starts"
 
 
 def _moved(move: Move) -> str:

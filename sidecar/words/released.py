@@ -30,14 +30,6 @@ def nothing_known(state_dir: str) -> str:
     return f"nothing to restore: the state recorded in {state_dir} knows of no container"
 
 
-def nothing_recorded(state_dir: str) -> str:
-    """Return that no daemon has run with this directory."""
-    return (
-        f"there is no recorded state in {state_dir}: no daemon has run with this state_dir, and nothing was changed "
-        "(set another with --state-dir)"
-    )
-
-
 def astray(state_dir: str, confined: Mapping[str, str]) -> str:
     """Return that containers have these cpusets, by name, and the recorded state knows of none."""
     have = _with_cpusets(confined)

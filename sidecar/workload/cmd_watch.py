@@ -7,6 +7,7 @@ import math
 import os
 import sys
 import time
+from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,8 @@ from sidecar.failures import SidecarError
 from sidecar.readers import choice, duration
 from sidecar.words.past import in_past
 from sidecar.workload.find_projection import directory_of, no_name
-from sidecar.workload.gates import Open, Shut, Until, gate
+from sidecar.workload.gates import UNVOUCHED, Open, Shut, Until, gate
+from sidecar.workload.why_unvouched import why_unvouched
 from state import codec
 from state.errors import ProjectionError, ProjectionMissing
 from state.own_directory import default_directory, may_come
@@ -59,16 +61,22 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.set_defaults(func=_run_with)
 
 
-def run(directory: str, as_json: bool, until: Until | None = None, timeout: float = math.inf) -> int:
+def run(
+    directory: str,
+    as_json: bool,
+    until: Until | None = None,
+    timeout: float = math.inf,
+    why: Callable[[], str] = lambda: UNVOUCHED,
+) -> int:
     """Print each change until interrupted or until the condition holds (0). Return 1 if the directory can never be
-    read, or after `timeout` seconds; 2 if it is not a directory.
+    read, or after `timeout` seconds; 2 if it is not a directory. `why` tells why no daemon vouches for it.
     """
     with ProjectionWatch(directory) as watch:
         if os.path.lexists(watch.directory) and not os.path.isdir(watch.directory):
             _complain(f"{watch.directory} is not a directory: give the one with status.json and cpuset")
             return 2
         try:
-            return _print_changes(watch, as_json, until, time.monotonic() + timeout)
+            return _print_changes(watch, as_json, until, time.monotonic() + timeout, why)
         except KeyboardInterrupt:
             return 0
         except BrokenPipeError:
@@ -95,7 +103,9 @@ def change_line(now: Reading, before: Reading | None, seen_at: datetime) -> str:
     return f"{line}  ({reason})" if reason else line
 
 
-def _print_changes(watch: ProjectionWatch, as_json: bool, until: Until | None, deadline: float) -> int:
+def _print_changes(
+    watch: ProjectionWatch, as_json: bool, until: Until | None, deadline: float, why: Callable[[], str]
+) -> int:
     before: Reading | None = None
     complaint: str | None = None
     while True:
@@ -104,12 +114,14 @@ def _print_changes(watch: ProjectionWatch, as_json: bool, until: Until | None, d
         found = watch.wait(max(0.0, min(pause, deadline - time.monotonic())))
         if found is not None:
             _print(change_line(found, before, datetime.now().astimezone()), found, as_json)
+            if not found.vouched and until is None and (before is None or before.vouched):
+                _complain(why())
             before, complaint = found, None
         elif (gone := _unused(watch.directory)) is not None and gone != before:
             _print(change_line(gone, before, datetime.now().astimezone()), gone, as_json)
             before, complaint = gone, None
         if until is not None:
-            match gate(watch.directory, until):
+            match gate(watch.directory, until, why):
                 case Open(told):
                     if told != before:
                         _print(change_line(told, before, datetime.now().astimezone()), told, as_json)
@@ -176,7 +188,11 @@ def _run_with(arguments: argparse.Namespace) -> int:
     except SidecarError as error:
         _complain(str(error))
         return 1
-    return run(directory, arguments.json, until, timeout)
+
+    def why() -> str:
+        return why_unvouched(last_daemons_config(arguments), directory)
+
+    return run(directory, arguments.json, until, timeout, why)
 
 
 def _directory(arguments: argparse.Namespace) -> str:

@@ -35,9 +35,9 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Topology:
     return MACHINE
 
 
-def state_of(directory: Path, *, later: Settings = STATIC) -> Path:
+def state_of(directory: Path, *, later: Settings = STATIC, settings: Settings = STATIC) -> Path:
     """Return a state directory: web holds 2 CPUs, db is pinned by hand; the status is of the settings `later`."""
-    made = world(MACHINE, container("web", exclusive=2), container("db", cpuset="6"))
+    made = world(MACHINE, container("web", exclusive=2), container("db", cpuset="6"), settings=settings)
     books = CheckpointFile(directory)
     books.save(made.state)
     books.close()
@@ -61,6 +61,20 @@ def test_a_plan_beside_what_is_running(tmp_path: Path, capsys: pytest.CaptureFix
         "x held by web",
         "# pinned by hand: db",
     ]
+
+
+def test_a_plan_counts_a_pin_that_tenants_have_no_right_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The daemon grants its CPUs to no other container while it runs, so none is promised them."""
+    plain = replace(STATIC, may=())
+    state_of(tmp_path, settings=plain, later=plain)
+    assert main(["plan", "--cpus", "13", "--state-dir", str(tmp_path), "--reserved", "0"]) == 1
+    out = capsys.readouterr().out
+    assert "12 free" in out
+    assert "1 in use by containers pinned by hand: db" in out
+    assert main(["plan", "--cpus", "12", "--state-dir", str(tmp_path), "--reserved", "0"]) == 0
+    out = capsys.readouterr().out
+    assert "[ 6# 14A]" in out
+    assert "# pinned by hand: db" in out
 
 
 def test_the_map_shows_free_isolated_cpus_as_such(
@@ -90,9 +104,12 @@ def test_requests_are_answered_one_after_the_other_and_a_refusal_says_what_would
 
 
 def test_a_plan_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With a note if nothing is recorded beside which it could be made."""
     args = ["plan", "--json", "--cpus", "2", "--cpus", "99", "--state-dir", str(tmp_path), "--reserved", "0"]
     assert main(args) == 1
     found = json.loads(capsys.readouterr().out)
+    said = f"there is no recorded state in {tmp_path}: this is planned as if nothing were running"
+    assert found["notes"] == [said]
     assert found["answers"][0] == {
         "asked": 2,
         "cpus": "1,9",

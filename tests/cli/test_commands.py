@@ -122,8 +122,8 @@ def test_without_a_daemon_status_fails_but_shows(
     assert not any(each.is_settled or each.is_alone for each in last.containers)
     assert main(["status", "--state-dir", str(tmp_path / "nowhere")]) == 1
     assert capsys.readouterr().err == (
-        f"cpuset-sidecar: there is no {tmp_path}/nowhere: no daemon has run with this state_dir "
-        "(set another with --state-dir)\n"
+        f"cpuset-sidecar: there is no {tmp_path}/nowhere: no daemon has run with this state_dir, or it was deleted "
+        "since (set another with --state-dir, or start the daemon)\n"
     )
 
 

@@ -41,7 +41,7 @@ def running(tmp_path: Path) -> Iterator[Path]:
 
 def plan(state_dir: Path, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[str, list[str]]:
     """Return the reserved CPUs of a plan, and its notes."""
-    assert main(["plan", "--json", "--cpus", "1", "--state-dir", str(state_dir), *words]) == 0
+    assert main(["plan", "--json", "--empty", "--cpus", "1", "--state-dir", str(state_dir), *words]) == 0
     found = json.loads(capsys.readouterr().out)
     return found["reserved"], found["notes"]
 

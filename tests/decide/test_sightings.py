@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sidecar.decide.container.container import Standing
 from sidecar.decide.facts import (
     ContainerRemoved,
@@ -195,6 +197,22 @@ def test_records_have_the_present_name_of_a_container() -> None:
     story.settle()
     state = story.world.state
     assert (state.assignments[rt.key].name, state.refusals[big.key].name) == ("rt", "big")
+
+
+@pytest.mark.parametrize("waits", [True, False], ids=["waits", "shares"])
+@pytest.mark.parametrize("pinned", [False, True], ids=["holds", "is pinned"])
+def test_the_refusals_of_others_have_the_present_name_of_a_container(waits: bool, pinned: bool) -> None:
+    """Of one that holds the CPUs, or is pinned to them; also if the refused one is not asked again."""
+    story = Story(uniform(cores=2))
+    holder = story.arrive("s1", cpuset="1") if pinned else story.arrive("s1", 1)
+    late = story.arrive("late", 1, labels={"cpuset.on-shortage": "wait"} if waits else {})
+    story.settle()
+    assert "s1" in story.why_refused(late)
+    holder.name = "s2"
+    story.look(holder)
+    story.settle()
+    assert "s2" in story.why_refused(late)
+    assert "s1" not in story.why_refused(late)
 
 
 def test_a_change_of_what_was_never_ordered_is_drift() -> None:

@@ -1,4 +1,6 @@
-"""What the tutorial and the README show is what the program prints, but for identifiers, versions and times."""
+"""What the tutorial and the README show is what the program prints beside a hand, but for identifiers, versions and
+times.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,12 @@ import pytest
 
 from sidecar.cli.cmd_explain import rendered as explained
 from sidecar.cli.cmd_status import rendered
+from sidecar.decide.container.container import Standing
+from sidecar.decide.container.grip import Guarded
 from sidecar.decide.facts import ContainerView
+from sidecar.decide.hand_state import HandState
+from sidecar.decide.orders import Answers, HoldAnswers
+from sidecar.decide.world import World, replace
 from sidecar.status.document import status_of
 from sidecar.status.sight import WORKS
 from sidecar.words.reasons import reason_of
@@ -34,13 +41,26 @@ def general(text: str) -> str:
     return re.sub(r"the last change was .* ago", "the last change was SOME TIME ago", text)
 
 
+def host(*views: ContainerView) -> World:
+    """Return the World of a sidecar with a hand, as the compose files mount what it needs."""
+    made = world(uniform(cores=2), *views)
+    state = made.state
+    answers = Answers(others=state.shared, owned=state.exclusive)
+    hand = HandState(parents=("/docker",), since=1, held=HoldAnswers(0, answers, online=state.online))
+    guarded = {
+        key: replace(each, grip=Guarded(each.place.seen)) if each.wish.standing is Standing.MANAGED else each
+        for key, each in made.containers.items()
+    }
+    return replace(made, hand=hand, containers=guarded)
+
+
 def page(*views: ContainerView) -> str:
-    status = status_of(world(uniform(cores=2), *views))
+    status = status_of(host(*views))
     return "\n".join(rendered(status, datetime.now(UTC), WORKS))
 
 
 def sentences(name: str, *views: ContainerView) -> str:
-    [told] = [each for each in status_of(world(uniform(cores=2), *views)).containers if each.name == name]
+    [told] = [each for each in status_of(host(*views)).containers if each.name == name]
     # The last sentence of the page needs the machine, which `explain` reads itself.
     return "\n".join(explained(told, WORKS))
 
@@ -63,5 +83,5 @@ def test_a_page_shows_what_the_program_prints(where: Path, printed: str) -> None
 
 def test_the_tutorial_shows_the_reason_that_a_workload_reads() -> None:
     """In the line of `watch`."""
-    made = world(uniform(cores=2), SIDECAR, NOISY, QUIET, SECOND)
+    made = host(SIDECAR, NOISY, QUIET, SECOND)
     assert reason_of(made, made.containers[SECOND.key]) in TUTORIAL.read_text()

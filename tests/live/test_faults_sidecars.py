@@ -101,7 +101,7 @@ def test_a_second_sidecar_with_another_directory_is_refused(
     second = SidecarProcess(tmp_path / "second", ground.api.socket_path)
     says = {
         "run": f"another sidecar manages this engine (process {running.pid}",
-        "release": "no daemon has run with this state_dir, and nothing was changed",
+        "release": "no daemon has run with this state_dir, or what it wrote was deleted since; nothing was changed",
     }
     for command, sentence in says.items():
         refused = second.command(command)

@@ -198,6 +198,20 @@ async def test_foreign_writes_are_told(bench: Bench, nursery: trio.Nursery) -> N
     assert "70 times so far, last to CPU 3" in " ".join(bench.board.problems.values())
 
 
+async def test_a_problem_of_a_container_has_its_name_and_goes_with_it(bench: Bench, nursery: trio.Nursery) -> None:
+    """At once: a minute of calm is for a container that is there."""
+    nursery.start_soon(bench.births.run, lambda engine: bench.hand)
+    await bench.next()
+    bench.hand._send.send_nowait(GroupOverwritten(ONE, CPUSet.of(3), 70))
+    await bench.news()
+    await trio.testing.wait_all_tasks_blocked()
+    world = bench.board.latest
+    bench.board.post(sighted(world, replace(world.containers[docker(ONE)].view, name="two"), 2))
+    assert "the cpuset of two" in " ".join(bench.board.problems.values())
+    bench.board.post(bench.board.latest.without_container(docker(ONE), 3))
+    assert not bench.board.problems
+
+
 async def test_a_hand_that_breaks_is_a_fact(bench: Bench, nursery: trio.Nursery) -> None:
     """It is not used any more before that is reported."""
     nursery.start_soon(bench.births.run, lambda engine: bench.hand)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sidecar.decide.facts import Purpose
 from sidecar.projection.projection_of import names_of, projection_of
 from state.cpuset import EMPTY
 from state.model import State
@@ -98,12 +99,17 @@ def test_a_bad_label_of_a_stopped_container_is_told_too() -> None:
 
 
 def test_a_container_that_lingered_too_long_reads_why() -> None:
+    """One that ran did start in time, and ended."""
     story = Story()
-    rt = story.arrive("rt", 2)
+    rt, never = story.arrive("rt", 2), story.arrive("never", 1, starts=False)
     story.settle()
     story.end(rt)
-    story.time_out(-1)
-    assert told(story, rt).reason == "in the shared pool until it starts: it did not start in time to keep its CPUs"
+    while [timer for timer in story.timers if timer.purpose is Purpose.LINGER]:
+        story.time_out(-1)
+    until = "in the shared pool until it starts"
+    ended = f"{until}: it is not running (exited), and asks for 2 exclusive CPUs when it starts"
+    assert told(story, rt).reason == ended
+    assert told(story, never).reason == f"{until}: it did not start in time to keep its CPUs"
 
 
 def test_strangers_and_those_left_alone_are_unmanaged() -> None:

@@ -24,6 +24,7 @@ from state.errors import ProjectionError, ProjectionMissing
 from state.model import Leaving
 from state.projection import Projection, read
 from state.refusal import Said
+from state.topology import uniform
 from tests.support.decide.real import Real
 from tests.support.decide.stories import Story
 from tests.support.planted import plant
@@ -111,6 +112,23 @@ async def test_a_new_reason_is_told(autojump_clock: MockClock, tmp_path: Path) -
     bench.story.feed(ContainerRemoved(first.key, tickets[0]), ContainerSeen(third.view(), tickets[1]))
     await bench.tell()
     assert "held by second, third" in bench.told(waiting).reason
+
+
+async def test_a_container_pinned_by_hand_is_told_the_present_name_of_the_owner(
+    autojump_clock: MockClock, tmp_path: Path
+) -> None:
+    """Neither the container nor the pool changes when an owner that cannot leave its CPUs is renamed."""
+    bench = Bench(tmp_path, machine=uniform(cores=2))
+    owner = bench.story.arrive("s1", 1)
+    bench.story.settle()
+    pinned = bench.story.arrive("pinned", cpuset="1")
+    bench.story.settle()
+    await bench.tell()
+    assert "shares CPU 1 with s1" in bench.told(pinned).reason
+    owner.name = "s2"
+    bench.story.look(owner)
+    await bench.tell()
+    assert "shares CPU 1 with s2" in bench.told(pinned).reason
 
 
 async def test_what_changes_in_a_grant_alone_is_told(autojump_clock: MockClock, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from sidecar.commit.state_lock import hold_lock
 from sidecar.decide.container.line import Fault, FaultKind, Free
 from sidecar.decide.container.place import Place
 from sidecar.decide.facts import Phase
@@ -213,10 +214,20 @@ def test_the_document_survives_the_disk(tmp_path: Path) -> None:
 
 def test_no_document_broken_ones_and_later_ones_are_told(tmp_path: Path) -> None:
     """Each with what to do."""
-    with pytest.raises(StateError, match=r"there is no status in .*: the daemon has not run with this state_dir"):
+    never = "no daemon has run with this state_dir, or {} was deleted since"
+    with pytest.raises(StateError, match=rf"there is no status in .*: {never.format('what it wrote')}"):
         read_status(tmp_path)
-    with pytest.raises(StateError, match="no daemon has run with this state_dir"):
+    with pytest.raises(StateError, match=never.format("it")):
         read_status(tmp_path / "nowhere")
+    # It has run, and what is there shows it.
+    (tmp_path / "checkpoint.json").write_bytes(b"{}")
+    with pytest.raises(StateError, match="only the recorded state of a daemon: the status was deleted; start"):
+        read_status(tmp_path)
+    with (
+        hold_lock(str(tmp_path)),
+        pytest.raises(StateError, match="the daemon that runs there has not written it yet, or it was deleted since"),
+    ):
+        read_status(tmp_path)
     (tmp_path / NAME).write_bytes(b"{}")
     broken = rf"^{NAME} in {tmp_path} cannot be used: this is not a status document: .*; a daemon of .* replaces it"
     with pytest.raises(StateError, match=broken):

@@ -169,7 +169,7 @@ def test_a_line_says_what_is_coming_and_why() -> None:
 def test_the_parser_hands_over_what_it_read(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 
-    def run(directory: str, as_json: bool, until: Until | None, timeout: float) -> int:
+    def run(directory: str, as_json: bool, until: Until | None, timeout: float, _: object) -> int:
         seen.append((directory, as_json, until, timeout))
         return 0
 
@@ -281,6 +281,19 @@ def test_a_dead_daemons_container_is_found_where_that_daemon_wrote(tmp_path: Pat
     write_settings(tmp_path / "st", Config(projections=str(tmp_path / "told")))
     with watching("--state-dir", tmp_path / "st", "voice") as process:
         assert line(process)[12:] == "  exclusive  cpus 2  alone"
+
+
+def test_why_no_daemon_vouches_is_told_beside_the_line(tmp_path: Path) -> None:
+    """On a host it can be seen; here none runs on the state directory."""
+    Projections(tmp_path / "told", clock=lambda: 1.0, lease_seconds=15).write(A, (), told("2"))
+    (tmp_path / "st").mkdir()
+    write_settings(tmp_path / "st", Config(projections=str(tmp_path / "told")))
+    why = f"no daemon is running on {tmp_path}/st, so none vouches for this"
+    with watching("--state-dir", tmp_path / "st", "voice") as process:
+        assert line(process)[12:] == "  exclusive  cpus 2  was alone  unvouched"
+        assert complaint(process) == f"cpuset-sidecar watch: {why}"
+    with watching("--state-dir", tmp_path / "st", "voice", "--until", "alone", "--timeout", "0.1") as process:
+        assert complaint(process).startswith(f"cpuset-sidecar watch: not alone in time: {why}; its last word: ")
 
 
 def test_on_a_host_it_asks_for_a_name_at_once(

@@ -40,6 +40,12 @@ def test_what_is_not_vouched_for_neither_opens_nor_ends_it(told: Reading, until:
     assert found == Shut(f"{UNVOUCHED}; its last word: {told.reason}")
 
 
+def test_where_more_is_known_it_says_why_none_vouches() -> None:
+    """A host sees the daemon, a workload does not."""
+    found = gate_of(Reading.of(ALONE.projection, vouched=False), Until.ALONE, lambda: "it waits")
+    assert found == Shut("it waits; its last word: granted 2")
+
+
 def test_without_a_projection_it_is_shut_for_now(tmp_path: Path) -> None:
     found = gate(str(tmp_path / "none"), Until.ALONE)
     assert isinstance(found, Shut)

@@ -22,7 +22,7 @@ from sidecar.decide.container.originals import originals_of
 from sidecar.decide.container.rules import idle_rules
 from sidecar.decide.container.wish import wish_of
 from sidecar.decide.facts import ContainerView, EngineInfo
-from sidecar.decide.settings import PolicyName
+from sidecar.decide.settings import PolicyName, TenantRight
 from sidecar.failures import ConfigError
 from sidecar.host.cgroup.places import Hierarchy
 from sidecar.natural_order import natural
@@ -187,8 +187,9 @@ def check_containers(
     wishes = [
         (view, wish_of(view, settings, originals.get(view.key) or originals_of(view), online)) for view in report.views
     ]
-    if pinned := [view for view, wish in wishes if wish.standing is Standing.STRANGER]:
+    if pinned := [view for view, wish in wishes if wish.standing is Standing.STRANGER or wish.pin]:
         cure = "to have them managed, recreate them without a cpuset; until then their CPUs are never granted"
+        cure += "" if TenantRight.PIN in settings.may else " while they run"
         yield Finding(
             "pinned by hand",
             Verdict.WARN,

@@ -7,7 +7,7 @@ of the other one.
 1. While its predecessor holds CPUs, a successor that has not started waits for these: else it would need twice as many.
    From its start on it asks as any other container does, and waits for them only if no others fit.
 2. The grant of a container that is gone is vacant. A successor that exists, or comes, gets the same CPUs as far as its
-   demand and rules allow. Two successors are asked in the order of the queue.
+   demand and rules allow. Several successors are asked in the order of the queue: only the first is promised CPUs.
 3. A vacancy lasts for `linger`, like the grant of a stopped container. If its container had a role, no other container
    is granted its CPUs meanwhile. Only growth and containers that run in the shared pool wait for that: a vacancy
    without a successor ends when a container asks that is about to start. Then all are asked in the order of the queue.
@@ -87,7 +87,7 @@ def predecessor(state: State, demand: Demand) -> Assignment | None:
 
 def _answered(world: World, state: State, answer: Answer, last: World | None) -> State | ContainerKey:
     """Return the State after one round; instead, the key of a vacancy whose successor was refused."""
-    lacking, marks = dict[object, Refusal](), set[object]()
+    lacking, marks, promised = dict[object, Refusal](), set[object](), set[ContainerKey]()
     asking = in_turn(world, state)
     if asking:
         marks.update(*(_marks(each.demand) for each in state.assignments.values()))
@@ -95,6 +95,7 @@ def _answered(world: World, state: State, answer: Answer, last: World | None) ->
     for container in asking:
         demand, grants = container.wish.demand, state.assignments
         if known and is_refused_alike(known, state, container):
+            state = _promised_again(world, state, container, promised)
             continue
         if demand is None:
             state = misunderstood(state, container)
@@ -112,13 +113,13 @@ def _answered(world: World, state: State, answer: Answer, last: World | None) ->
         # 1. What its predecessor still holds.
         before = None if marks.isdisjoint(_marks(demand)) else predecessor(state, demand)
         if before and _has_not_started(container):
-            state = fallen_short(state, container, demand, _awaits(world, demand, before))
+            state = fallen_short(state, container, demand, _awaits(world, demand, before, promised))
             continue
         state = _after(world, state, container, demand, answer, lacking)
         refused = state.refusals.get(demand.container)
         if before and refused and is_hopeful(refused) and refused.refusal.code is not RefusalCode.CPUS_LOST:
             # That it had CPUs is not forgotten: it is granted some again, whatever becomes of its predecessor.
-            state = fallen_short(state, container, demand, _awaits(world, demand, before))
+            state = fallen_short(state, container, demand, _awaits(world, demand, before, promised))
         if state.assignments is not grants:
             lacking, known = {}, None
             marks |= _marks(demand)
@@ -207,12 +208,25 @@ def _has_not_started(container: Container) -> bool:
     return container.view.phase is Phase.CREATED and not container.is_held
 
 
-def _awaits(world: World, demand: Demand, before: Assignment) -> Refusal:
-    """Return the refusal of a successor: with the CPUs that it will get, none if these are too few."""
-    cpus = before.cpus - world.strangers
+def _awaits(world: World, demand: Demand, before: Assignment, promised: set[ContainerKey]) -> Refusal:
+    """Return the refusal of a successor: with the CPUs that it will get, none if these are too few, or `promised` to
+    another successor, which is before it. What it is told is promised from now on.
+    """
+    is_first = before.container not in promised
+    promised.add(before.container)
+    cpus = before.cpus - world.strangers if is_first else EMPTY
     return Refusal(
         RefusalCode.AWAITS_PLACE, Replaces(before.name, cpus if len(cpus) >= bounds(world, demand)[0] else EMPTY)
     )
+
+
+def _promised_again(world: World, state: State, container: Container, promised: set[ContainerKey]) -> State:
+    """Return the State in which a successor that rests is told what it gets: another one before it may have gone."""
+    demand, refused = container.wish.demand, state.refusals[container.view.key]
+    before = predecessor(state, demand) if demand and refused.refusal.code is RefusalCode.AWAITS_PLACE else None
+    if demand is None or before is None:
+        return state
+    return fallen_short(state, container, demand, _awaits(world, demand, before, promised))
 
 
 def _without(vacancies: Vacancies, key: ContainerKey) -> Vacancies:

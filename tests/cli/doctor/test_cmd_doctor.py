@@ -176,6 +176,8 @@ def test_containers_that_are_pinned_mounted_or_labelled_wrongly() -> None:
             ),
         ),
     ]
+    # Also if tenants have no right to pin.
+    assert told(check_containers(Config(), report, {ours.key: Originals()}, ALL)) == found
     many = EngineReport(views=tuple(container(f"p{n}", cpuset="3") for n in range(9)))
     found = told(check_containers(Config(tenants_may=EVERY_RIGHT), many, {}, ALL))
     assert found[0][2].startswith("p0, p1, p2, p3, p4 and 4 more have")

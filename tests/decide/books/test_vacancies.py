@@ -166,6 +166,24 @@ def test_of_two_successors_the_first_takes_over() -> None:
     assert (story.granted(first), story.granted(second)) == ("1-5", None)
 
 
+def test_only_the_first_of_several_successors_is_promised_the_cpus() -> None:
+    """It alone gets them; when it goes, the next one is promised them."""
+    story = Story(uniform(cores=3))
+    old = story.arrive("old", 1, labels=compose())
+    plain = story.arrive("plain", 1)
+    story.settle()
+    first, second, third = (story.arrive(name, 1, labels=compose(), starts=False) for name in ("b", "c", "d"))
+    assert story.why_refused(first) == "it replaces old, and gets CPU 1 when that is gone"
+    for other in (second, third):
+        assert story.why_refused(other) == "it replaces old, and asks again when that is gone"
+    story.away(first)
+    story.settle()
+    assert story.why_refused(second) == "it replaces old, and gets CPU 1 when that is gone"
+    assert story.why_refused(third) == "it replaces old, and asks again when that is gone"
+    gone(story, old)
+    assert (story.granted(second), story.granted(third), story.granted(plain)) == ("1", None, "2")
+
+
 def test_another_number_of_a_service_is_no_successor() -> None:
     """Nor is a container of `docker compose run`, which is numbered like the first."""
     story = Story()

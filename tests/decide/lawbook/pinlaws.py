@@ -45,9 +45,13 @@ def beside_the_pinned(reality: Reality) -> Iterator[str]:
 
 
 def _pins(reality: Reality) -> CPUSet:
-    """Return where containers that are pinned by hand run, or would start."""
-    everybody = reality.world.containers.values()
-    return union(CPUSet.from_mask(each.footprint) for each in everybody if each.wish.standing is Standing.STRANGER)
+    """Return where containers that are pinned by hand run, or would start, if tenants may pin."""
+    world = reality.world
+    return union(
+        CPUSet.from_mask(each.footprint)
+        for each in world.containers.values()
+        if each.wish.standing is Standing.STRANGER and world.holds_its_pin(each)
+    )
 
 
 def _free(reality: Reality, grant: Assignment) -> CPUSet:
