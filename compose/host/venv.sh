@@ -23,6 +23,12 @@ find_python() {
 stamp=.venv/.made-of
 want=$(cat pyproject.toml requirements/build.txt requirements/dev.txt sidecar/hand/reflex.c | cksum)
 [ -x .venv/bin/python ] && [ "$(cat "$stamp" 2>/dev/null)" = "$want" ] && exit 0
+if [ -L .venv ]; then
+    # Another tree's: to make it anew would empty it under the feet of all that use it.
+    [ -x .venv/bin/python ] || die ".venv is a link to a place without a Python: run make venv there, or remove the link"
+    say "note: .venv is a link, and was made of other requirements: it is used as it is"
+    exit 0
+fi
 
 python=$(find_python)
 if [ -z "$python" ]; then

@@ -66,6 +66,8 @@ def renamed(world: World, view: ContainerView) -> World:
     # A name that another one has now may be either's in the records.
     if was != view.name and not any(each.view.name == was for each in world.containers.values() if each is not known):
         state = with_name(state, was, view.name)
+        notes = tuple(replace(each, name=view.name) if each.name == was else each for each in world.notes)
+        world = replace(world, notes=notes)
         grant, refused = state.assignments.get(key), state.refusals.get(key)
     if grant and grant.name != view.name:
         grant = replace(grant, demand=replace(grant.demand, name=view.name))

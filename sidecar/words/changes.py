@@ -49,7 +49,9 @@ def news(before: World, now: World) -> Iterator[Line]:
     for note in now.engine.notes if now.engine else ():
         if note not in told:
             yield Line(LogLevel.WARNING, "engine limitation", {"note": note})
-    yield from repairs(each for each in now.notes if each not in before.notes)
+    known = {(each.held, each.holds, each.refusal) for each in before.notes}
+    # Without the name: a note about a container that was renamed is none that is new.
+    yield from repairs(each for each in now.notes if (each.held, each.holds, each.refusal) not in known)
 
 
 def at_start(recorded: State, begun: World) -> Iterator[Line]:

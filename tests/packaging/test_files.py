@@ -130,3 +130,23 @@ def test_the_licence_is_the_one_that_pyproject_names() -> None:
     assert project["license"] == "Apache-2.0"
     assert "Apache License" in text
     assert "END OF TERMS AND CONDITIONS" in text
+
+
+def test_the_environment_of_another_tree_is_not_emptied(tmp_path: Path) -> None:
+    """A `.venv` that is a link is used as it is, whatever it was made of; without a Python it is refused."""
+    tree, theirs = tmp_path / "tree", tmp_path / "theirs"
+    for name in ("pyproject.toml", "compose/host/venv.sh", "requirements/build.txt", "requirements/dev.txt"):
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tree / name)
+    (tree / "sidecar" / "hand").mkdir(parents=True)
+    shutil.copy(ROOT / "sidecar/hand/reflex.c", tree / "sidecar/hand/reflex.c")
+    (theirs / "bin").mkdir(parents=True)
+    (theirs / ".made-of").write_text("1 2\n")
+    (tree / ".venv").symlink_to(theirs)
+    refused = subprocess.run(["sh", "compose/host/venv.sh"], cwd=tree, capture_output=True, text=True, check=False)
+    assert (refused.returncode, (theirs / ".made-of").exists()) == (1, True)
+    assert ".venv is a link to a place without a Python" in refused.stderr
+    (theirs / "bin" / "python").touch(mode=0o755)
+    used = subprocess.run(["sh", "compose/host/venv.sh"], cwd=tree, capture_output=True, text=True, check=False)
+    assert (used.returncode, (theirs / "bin" / "python").exists()) == (0, True)
+    assert "it is used as it is" in used.stderr

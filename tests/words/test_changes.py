@@ -13,6 +13,7 @@ from sidecar.decide.settings import PolicyName
 from sidecar.decide.sightings import sighted
 from sidecar.decide.world import World, replace
 from sidecar.log import LogLevel
+from sidecar.words.causes import why
 from sidecar.words.changes import at_start, new_moves, new_refusals, news
 from state.model import Move
 from state.refusal import Neighbours, Said
@@ -57,6 +58,25 @@ def test_an_unknown_label_is_told_with_the_nearest_word() -> None:
     before = story.world
     story.look(real)
     assert told(story, before) == []
+
+
+def test_a_rename_is_no_news_of_grants_and_notes() -> None:
+    """They are told with the new name from then on, and not a second time in the log."""
+    story = Story(policy=PolicyName.DYNAMIC)
+    batch = story.arrive("batch", 1, labels={"cpuset.max": "7", "cpuset.grace": "0s"})
+    story.settle()
+    web = story.arrive("web", 3)
+    story.settle()
+    story.hotplug(7)
+    before = story.world
+    for real in (batch, web):
+        real.name += "-old"
+        story.look(real)
+    assert told(story, before) == []
+    after = story.world
+    assert "web-old arrived and took" in " ".join(why(each.cause) for each in after.state.assignments[batch.key].moves)
+    assert {note.name for note in after.notes} <= {"batch-old", "web-old"}
+    assert after.notes
 
 
 def test_what_a_new_configuration_did_to_the_books_is_told() -> None:
