@@ -21,6 +21,8 @@ A restart changes times, and what depends on them. It may do no more than this:
   compared, and not their numbers.
 - Which containers are stuck, because the engine does not answer their orders, is learned again. So an arrival that was
   not seen before may get other CPUs, and as many. For the comparison neither of the two avoids stuck ones any more.
+- What is recorded of others keeps the name of a container without records of its own that was renamed while the sidecar
+  was down. For the comparison it has the new name.
 - Of a container whose start is under way only a glance is possible, which shows no cpuset. A pin by hand, and what
   follows from it, is known when the start is over.
 """
@@ -28,6 +30,7 @@ A restart changes times, and what depends on them. It may do no more than this:
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from typing import Final
 from unittest.mock import patch
 
@@ -35,6 +38,8 @@ from sidecar.decide.facts import Purpose, StopFailed
 from sidecar.decide.world import World, replace
 from state.cpuset import EMPTY
 from state.demand import Scale
+from state.key import ContainerKey
+from state.renaming import with_name
 from tests.decide.lawbook.restartlaw import differences, tries_memory_again
 from tests.support.decide import strictstarts
 from tests.support.decide.histories import BEGUN_WITH, MACHINES, begun, random_history
@@ -70,12 +75,14 @@ def changed_in_unrest(seed: int, length: int = 60) -> list[str]:
 
 def _changed(going: Reality, restarted: Reality, *, takes_effect: bool, is_measured: bool) -> list[str]:
     """Restart one of the two, and return what reads differently: at once, or else at rest."""
+    names = {key: each.view.name for key, each in going.world.containers.items()}
     restarted.crash([takes_effect])
     _answer(going, takes_effect=takes_effect)
     # A restart ends the connections over which containers are stopped.
     stops, going.stopping = going.stopping, []
     for each in (going, restarted):
         _look_at_everything(each)
+    restarted.world = _with_names(restarted.world, names)
     if stops:
         going.feed(*(StopFailed(order.container, "it cannot be stopped") for order in stops))
     found = {} if is_measured else _differences(going, restarted)
@@ -85,6 +92,15 @@ def _changed(going: Reality, restarted: Reality, *, takes_effect: bool, is_measu
     for each in (going, restarted):
         _rest(each)
     return [f"at rest, {words}" for where, words in _differences(going, restarted).items() if where not in memory]
+
+
+def _with_names(world: World, names: Mapping[ContainerKey, str]) -> World:
+    """Return the world in which the records have the present names of containers that had these names."""
+    state = world.state
+    for key, was in names.items():
+        if (known := world.containers.get(key)) and known.view.name != was:
+            state = with_name(state, was, known.view.name)
+    return replace(world, state=state)
 
 
 def _played(seed: int, length: int) -> Reality:
