@@ -10,12 +10,14 @@
 6. Containers that name no parent have the engine's default, which Docker does not tell. It is known from the
    configuration, or from the first one that runs: until then none of them is covered. Podman's default is a fixed one.
 7. A parent that another hand watches is not watched, and the engine alone moves the containers there.
+8. A group that existed before the hand is moved by the answer for all others, and left to its first write once its
+   container has an answer of its own. Until then, or until a look, it may be where the former put it.
 """
 
 from __future__ import annotations
 
 from sidecar.decide.container.container import Container, Standing
-from sidecar.decide.container.grip import Closed, Writing
+from sidecar.decide.container.grip import Closed, Loose, Writing
 from sidecar.decide.container.machine import after
 from sidecar.decide.container.news import AnswersTold, LetGo, WriteDone, WriteUndone
 from sidecar.decide.facts import ContainerView, ViewKind
@@ -32,7 +34,7 @@ from sidecar.decide.hand_state import HandState
 from sidecar.decide.orders import HoldAnswers, LookAgain, Order
 from sidecar.decide.world import World, replace
 from sidecar.systemd_names import parent_path
-from state.cpuset import EMPTY, union
+from state.cpuset import EMPTY, CPUSet, union
 from state.key import ContainerKey
 
 
@@ -168,7 +170,24 @@ def _held(world: World, fact: AnswersHeld) -> tuple[World, tuple[Order, ...]]:
             back = EMPTY if container.is_idle else container.place.configured
             world = world.with_container(after(container, LetGo(back, fact.ended)))
             looks += [] if container.is_idle else [LookAgain(key)]
+    # 8. Left to its first write.
+    for key, put in _left_where_put(before, newest).items():
+        known = world.containers.get(key)
+        if known is not None and not known.is_idle and isinstance(known.grip, Loose | Writing):
+            world = world.with_container(after(known, LetGo(put, fact.ended)))
+            looks += [] if known.is_covered else [LookAgain(key)]
     return world, tuple(looks)
+
+
+def _left_where_put(before: HandState, newest: HoldAnswers) -> dict[ContainerKey, CPUSet]:
+    """Return the containers that have an answer of their own from now on, and where the answer for all others put them,
+    if their groups are older than the hand.
+    """
+    others = before.held.answers.others if before.held else None
+    if before.held is None or others is None:
+        return {}
+    own = newest.answers.own
+    return {key: others for key in own.keys() - before.held.answers.own.keys() if own[key] is not None}
 
 
 def _answers_more(before: HandState, newest: HoldAnswers) -> bool:

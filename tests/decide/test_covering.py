@@ -14,7 +14,7 @@ from sidecar.decide.covering import after_hand, told_of_answers
 from sidecar.decide.facts import ContainerView, Phase
 from sidecar.decide.hand_facts import AnswersHeld, HandLost
 from sidecar.decide.hand_state import HandState
-from sidecar.decide.orders import Answers, ApplyCpuset, HoldAnswers, Update
+from sidecar.decide.orders import Answers, ApplyCpuset, HoldAnswers, LookAgain, Update
 from sidecar.decide.reconcile import begin
 from sidecar.decide.settings import PolicyName, Settings
 from sidecar.decide.sightings import differs, sighted
@@ -71,6 +71,19 @@ def test_an_outdated_look_is_repeated_while_it_is_unsure_where_the_hand_put_it()
     assert not differs(world, seen.view)
     unsure = _with(world, after(seen, LetGo(CPUSet.of(3), SINCE)))
     assert differs(unsure, seen.view)
+
+
+def test_what_is_left_to_its_first_write_may_be_where_the_answer_for_all_others_put_it() -> None:
+    """Its group is older than the hand, and was moved as one that is not known, after the last look at it."""
+    held, sent = HoldAnswers(1, Answers(others=POOL)), HoldAnswers(2, Answers(others=POOL, own={KEY: OTHER}))
+    world = begin(State(policy="static"), uniform(cores=4), Settings(policy=PolicyName.STATIC))
+    world = _with(world, _seen(SINCE + 1))
+    world = replace(world, hand=HandState(parents=("/docker",), since=SINCE, held=held, sent=sent))
+    world, looks = after_hand(world, AnswersHeld(2, ("/docker",), CPUSet(), 20))
+    assert CPUSet.from_mask(world.containers[KEY].footprint) == POOL | OTHER
+    assert looks == (LookAgain(KEY),)
+    world = sighted(world, replace(_seen(0).view, effective=OTHER), 21)
+    assert CPUSet.from_mask(world.containers[KEY].footprint) == OTHER
 
 
 def _let_go(world: World) -> World:
