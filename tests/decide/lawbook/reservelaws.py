@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from sidecar.decide.books.grants import options_of
+from sidecar.decide.books.sizes import least_of
+from sidecar.decide.placement.whole_cores import is_by_cores
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
 from state.cpuset import CPUSet, union
+from state.model import Assignment
 from tests.support.decide.reality import Reality
 
 
@@ -25,19 +29,29 @@ def reserved_otherwise(reality: Reality) -> list[str]:
 def originals_reserved(reality: Reality) -> list[str]:
     """Return the original CPUs that stand in for others since the last burst, although CPUs are free or above floors,
     as sentences. A CPU on which a container is pinned by hand is not free. Under `static` no grant has CPUs above its
-    number, also if its original set is smaller since it was made under `dynamic`.
+    number, also if its original set is smaller since it was made under `dynamic`. Nor has one of which no more than its
+    least size is online. Of a grant of whole cores, the rest of an original CPU's core is above no floor: if it stands
+    in, the original is lost with it.
     """
     before, world = reality.recorded, reality.world
     chosen, online = _chosen(world), world.topology.online
     if chosen is None or before.policy != world.settings.policy.value:
         return []
-    is_static = world.settings.policy is PolicyName.STATIC
-    originals = union(each.cpus if is_static else each.original for each in before.assignments.values())
+    originals = union(_never_spare(world, each) for each in before.assignments.values())
     taken = (world.state.reserved - chosen - before.reserved) & originals
     if not taken:
         return []
     others = online - originals - world.state.reserved - world.strangers - world.state.isolated
     return [f"the original CPUs {taken} are reserved, and {others} could be"] if others else []
+
+
+def _never_spare(world: World, grant: Assignment) -> CPUSet:
+    """Return the CPUs of a grant that are above no floor."""
+    is_static = world.settings.policy is PolicyName.STATIC
+    if is_static or len(grant.cpus & world.topology.online) <= least_of(world, grant):
+        return grant.cpus
+    is_whole = is_by_cores(options_of(world, grant.demand))
+    return grant.cpus & world.topology.whole_cores(grant.original) if is_whole else grant.original
 
 
 def _chosen(world: World) -> CPUSet | None:

@@ -34,6 +34,11 @@ def test_histories_with_a_hand_break_no_law(first: int, last: int) -> None:
     [
         pytest.param(7302105, id="a hand that comes while an answered start is under way"),
         pytest.param(7312630, id="a rest that is over while its grant is gone and the engine away"),
+        pytest.param(7402480, id="an order to a member that starts before it, and is held back"),
+        pytest.param(7402885, id="a half removed container that was on its way back"),
+        pytest.param(7405023, id="a look from before a release, at a start that an earlier life answered"),
+        pytest.param(7410079, id="an owner that was found by a new hand, and moved before it was known"),
+        pytest.param(7412166, id="the rest of an original core that stands in for a reserved CPU"),
     ],
 )
 def test_rare_histories_with_a_hand_break_no_law(seed: int) -> None:
