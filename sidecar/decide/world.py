@@ -181,10 +181,11 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def pool_for(self, container: Container, pool: CPUSet) -> CPUSet:
         """Return where a container without a grant runs: on the CPUs to which it is pinned by hand, as far as no other
-        container has or is leaving them; in this pool if none is left.
+        container has or is leaving them, and its shared group is there; in this pool if none is left.
         """
         state = self.state
-        return container.wish.pin & (state.online - state.exclusive - state.leaving) or pool
+        pin = container.wish.pin & pool if container.view.in_shared_group else container.wish.pin
+        return pin & (state.online - state.exclusive - state.leaving) or pool
 
     def stuck_beside(self, key: ContainerKey) -> CPUSet:
         """Return the CPUs on which containers other than this one may be that cannot be moved now: no owner is settled
