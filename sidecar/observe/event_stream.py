@@ -31,6 +31,8 @@ from sidecar.ports import Engine, EngineEvent, Tickets
 from state.key import ContainerKey
 
 REMOVED: Final = ("destroy", "remove")
+RUNS: Final = ("start", "die", "stop")
+"""Begins and ends of a run."""
 
 FIRST_QUIET_SECONDS: Final = 5.0
 """After the first warning: longer than a restart of an engine mostly takes."""
@@ -113,6 +115,8 @@ def _hear(event: EngineEvent, engine: str, board: Board, looker: Looker) -> None
         looker.seen(event.view)
     elif event.action == "update" and _awaits_an_answer(board, container):
         return
+    elif event.action in RUNS:
+        looker.hints.hear(container)
     else:
         looker.look(container)
 
