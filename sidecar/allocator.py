@@ -14,16 +14,21 @@ Starting never waits; outcomes come back as facts. The loop waits only for the i
 so no cycle of waiting can form. The State is saved here, not in a thread: every order waits for it anyway, a thread
 costs as much again as the write, and another thread reads events meanwhile. A failed write is a problem on the board
 and is retried with the next burst; deciding goes on, since the engine and an inventory can rebuild the State.
+
+A State that needs no disk yet (`commit/unsaved`) is saved with the next one that does, or within `SAVE_SECONDS`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 import trio
 
 from sidecar.board import Board
+from sidecar.commit.unsaved import may_be_saved_later
 from sidecar.crashes import Crashes
 from sidecar.decide.facts import Fact, Purpose
 from sidecar.decide.orders import AnswerStart, ApplyCpuset, HoldAnswers, Order, SendSignal, StartTimer, WriteCpuset
@@ -40,6 +45,10 @@ from state.model import State
 
 BURST: Final = 256
 """Facts folded into one decision at most: enough for the sweep of a large host, a bound on the length of a line."""
+
+
+SAVE_SECONDS: Final = 5.0
+"""How long the State may be unsaved if only containers came or went to which nothing was ordered."""
 
 
 class Allocator:
@@ -65,6 +74,8 @@ class Allocator:
         self._log = log
         self._crashes = Crashes(board, log)
         self._saved: State | None = None
+        self._save_at = math.inf
+        """When the State is saved at the latest."""
         self._rounds = 0
 
     def sign(self) -> int | None:
@@ -73,10 +84,18 @@ class Allocator:
 
     async def run(self) -> None:
         """Decide until the inbox is closed and empty."""
-        async for first in self._inbox:
-            # 1. Receive.
-            await self._take([first, *self._waiting()])
-            self._rounds += 1
+        with suppress(trio.EndOfChannel):
+            while True:
+                # 1. Receive.
+                with trio.move_on_at(self._save_at) as waiting:
+                    first = await self._inbox.receive()
+                if waiting.cancelled_caught:
+                    self._commit(self._board.latest.state)
+                else:
+                    await self._take([first, *self._waiting()])
+                self._rounds += 1
+        if self._save_at < math.inf:
+            self._commit(self._board.latest.state)
 
     def _waiting(self) -> list[Fact]:
         burst: list[Fact] = []
@@ -95,7 +114,10 @@ class Allocator:
         if world is not before:
             self._write_down(burst)
         if world.state is not self._saved:
-            self._commit(world.state)
+            if self._saved and may_be_saved_later(self._saved, world, orders):
+                self._save_at = min(self._save_at, trio.current_time() + SAVE_SECONDS)
+            else:
+                self._commit(world.state)
         # 4. Post.
         if world is not before:
             self._board.post(world)
@@ -137,6 +159,10 @@ class Allocator:
             self._board.report("journal", None)
 
     def _commit(self, state: State) -> None:
+        self._save_at = math.inf
+        if state == self._saved:
+            self._saved = state
+            return
         try:
             elsewhere = self._checkpoints.save(state)
         except StateError as error:

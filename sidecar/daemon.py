@@ -292,7 +292,7 @@ class _Daemon:
             outbox,
             use=hands.use,
             again=hands.hold_again,
-            look=looker.look,
+            hints=looker.hints,
             look_at_everything=looker.look_at_everything,
             tickets=self._tickets,
             log=self._log,

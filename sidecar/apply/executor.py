@@ -31,6 +31,7 @@ from sidecar.decide.facts import (
     Fact,
     Failure,
     OrderDelayed,
+    Purpose,
     RetryDue,
     StopFailed,
     TimerEnded,
@@ -255,8 +256,10 @@ class Executor:
         return None
 
     async def wait(self, order: StartTimer) -> None:
-        """Wait for the timer, and report its end."""
+        """Wait for the timer, and report its end, unless it is about a newcomer that is gone."""
         await trio.sleep(order.seconds)
+        if order.purpose is Purpose.RECORD and order.container not in self._board.latest.containers:
+            return
         await self._outbox.send(TimerEnded(order.container, order.purpose, order.number))
 
     async def _signal(self, order: SendSignal) -> None:

@@ -95,7 +95,25 @@ def awaits_cover(world: World, view: ContainerView) -> bool:
 def may_cover(world: World, container: Container) -> bool:
     """Return whether the hand answers the births of this container, for all that is known."""
     hand = world.hand
-    if hand is None or not hand.surely_answers(container.view.key) or not is_answered(container):
+    return hand is not None and hand.surely_answers(container.view.key) and _is_watched(world, hand, container)
+
+
+def will_cover(world: World, container: Container) -> bool:
+    """Return whether the hand answers the births of this container as soon as it holds what it was sent, or the answers
+    after that: there may be an entry of its own only then.
+    """
+    hand = world.hand
+    if hand is None or hand.sent is None:
+        return False
+    answers = hand.sent.answers
+    if answers.own.get(container.view.key, answers.others) is None:
+        return False
+    return _is_watched(world, hand, container)
+
+
+def _is_watched(world: World, hand: HandState, container: Container) -> bool:
+    """Return whether this container is born below a parent that the hand watches, for all that is known."""
+    if not is_answered(container):
         return False
     if container.view.cgroup_parent in hand.unwatched:
         return False

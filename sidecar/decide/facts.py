@@ -241,6 +241,8 @@ class Purpose(enum.StrEnum):
     """A workload has notice before CPUs are taken from it. It must be notified before the time begins."""
     COOLDOWN = "cooldown"
     """A container that grew is not shrunk, except for a floor."""
+    RECORD = "record"
+    """A newcomer that asks for nothing is not worth the engine's record before it has lasted for a moment."""
 
 
 class TimerEnded(msgspec.Struct, frozen=True, tag=True):

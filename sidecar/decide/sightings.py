@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sidecar.decide.container.container import Container, Standing, Wish
 from sidecar.decide.container.machine import after, first_seen, rests
-from sidecar.decide.container.news import Disputed, HeldBack, Lapsed, Looked, Recognized
+from sidecar.decide.container.news import Came, Disputed, HeldBack, Lapsed, Looked, Recognized
 from sidecar.decide.container.originals import cpu_limit, originals_of
 from sidecar.decide.container.place import place_of
 from sidecar.decide.container.wish import wish_of
@@ -40,6 +40,8 @@ def sighted(world: World, view: ContainerView, began: int) -> World:
     world = world if view.is_glance else renamed(world, view)
     if before is None:
         made = first_seen(view, place, _wish(world, view), world.numbers, began)
+        if world.is_ready and not view.is_glance:
+            made = after(made, Came())
         if _has_lapsed(world.state, view):
             made = after(made, Lapsed())
         if (text := _held_back(world.state, made)) is not None:

@@ -20,6 +20,7 @@ from sidecar.decide.facts import Fact
 from sidecar.decide.hand_facts import HandLost, HandReady, Overwritten
 from sidecar.failures import CgroupError
 from sidecar.log import Log
+from sidecar.observe.brief import Hints
 from sidecar.observe.foreign_writes import ToldWrites
 from sidecar.ports import (
     GroupBorn,
@@ -45,8 +46,8 @@ _CHECK_SECONDS: Final = 5.0
 
 
 class Births:
-    """Opens a hand, gives it to `use`, and follows its news. `look` and `look_at_everything` request looks, and `again`
-    a further attempt on groups that could not be written.
+    """Opens a hand, gives it to `use`, and follows its news. `hints` and `look_at_everything` ask for looks, `again`
+    asks for another attempt on groups that could not be written.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class Births:
         *,
         use: Callable[[Hand | None], None],
         again: Callable[[], None],
-        look: Callable[[ContainerKey], None],
+        hints: Hints,
         look_at_everything: Callable[[], None],
         tickets: Tickets,
         log: Log,
@@ -65,7 +66,7 @@ class Births:
         self._outbox = outbox
         self._use = use
         self._again = again
-        self._look = look
+        self._hints = hints
         self._look_at_everything = look_at_everything
         self._tickets = tickets
         self._log = log
@@ -127,10 +128,10 @@ class Births:
                 case GroupBorn():
                     self._count(answered=each.cpus is not None, unanswered=each.cpus is None)
                     if each.id:
-                        self._look(ContainerKey(engine, each.id))
+                        self._hints.born(ContainerKey(engine, each.id))
                 case GroupGone():
-                    if each.id:
-                        self._look(ContainerKey(engine, each.id))
+                    if each.id and (key := ContainerKey(engine, each.id)) in self._board.latest.containers:
+                        self._hints.hear(key)
                 case GroupStuck():
                     self._again()
                 case GroupOverwritten():

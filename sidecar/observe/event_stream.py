@@ -31,6 +31,8 @@ from sidecar.ports import Engine, EngineEvent, Tickets
 from state.key import ContainerKey
 
 REMOVED: Final = ("destroy", "remove")
+RUNS: Final = ("start", "die", "stop")
+"""Begins and ends of a run."""
 
 BLIND_SECONDS: Final = 1.0
 """Seconds between two tries at most, where containers start while the engine's service is away."""
@@ -117,6 +119,8 @@ def _hear(event: EngineEvent, engine: str, board: Board, looker: Looker) -> None
         looker.seen(event.view)
     elif event.action == "update" and _awaits_an_answer(board, container):
         return
+    elif event.action in RUNS:
+        looker.hints.hear(container)
     else:
         looker.look(container)
 

@@ -33,6 +33,7 @@ from sidecar.decide.sightings import differs
 from sidecar.decide.world import World
 from sidecar.failures import ContainerGone, EngineError, EngineFailed, EngineRefused, EngineSilent, EngineUnavailable
 from sidecar.log import Log
+from sidecar.observe.brief import Hints
 from sidecar.observe.foreign_writes import ToldWrites, is_foreign
 from sidecar.observe.looking_round import LookingRound
 from sidecar.observe.turns import Rests, Turns
@@ -90,6 +91,7 @@ class Looker:
         self._checked: dict[ContainerKey, float] = {}
         """When the kernel was last asked where a container runs."""
         self._under_way: dict[ContainerKey, bool] = {}
+        self.hints = Hints(nursery, board, self.look)
         self._writes = ToldWrites(board, log, "updates")
         self._counted: dict[ContainerKey, trio.CancelScope] = {}
         """Looks for inventories that are under way."""
@@ -100,6 +102,7 @@ class Looker:
 
     def look(self, container: ContainerKey) -> None:
         """Look at this container soon; if a look is under way, look once more after that."""
+        self.hints.answered(container)
         if container in self._under_way:
             self._under_way[container] = True
             return
@@ -110,12 +113,14 @@ class Looker:
         """Report a container that the engine's adapter looked at, and that was not looked at before."""
         with suppress(EngineFailed), self._crashes.contained(view.key, "look"):
             self.tell(ContainerSeen(self._complete(view), self._tickets()))
+            self.hints.told(view.key)
             return
         self.look(view.key)
 
     def removed(self, container: ContainerKey) -> None:
         """Report that the engine removed this container."""
         self._forget_unseen(container)
+        self.hints.answered(container)
         self.tell(ContainerRemoved(container, self._tickets()))
 
     def tell(self, fact: Fact) -> None:

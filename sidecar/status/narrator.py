@@ -26,6 +26,26 @@ READERS_PAUSE: Final = 0.005
 STATUS_PAUSE: Final = 0.1
 """Seconds between two status documents at least: people read them, and a sweep makes a hundred worlds a second."""
 
+STEADY_PAUSE: Final = 1.0
+"""Seconds between two on the average, while changes never end: a document describes all containers."""
+
+MOST_AT_ONCE: Final = 10
+"""Documents that may come in a row without that."""
+
+
+class DocumentPace:
+    """When the next document may be written: soon, unless many were in the last seconds."""
+
+    def __init__(self) -> None:
+        self._left = float(MOST_AT_ONCE)
+        self._at = 0.0
+
+    def pause(self, now: float) -> float:
+        """Count a document that was written `now`, on a steady clock. Return the seconds until the next one may be."""
+        self._left = min(MOST_AT_ONCE, self._left + (now - self._at) / STEADY_PAUSE) - 1
+        self._at = now
+        return max(STATUS_PAUSE, (1 - self._left) * STEADY_PAUSE)
+
 
 class Narrator:
     """Reports one board's worlds, in the log and in the status document of `state_dir`."""
@@ -64,10 +84,11 @@ class Narrator:
 
     async def keep_status(self) -> None:
         """Keep the status document current until cancelled, no faster than people read."""
+        pace = DocumentPace()
         async for _ in self._board.worlds():
             await trio.sleep(READERS_PAUSE)
             self.write_status()
-            await trio.sleep(STATUS_PAUSE)
+            await trio.sleep(pace.pause(trio.current_time()))
 
     def write_status(self) -> None:
         """Write the status document; a failure is logged."""

@@ -18,6 +18,7 @@ from sidecar.decide.world import replace
 from sidecar.failures import CgroupClosed
 from sidecar.log import Log
 from sidecar.observe.births import Births
+from sidecar.observe.brief import Hints
 from sidecar.observe.foreign_writes import CALM_SECONDS
 from sidecar.ports import GroupBorn, GroupOverwritten, GroupStuck, Hand, HandBroken, NewsLost, ParentsChanged
 from state.cpuset import CPUSet
@@ -37,7 +38,7 @@ ONE, TWO = f"{1:064x}", f"{2:064x}"
 class Bench:
     """A follower of a simulated hand."""
 
-    def __init__(self) -> None:
+    def __init__(self, nursery: trio.Nursery) -> None:
         world = begin(State(), uniform(cores=4), static())
         view = ContainerView(engine=docker(ONE).engine, id=ONE, name="one", phase=Phase.RUNNING)
         known = EngineInfo(name="docker", version="1", api_version="1", ncpu=4)
@@ -55,7 +56,7 @@ class Bench:
             self.outbox,
             use=self.used.append,
             again=lambda: setattr(self, "again", self.again + 1),
-            look=self.looks.append,
+            hints=Hints(nursery, self.board, self.looks.append),
             look_at_everything=lambda: setattr(self, "inventories", self.inventories + 1),
             tickets=itertools.count(1).__next__,
             log=Log(self.lines),
@@ -73,8 +74,8 @@ class Bench:
 
 
 @pytest.fixture
-def bench() -> Bench:
-    return Bench()
+def bench(nursery: trio.Nursery) -> Bench:
+    return Bench(nursery)
 
 
 async def test_a_hand_is_opened_for_the_engine_and_reported(bench: Bench, nursery: trio.Nursery) -> None:

@@ -94,6 +94,8 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Whether its last order was answered late, or not at all: another program may hold its lock in the engine."""
     is_lapsed: bool = False
     """Whether it has rested for longer than it may keep its CPUs."""
+    is_young: bool = False
+    """Whether it was not there yet when the sidecar first counted containers, and came a moment ago."""
     grip: Grip = Loose()
     answers: tuple[CPUSet, ...] = ()
     """What the hand may write at its next birth: its answer in force, and one that is sent; empty without a hand."""

@@ -39,6 +39,7 @@ from sidecar.decide.container.line import Barred, Doubt, Ends, Fault, FaultKind,
 from sidecar.decide.container.news import (
     AnswerOverdue,
     AnswersTold,
+    Came,
     CpusCame,
     Disputed,
     HeldBack,
@@ -46,6 +47,7 @@ from sidecar.decide.container.news import (
     HoldBegan,
     HoldGivenUp,
     Lapsed,
+    Lasted,
     LetGo,
     LineNews,
     Looked,
@@ -94,6 +96,10 @@ def after(container: Container, news: News) -> Container:
             return _made(container, wish=news.wish)
         case Lapsed():
             return _made(container, is_lapsed=True)
+        case Came():
+            return _made(container, is_young=True)
+        case Lasted():
+            return _made(container, is_young=False)
         case Disputed():
             return _disputed(container)
         case WriteSent() | WriteDone() | WriteUndone() | AnswersTold() | LetGo():

@@ -111,6 +111,14 @@ class Lapsed(msgspec.Struct, frozen=True):
     """It has rested for as long as it may keep its CPUs."""
 
 
+class Came(msgspec.Struct, frozen=True):
+    """It came while the sidecar was watching."""
+
+
+class Lasted(msgspec.Struct, frozen=True):
+    """It came a while ago."""
+
+
 class Disputed(msgspec.Struct, frozen=True):
     """News contradicts itself about the container's existence."""
 
@@ -188,4 +196,6 @@ StartNews = Looked | OrderApplied | OrderIneffective | HoldBegan | HoldGivenUp |
 GripNews = Looked | HoldBegan | WriteSent | WriteDone | WriteUndone | AnswersTold | LetGo
 """The input of the machine of the hand's grip."""
 
-News = LineNews | StartNews | GripNews | HeldBack | NotStopped | CpusCame | Recognized | Lapsed | Disputed
+News = (
+    LineNews | StartNews | GripNews | HeldBack | NotStopped | CpusCame | Recognized | Lapsed | Disputed | Came | Lasted
+)

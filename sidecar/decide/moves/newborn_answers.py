@@ -10,7 +10,8 @@
 4. Under the policy none, in a release, and with a shared group, no newborn gets anything.
 
 One order is outstanding at a time. A container enters CPUs only once the hand holds answers without them: until then
-the newborns are in its way (`HandState.newborns`).
+the newborns are in its way (`HandState.newborns`). What differs by containers alone that are gone is told with the next
+change.
 """
 
 from __future__ import annotations
@@ -41,10 +42,22 @@ def standing_answers(world: World) -> tuple[World, tuple[HoldAnswers, ...]]:
     answered = [each.view for each in world.containers.values() if is_answered(each)]
     parents = tuple(sorted({parent for view in answered for parent in (view.cgroup_parent, view.found_below)} - {""}))
     order = HoldAnswers(world.numbers, answers, parents, hand.home, world.state.online)
-    if hand.held is not None and hand.held == replace(order, number=hand.held.number):
+    if hand.held is not None and _is_held(hand.held, order):
         return world, ()
     world = replace(world, hand=replace(hand, sent=order), numbers=world.numbers + 1)
     return told_of_answers(world), (order,)
+
+
+def _is_held(held: HoldAnswers, order: HoldAnswers) -> bool:
+    """Return whether what is held differs from this at most by containers that are gone, and had what all others have:
+    an id never comes back, so they are left out with the next change.
+    """
+    answers, own = held.answers, held.answers.own
+    gone = own.keys() - order.answers.own.keys()
+    if gone and all(own[key] is not None and own[key] == answers.others for key in gone):
+        answers = replace(answers, own={key: cpus for key, cpus in own.items() if key not in gone})
+    around = (held.parents, held.home, held.online)
+    return answers == order.answers and around == (order.parents, order.home, order.online)
 
 
 def answers_of(world: World) -> Answers:

@@ -1,8 +1,9 @@
 """Timers: a timer runs if and only if the world calls for it.
 
 A container may have a timer for the end of a rest or of the vacancy that it left (`LINGER`), for the grace before CPUs
-are taken (`GRACE`), and for cooling down after a growth (`COOLDOWN`). Each has a number; the end of a timer with
-another number is ignored. When the sidecar restarts, all timers start again: each duration is a minimum.
+are taken (`GRACE`), for cooling down after a growth (`COOLDOWN`), and for the record of a newcomer (`RECORD`). Each has
+a number; the end of a timer with another number is ignored. When the sidecar restarts, all timers start again: each
+duration is a minimum.
 
 Only this module and the removal of a container write `World.timers`.
 """
@@ -15,10 +16,11 @@ from typing import Final
 from sidecar.decide.books.takes import grace_over
 from sidecar.decide.container.container import Container
 from sidecar.decide.container.machine import after, rests
-from sidecar.decide.container.news import Lapsed
+from sidecar.decide.container.news import Lapsed, Lasted
 from sidecar.decide.container.start import Answered, Held
 from sidecar.decide.container.terms import Terms
 from sidecar.decide.facts import Phase, Purpose, TimerEnded
+from sidecar.decide.moves.plain import RECORD_SECONDS, awaits_record
 from sidecar.decide.orders import StartTimer
 from sidecar.decide.world import World, replace, without
 from state.key import ContainerKey
@@ -68,6 +70,13 @@ def timers(world: World) -> tuple[World, tuple[StartTimer, ...]]:
         if number == world.numbers:
             orders.append(StartTimer(key, Purpose.LINGER, number, world.settings.linger_seconds))
             world = replace(world, numbers=number + 1)
+    for key, container in world.containers.items():
+        if container.is_young and awaits_record(world, container):
+            number = world.timers.get(key, {}).get(Purpose.RECORD, world.numbers)
+            running[key] = {**running.get(key, {}), Purpose.RECORD: number}
+            if number == world.numbers:
+                orders.append(StartTimer(key, Purpose.RECORD, number, RECORD_SECONDS))
+                world = replace(world, numbers=number + 1)
     return (world if running == world.timers else replace(world, timers=running)), tuple(orders)
 
 
@@ -85,6 +94,9 @@ def after_timer(world: World, fact: TimerEnded) -> World:
             # It runs no more, whatever it was for: the grant may have ended meanwhile, and another begins.
             world = _without_rest(world, key)
             return world.with_container(after(container, Lapsed())) if key in world.state.assignments else world
+        case Purpose.RECORD:
+            is_running = world.timers.get(fact.container, {}).get(Purpose.RECORD) == fact.number
+            return world.with_container(after(container, Lasted())) if is_running else world
         case Purpose.GRACE:
             return grace_over(world, fact.container, fact.number)
         case Purpose.COOLDOWN:

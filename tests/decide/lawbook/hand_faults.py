@@ -13,9 +13,10 @@ from sidecar.decide.container.container import Container
 from sidecar.decide.container.footprint import Reach
 from sidecar.decide.container.line import Sent
 from sidecar.decide.container.news import OrderApplied
+from sidecar.decide.facts import Purpose, TimerEnded
 from sidecar.decide.hand_facts import AnswersHeld, HandFact, HandLost
 from sidecar.decide.hand_state import HandState
-from sidecar.decide.moves import newborn_answers, settled
+from sidecar.decide.moves import newborn_answers, settled, timers
 from sidecar.decide.moves import plan as plan_module
 from sidecar.decide.orders import Answers, HoldAnswers, Order, WriteCpuset
 from sidecar.decide.world import World, replace
@@ -189,7 +190,18 @@ def overlooks_a_limit_in_force(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(settled, "is_throttled", lambda world, container: False)
 
 
+def forgets_the_record_of_a_newcomer(patch: pytest.MonkeyPatch) -> None:
+    """Wait without end for a newcomer to last."""
+    honest = timers.after_timer
+
+    def after_timer(world: World, fact: TimerEnded) -> World:
+        return world if fact.purpose is Purpose.RECORD else honest(world, fact)
+
+    patch.setattr(step, "after_timer", after_timer)
+
+
 FAULTS = (
+    Fault(forgets_the_record_of_a_newcomer, placelaws.AGREED),
     Fault(overlooks_a_limit_in_force, laws.IN_FORCE, first=81),
     Fault(enters_before_the_answers_are_held, handlaws.APART_FROM_NEWBORNS, first=525),
     Fault(takes_sent_answers_for_held, handlaws.NEWBORNS, first=73),

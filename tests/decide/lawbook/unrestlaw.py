@@ -49,7 +49,7 @@ from tests.support.decide.workloads import measure_all
 _STEPS: Final = 3000
 """More than any restart takes."""
 
-_ENDS: Final = (Purpose.GRACE, Purpose.LINGER, Purpose.COOLDOWN)
+_ENDS: Final = (Purpose.GRACE, Purpose.LINGER, Purpose.COOLDOWN, Purpose.RECORD)
 """The order in which timers end at rest."""
 
 AT_ONCE: Final = frozenset(

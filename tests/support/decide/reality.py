@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sidecar.commit.unsaved import may_be_saved_later
 from sidecar.decide.container.container import Standing
 from sidecar.decide.facts import (
     ContainerRemoved,
@@ -109,9 +110,9 @@ class Reality(Host):
         known = [(self.containers[id], each) for id, each in self.world.containers.items() if id in self.containers]
         went = [(real, each.wish.standing) for real, each in known if real.key in forgotten]
         self.given_back = [r for r, standing in went if self.world.is_releasing or standing in _LEFT_ALONE]
-        self.checkpoint = self.world.state
-        self.new_orders = [order for order in orders if isinstance(order, ApplyCpuset)]
-        self.new_moves = self.moves_of(orders)
+        if not may_be_saved_later(self.checkpoint, self.world, orders):
+            self.checkpoint = self.world.state
+        self.new_orders, self.new_moves = Reality.moves_of(self, orders), self.moves_of(orders)
         self.new_answers = [order for order in orders if isinstance(order, AnswerStart)]
         for order in orders:
             self._start(order)
@@ -383,10 +384,9 @@ class Reality(Host):
                 self._take_effect(order)
         self.flight, self.late, self.looks, self.retries, self.timers, self.blocked = [], [], [], [], [], []
         self._take_for_their_own()
-        self.stopping = []
         for real in self.containers.values():
             real.held = None
-        self.landed, self.inventories, self.bursts = set(), [], []
+        self.landed, self.inventories, self.bursts, self.stopping = set(), [], [], []
         self.paused, self.failed_with_memory = {}, set()
         self.recorded = saved = decode(encode(self.checkpoint), State)
         self.first = self.world = begin(saved, self.topology(), self.settings)

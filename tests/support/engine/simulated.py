@@ -59,6 +59,8 @@ class SimulatedEngine:
         self.inspect_waits = inspect_waits
         self.updates: list[tuple[str, Update]] = []
         """Every update that was asked for, in order."""
+        self.inspects: list[str] = []
+        """Every container that was inspected, in order."""
         self._update_faults: deque[Fault] = deque()
 
     def fail_updates(self, *faults: Fault) -> None:
@@ -86,6 +88,7 @@ class SimulatedEngine:
 
     async def inspect(self, container: str) -> ContainerView:
         """Return the engine's view of one container."""
+        self.inspects.append(container)
         await self._look()
         one = self.docker.container(container)
         if not self.inspect_waits:

@@ -1,0 +1,42 @@
+"""Plain containers: those that ask for nothing, and that the hand places. Most of them are gone within seconds."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sidecar.decide.container.container import Container, Standing
+from sidecar.decide.container.grip import Closed
+from sidecar.decide.container.mounts import projection_name
+from sidecar.decide.covering import will_cover
+from sidecar.decide.world import World
+
+RECORD_SECONDS: Final = 5.0
+"""How long the record of a plain newcomer waits. To update one that is being started delays whatever follows, and on a
+busy host a start takes more than a second.
+"""
+
+
+def is_plain(world: World, container: Container) -> bool:
+    """Return whether a container asks for nothing and reads no projection by name.
+
+    If the hand covers it, it runs where the hand puts it at each birth, and stays there. So nothing waits for what the
+    engine has configured for it, nor for the news that it runs.
+    """
+    if container.is_strict or container.wish.standing is not Standing.MANAGED:
+        return False
+    key, wish, state = container.view.key, container.wish, world.state
+    if wish.demand is not None or wish.refusal is not None or key in state.assignments or key in state.refusals:
+        return False
+    return not world.is_releasing and projection_name(container.view, world.settings) is None
+
+
+def awaits_record(world: World, container: Container) -> bool:
+    """Return whether the engine's record of a newcomer waits until it has lasted for a moment.
+
+    If the hand cannot write it, the engine moves it. If the hand does not find its cgroup, it has mostly ended already,
+    and the look that follows tells.
+    """
+    is_closed = isinstance(container.grip, Closed) and not container.grip.is_missing
+    if not container.is_young or is_closed or not is_plain(world, container):
+        return False
+    return container.is_covered or will_cover(world, container)
