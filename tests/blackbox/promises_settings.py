@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.blackbox.asked import CPUs
+from tests.blackbox.asked import CPUs, joined
 from tests.blackbox.chronicle import Chronicle, Stage
 from tests.blackbox.finding import AFTERMATH, LONGEST_NOTICE, ORDERS, Finding, lasting, listed
 from tests.blackbox.plain_values import numbers
@@ -102,7 +102,9 @@ def a_reload_leaves_what_it_may(chronicle: Chronicle) -> Iterator[Finding]:
             # Two reloads at once are two changes: what the first one took does not come back.
             if sum(e["do"] == "reload" and e["at"] == after.at for e in chronicle.scenario["event"]) > 1:
                 continue
-            may_keep = had - after.reserved - chronicle.pinned(after, but=name)
+            # What is pinned by hand without the right to stay there takes no CPU that is granted.
+            strangers = [each for each in after.there if each != name and chronicle.is_stranger(each, after)]
+            may_keep = had - after.reserved - joined(chronicle.asked(each, after).pin for each in strangers)
             least = asked.floor if after.is_dynamic else asked.number
             if len(place.granted & may_keep) < min(least, len(may_keep)):
                 text = f"had {listed(had)}, could keep {listed(may_keep)}, and has {listed(place.granted)}"

@@ -52,6 +52,17 @@ def test_a_member_that_runs_on_the_groups_cpus_for_want_of_its_own_is_sure_of_no
     assert story.world.sure_of(story.known(member)) == CPUSet()
 
 
+def test_a_member_that_is_pinned_beside_its_group_is_where_both_are() -> None:
+    """Under a strict reservation the group has no reserved CPU: an order onto one would never come true."""
+    story = Story(shared_slice="pool.slice", options=("strict-cpu-reservation",), may=())
+    member = story.create({}, cpuset="0,3", is_member=True)
+    story.start(member)
+    story.look(member)
+    story.settle()
+    assert (str(member.effective), member.limits.cpuset) == ("3", "3")
+    assert story.known(member).order is None
+
+
 def test_a_member_without_cpus_of_its_own_is_not_looked_at() -> None:
     """It is always where the group is."""
     story = Story(shared_slice="pool.slice")

@@ -98,7 +98,9 @@ def _is_throttled(reality: Reality, container: Container, real: Real) -> bool:
     """Return whether a limit is in force that its grant lifts. A runtime that asks lifts it by itself."""
     if container.is_strict or not reality.world.state.assignments[real.key].is_lifting:
         return False
-    return 0 < real.nano_cpus < len(reality.online) * 10**9 or real.cpu_quota > 0
+    # A CPU that came online, and that no reading has shown yet, makes a limit that was lifted none.
+    online = min(len(reality.online), len(reality.world.topology.online))
+    return 0 < real.nano_cpus < online * 10**9 or real.cpu_quota > 0
 
 
 def _is_placed(reality: Reality, real: Real) -> bool:

@@ -39,6 +39,8 @@ def test_histories_with_a_hand_break_no_law(first: int, last: int) -> None:
         pytest.param(7405023, id="a look from before a release, at a start that an earlier life answered"),
         pytest.param(7410079, id="an owner that was found by a new hand, and moved before it was known"),
         pytest.param(7412166, id="the rest of an original core that stands in for a reserved CPU"),
+        pytest.param(7420388, id="a pin onto a reserved CPU, in a group that has none"),
+        pytest.param(9100904, id="a CPU that came online after a limit was lifted"),
     ],
 )
 def test_rare_histories_with_a_hand_break_no_law(seed: int) -> None:
