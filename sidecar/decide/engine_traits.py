@@ -20,8 +20,6 @@ class EngineTraits(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds by which an event may be late."""
     has_default_parent: bool = True
     """A cgroup parent can be set for all containers that name none."""
-    has_pods: bool = False
-    """Containers may stand in pods, which have cgroups of their own and a container that holds them together."""
     confines_builds: bool = True
     """The steps of a build are born below the cgroup parent of containers, so a hand confines them."""
     limits_one_way: bool = False

@@ -1,7 +1,8 @@
-"""The table of engines: what is known of each, from which version on. Whatever is asked of an engine's nature, is asked
-of its traits: no other module goes by an engine's name for that.
+"""The table of engines: what is known of each, from which version on. How an engine
+behaves is asked of its traits; its name decides only what has a name: parents by default, files, and pages for people.
 
-The contract suite (`tests/contract`) runs against each engine that is at hand, and goes by this table.
+The contract suite (`tests/contract`) runs against each engine that is at hand, and goes by this table. Some traits are
+there for that suite alone: they are what a caller of the engine's API meets.
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ _PODMAN: Final = EngineTraits(
     tells_updates=False,
     tells_late=0.25,
     has_default_parent=False,
-    has_pods=True,
     confines_builds=False,
     limits_one_way=True,
     only_delivers=True,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.daemon.host import Host
+from tests.support.hand.kernel_hand import KernelHand
 
 
 @pytest.fixture
@@ -18,3 +20,11 @@ def make_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         return Host(tmp_path, monkeypatch, **options)
 
     return make
+
+
+@pytest.fixture
+def host(make_host: Any) -> Host:
+    """Return a host with a hand, on which nothing but events and births leads to a look."""
+    made: Host = make_host(version=2, reconcile_seconds=1000.0)
+    made.open_hand = partial(KernelHand, made.kernel)
+    return made

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any
-
 import pytest
 import trio
 from trio.testing import MockClock
@@ -15,16 +12,8 @@ from sidecar.status.document import ContainerStatus
 from sidecar.status.status_file import read_status
 from tests.daemon.test_daemon import TWO
 from tests.support.daemon.host import Host
-from tests.support.hand.kernel_hand import KernelHand
 
 pytestmark = pytest.mark.trio
-
-
-@pytest.fixture
-def host(make_host: Any) -> Host:
-    made: Host = make_host(version=2, reconcile_seconds=1000.0)
-    made.open_hand = partial(KernelHand, made.docker.kernel)
-    return made
 
 
 async def owned(host: Host) -> str:

@@ -18,13 +18,6 @@ from tests.support.hand.kernel_hand import KernelHand
 pytestmark = pytest.mark.trio
 
 
-@pytest.fixture
-def host(make_host: Any) -> Host:
-    made: Host = make_host(version=2, reconcile_seconds=1000.0)
-    made.open_hand = partial(KernelHand, made.docker.kernel)
-    return made
-
-
 async def test_a_newcomer_is_born_outside_exclusive_cpus(autojump_clock: MockClock, host: Host) -> None:
     """At its first instruction, before any event told of it."""
     async with host.running():

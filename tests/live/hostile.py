@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from http.client import HTTPException
 from random import Random
@@ -40,7 +40,7 @@ class HostileTenant:
         self._api = containers.api
         self._chance = chance
         self._victim = victim
-        self._lock = threading.Lock()
+        self._guard = threading.Lock()
         self._own: list[str] = []
         self._count = 0
         self._over = threading.Event()
@@ -61,19 +61,19 @@ class HostileTenant:
         for attack in rounds(Random(seed), list(Attack)):
             # The engine refuses some: a name in use, a container that another thread has removed.
             with suppress(ApiError, OSError, HTTPException):
-                self._doing[attack](self)
-            with self._lock:
+                getattr(self, f"_{attack}")()
+            with self._guard:
                 self.acts[attack] += 1
             if self._over.wait(PAUSE_SECONDS):
                 return
 
     def _run(self, labels: Mapping[str, str] | None = None, cpuset: str = "") -> str:
         """Start one container more; the oldest goes if there are too many."""
-        with self._lock:
+        with self._guard:
             self._count += 1
             number = self._count
         made = self._containers.run(f"evil-{number}", labels=labels, CpusetCpus=cpuset)
-        with self._lock:
+        with self._guard:
             self._own.append(made)
             oldest = self._own.pop(0) if len(self._own) > MOST else ""
         if oldest:
@@ -81,7 +81,7 @@ class HostileTenant:
         return made
 
     def _one(self) -> str:
-        with self._lock:
+        with self._guard:
             if self._own:
                 return self._chance.choice(self._own)
         return self._run()
@@ -89,7 +89,7 @@ class HostileTenant:
     def _giant(self) -> None:
         self._run({"x": "a" * GIANT})
 
-    def _locked(self) -> None:
+    def _lock(self) -> None:
         with lock_held(self._api, self._run()):
             self._over.wait(LOCKED_SECONDS)
 
@@ -120,14 +120,3 @@ class HostileTenant:
 
     def _flee(self) -> None:
         self._run({"cpuset.manage": "off"}, str(online()))
-
-    _doing: Final[Mapping[Attack, Callable[[HostileTenant], None]]] = {
-        Attack.GIANT: _giant,
-        Attack.LOCK: _locked,
-        Attack.CLAIM: _claim,
-        Attack.REPIN: _repin,
-        Attack.LOOP: _loop,
-        Attack.RENAME: _rename,
-        Attack.CROWD: _crowd,
-        Attack.FLEE: _flee,
-    }

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from sidecar.decide.container.container import Standing
 from sidecar.decide.container.terms import Terms
 from sidecar.decide.placement.options import EFFICIENT, FULL_PCPUS_ONLY, PERFORMANCE
-from sidecar.decide.settings import IsolatedRule, PolicyName
+from sidecar.decide.settings import IsolatedRule, PolicyName, TenantRight
 from state.cpuset import EMPTY, CPUSet, union
 from state.demand import NumaRule
 from state.model import Assignment
@@ -47,10 +47,11 @@ def beside_the_pinned(reality: Reality) -> Iterator[str]:
 def _pins(reality: Reality) -> CPUSet:
     """Return where containers that are pinned by hand run, or would start, if tenants may pin."""
     world = reality.world
+    may_pin = TenantRight.PIN in world.settings.may
     return union(
         CPUSet.from_mask(each.footprint)
         for each in world.containers.values()
-        if each.wish.standing is Standing.STRANGER and world.holds_its_pin(each)
+        if each.wish.standing is Standing.STRANGER and (may_pin or not each.is_idle)
     )
 
 

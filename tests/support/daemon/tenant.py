@@ -6,7 +6,7 @@ of names, pins by hand onto an owner's CPUs, loops of updates, names of the unma
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from random import Random
 from typing import Final
@@ -55,7 +55,7 @@ class HostileTenant:
     async def _quietly(self, attack: Attack) -> None:
         """Ignore errors of the engine: a container that is gone, a name in use."""
         with suppress(EngineError, KeyError):
-            await self._doing[attack](self)
+            await getattr(self, f"_{attack}")()
 
     async def _run(self, labels: Mapping[str, str] | None = None, cpuset: str = "") -> str:
         """Start one container more; the oldest goes if there are too many."""
@@ -103,14 +103,3 @@ class HostileTenant:
 
     async def _flee(self) -> None:
         await self._run({"cpuset.manage": "off"}, str(self._host.docker.kernel.online()))
-
-    _doing: Mapping[Attack, Callable[[HostileTenant], Awaitable[None]]] = {
-        Attack.GIANT: _giant,
-        Attack.LOCK: _lock,
-        Attack.CLAIM: _claim,
-        Attack.REPIN: _repin,
-        Attack.LOOP: _loop,
-        Attack.RENAME: _rename,
-        Attack.CROWD: _crowd,
-        Attack.FLEE: _flee,
-    }
