@@ -271,6 +271,12 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return reach_of((*placed, (self.newborns, False)))
 
     @cached_property
+    def promised(self) -> int:
+        """The CPUs, as a mask, on which containers with a grant were told to start, and are not seen running yet."""
+        owners = (container for key, container in self.containers.items() if key in self.state.assignments)
+        return reach_of((each.present.mask, True) for each in owners if each.is_starting).exclusive
+
+    @cached_property
     def newborns(self) -> int:
         """The CPUs, as a mask, on which cgroups may be that were born and are not known yet."""
         if self.hand is None or not self.hand.is_answering:

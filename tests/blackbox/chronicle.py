@@ -75,6 +75,14 @@ class Stage(NamedTuple):
         return self.places.get(name, NOWHERE)
 
     @property
+    def renewed(self) -> frozenset[str]:
+        """The containers whose grant ended or was made now: also those that people released at the instant of their
+        start, which are granted CPUs again at once.
+        """
+        words = ("granted", "released", "refused", "release")
+        return frozenset(e.container for e in self.said if e.what in words and not e.why.startswith("not done"))
+
+    @property
     def granted(self) -> CPUs:
         """All CPUs that are granted."""
         return joined(each.granted or frozenset() for each in self.places.values())
@@ -231,7 +239,9 @@ def chronicle_of(scenario: Scenario, printed: Printed) -> Chronicle:
             if line.what in ("the sidecar starts", "the sidecar is killed"):
                 is_watched, since = line.what == "the sidecar starts", line.at
                 if made:
-                    now = made[-1]._replace(at=line.at, said=(), is_watched=is_watched, since=since)
+                    # A start and a crash at one instant: between them nothing was in force.
+                    last = made.pop() if made[-1].at == line.at and not made[-1].said else made[-1]
+                    now = last._replace(at=line.at, said=(), is_watched=is_watched, since=since)
                     made.append(now._replace(settings=settings.in_force))
             continue
         if made and made[-1].at == each["at"]:

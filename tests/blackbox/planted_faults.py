@@ -232,6 +232,13 @@ WHILE_IT_STARTS = scenario(
     policy="dynamic",
 )
 
+PINNED_MEANWHILE = scenario(
+    [container("a", "2", runtime="cpuset"), {"name": "b"}, {"name": "c", "cpuset": "2"}],
+    told((1.0, "run", "a"), (10.0, "run", "b"), (10.0, "stop", "a"), (10.0, "start", "a"), (10.05, "run", "c")),
+)
+"""While its start goes on, the CPUs of an owner change: those that it was told to start on become the pool's."""
+PINNED_MEANWHILE["machine"] = {"cores": 4}
+
 BESIDE_AN_OWNER = scenario(
     [container("a", "4"), {"name": "b", "runtime": "cpuset"}], told((1.0, "run", "a"), (40.0, "run", "b"))
 )
@@ -257,6 +264,20 @@ REPLACED = scenario(
     [container("a", "1"), container("b", "2")],
     told((1.0, "run", "a"), (2.0, "run", "b"), (20.0, "remove", "a"), (40.0, "remove", "b"), (42.0, "run", "b")),
 )
+
+REPLACED_BESIDE_A_REFUSED_ONE = scenario(
+    [container("a", "1"), container("b", "2"), container("c", "2"), container("large", "6", runtime="cpuset")],
+    told(
+        (1.0, "run", "a"),
+        (2.0, "run", "b"),
+        (3.0, "run", "c"),
+        (20.0, "remove", "a"),
+        (30.0, "run", "large"),
+        (40.0, "remove", "b"),
+        (42.0, "run", "b"),
+    ),
+)
+"""What was refused is asked again when CPUs come free. They do not suffice: those that they were left to get them."""
 
 LINGERING = scenario([container("a", "2")], told((1.0, "run", "a"), (40.0, "stop", "a")))
 

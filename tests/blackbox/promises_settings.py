@@ -64,10 +64,13 @@ def isolated_cpus_are_granted_first(chronicle: Chronicle) -> Iterator[Finding]:
         if after.settings.get("isolated") != "prefer" or not chronicle.is_quiet(after.at - AFTERMATH, after.at):
             continue
         granted = [each for each in after.said if each.what == "granted"]
-        # Of several that are granted at once, the others come first.
+        # Of several that are granted at once, the others come first; and those that have to leave what is pinned.
+        pinned = chronicle.pinned(after)
+        leaving = [each for name, each in after.places.items() if (before.place(name).granted or frozenset()) & pinned]
+        taken = before.granted | after.reserved | pinned | joined(each.granted or frozenset() for each in leaving)
         for line in granted if len(granted) == 1 and after.is_watched else ():
             asked = chronicle.asked(line.container, after)
-            free = chronicle.isolated & after.online - before.granted - after.reserved - chronicle.pinned(after)
+            free = chronicle.isolated & after.online - taken
             is_plain = asked.is_plain and asked.numa == "none" and not asked.pin and not asked.role
             if (
                 is_plain
@@ -92,10 +95,9 @@ def a_reload_leaves_what_it_may(chronicle: Chronicle) -> Iterator[Finding]:
     for before, after in chronicle.pairs():
         if before.settings is after.settings or not chronicle.is_quiet(after.at - AFTERMATH, after.at - 1e-6):
             continue
-        renewed = {each.container for each in after.said if each.what in ("granted", "released", "refused")}
         for name, place in after.places.items():
             had, asked = before.place(name).granted, chronicle.asked(name, after)
-            if had is None or place.granted is None or name in renewed or asked.whole_cores or asked.pin:
+            if had is None or place.granted is None or name in after.renewed or asked.whole_cores or asked.pin:
                 continue
             if asked.numa in ("single", "restricted") or after.is_strict or not had <= before.online & after.online:
                 continue

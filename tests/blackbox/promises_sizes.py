@@ -186,12 +186,11 @@ def originals_stay(chronicle: Chronicle) -> Iterator[Finding]:
     for before, after in chronicle.pairs():
         for name in set(always) - {each for each, place in after.places.items() if place.granted is not None}:
             always.pop(name)
-        renewed = {each.container for each in after.said if each.what in ("granted", "released", "refused")}
         for name, place in after.places.items():
             asked = chronicle.asked(name, after)
             if place.granted is None or not asked.number or asked.may_move:
                 continue
-            if name not in always or name in renewed:
+            if name not in always or name in after.renewed:
                 always[name], lost[name] = place.granted, 0
                 continue
             gone = (before.place(name).granted or frozenset()) - after.online
@@ -225,16 +224,12 @@ def static_sizes_stay(chronicle: Chronicle) -> Iterator[Finding]:
             continue
         for name, place in after.places.items():
             had = before.place(name).granted
-            if (
-                had is None
-                or place.granted is None
-                or any(e.container == name and e.what == "granted" for e in after.said)
-            ):
+            if had is None or place.granted is None or name in after.renewed:
                 continue
             # Of two things at one instant the sidecar may hear the second one later.
             pinned = chronicle.pinned(after, but=name) | chronicle.pinned(before, but=name)
             gone = ((had - place.granted) & after.online) - after.reserved - pinned
-            if after.is_watched and not before.is_watched and len(had) > chronicle.asked(name, after).number:
+            if not before.is_watched and len(had) > chronicle.asked(name, after).number:
                 # The settings changed to `static` while the sidecar was away: it gives up what dynamic gave it.
                 continue
             is_evicted = bool(had & pinned)

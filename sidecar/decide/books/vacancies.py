@@ -9,8 +9,9 @@ of the other one.
 2. The grant of a container that is gone is vacant. A successor that exists, or comes, gets the same CPUs as far as its
    demand and rules allow. Several successors are asked in the order of the queue: only the first is promised CPUs.
 3. A vacancy lasts for `linger`, like the grant of a stopped container. If its container had a role, no other container
-   is granted its CPUs meanwhile. Only growth and containers that run in the shared pool wait for that: a vacancy
-   without a successor ends when a container asks that is about to start. Then all are asked in the order of the queue.
+   is granted its CPUs meanwhile. Only growth and containers that run in the shared pool wait for that: such a vacancy
+   ends, if it has no successor, when a container asks that is about to start. Then all are asked in the order of the
+   queue. A vacancy without a role keeps no CPU from any container, so it does not end before its time.
 4. A vacancy ends if its successor is refused all the same.
 
 Labels and names may be chosen by other users. No container loses CPUs by them: only the grant of a container that is
@@ -159,7 +160,9 @@ def _in_its_place(state: State, key: ContainerKey, left: Assignment) -> State:
 
 
 def _lasting(world: World, state: State) -> Vacancies:
-    """Return the vacancies that do not end now: all; those with a successor if a container asks that starts."""
+    """Return the vacancies that do not end now: all; those without a role or with a successor if a container asks that
+    starts.
+    """
     if not state.vacancies:
         return _NONE
     asking = [each.wish.demand for each in world.containers.values() if _asks(state, each) and each.wish.demand]
@@ -173,7 +176,9 @@ def _lasting(world: World, state: State) -> Vacancies:
         for container in in_turn(world, state)
         if (demand := container.wish.demand) and not (_has_not_started(container) and predecessor(state, demand))
     )
-    return claimed if is_wanted else state.vacancies
+    if not is_wanted:
+        return state.vacancies
+    return {key: each for key, each in state.vacancies.items() if key in claimed or not each.demand.role}
 
 
 def _asks(state: State, container: Container) -> bool:

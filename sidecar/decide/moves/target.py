@@ -19,7 +19,7 @@ def target(world: World, container: Container, desired: CPUSet, reached: Reach) 
         written = container.written.mask
         own = wanted | (grant.leaving.cpus.mask if grant and grant.leaving else 0)
         stays = 0 if written & ~own else written & wanted
-        conflicting = reached.other_exclusive(footprint) if grant else 0
+        conflicting = reached.other_exclusive(footprint) if grant else world.promised
     else:
         # 1. Stay. 2. Enter.
         stays = wanted & container.present.mask

@@ -132,6 +132,19 @@ def test_a_newcomer_ends_a_vacancy_and_overtakes_no_container(waits: bool, grant
     assert (story.granted(newcomer), story.granted(waiting) if waiting else None) == granted
 
 
+def test_what_is_asked_again_in_vain_ends_no_vacancy_of_a_name() -> None:
+    """It keeps no CPU from any container: so the next one of this name gets the same CPUs, not the first that are free."""
+    story = Story()
+    first, old, _ = story.arrive("first", 1), story.arrive("old", 2), story.arrive("last", 2)
+    large = story.unseen("large", 6, starts=False)
+    assert refuses(story, large)
+    gone(story, first)
+    vacancy_over(story)
+    gone(story, old)
+    assert story.refusal(large).code is RefusalCode.NOT_ENOUGH
+    assert story.granted(story.arrive("old", 2)) == "2-3"
+
+
 @pytest.mark.parametrize("size", [3, 5, 6])
 def test_a_successor_with_another_number_gets_what_is_right_for_it(size: int) -> None:
     """Fewer of the same CPUs, or the same and more; a waiting container is not served from them meanwhile."""

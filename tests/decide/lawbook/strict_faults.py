@@ -50,6 +50,10 @@ def waits_for_what_two_held_starts_are_configured_for(patch: pytest.MonkeyPatch)
     patch.setattr(Container, "is_strict", property(lambda self: False))
 
 
+def forgets_where_owners_start(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(World, "promised", 0)
+
+
 def starts_what_was_refused(patch: pytest.MonkeyPatch) -> None:
     honest = starts.answer_to
 
