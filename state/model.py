@@ -59,6 +59,11 @@ class Leaving(msgspec.Struct, frozen=True, kw_only=True):
         last = self.waiting - union(batch.cpus for batch in self.earlier)
         return (*self.earlier, Batch(self.number, last)) if last else self.earlier
 
+    def due_on(self, cpus: CPUSet) -> Leaving:
+        """Return the same without any notice for these CPUs."""
+        earlier = tuple(Batch(batch.number, rest) for batch in self.earlier if (rest := batch.cpus - cpus))
+        return msgspec.structs.replace(self, due=self.due | (self.cpus & cpus), earlier=earlier)
+
     def within(self, cpus: CPUSet) -> Leaving | None:
         """Return the same, limited to these CPUs; None if nothing is left."""
         if not cpus & self.cpus:
@@ -227,8 +232,15 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def vacated(self) -> CPUSet:
-        """The part of the shared pool that no container is still leaving; the reserved CPUs if there is none."""
-        return (self.shared - self.leaving) or self.reserved
+        """The part of the shared pool that no container is still leaving; the refuge if there is none."""
+        return (self.shared - self.leaving) or self.refuge
+
+    @cached_property
+    def refuge(self) -> CPUSet:
+        """The reserved CPUs, for containers that may be nowhere else now: those that no container is still leaving, if
+        there are any.
+        """
+        return (self.reserved - self.leaving) or self.reserved
 
     @cached_property
     def assignable(self) -> CPUSet:

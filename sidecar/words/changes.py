@@ -143,7 +143,7 @@ def _nameless(moves: tuple[Move, ...]) -> list[Move]:
 
 
 def _takes(before: World, world: World, was: Assignment, now: Assignment) -> Iterator[Line]:
-    """Yield the progress of takes: started, acknowledged, forced, finished."""
+    """Yield the progress of takes: started, acknowledged, forced, called off, finished."""
     old, new = was.leaving, now.leaving
     yield from _begun_takes(world, was, now)
     if old and (ended := _ended(old, now)):
@@ -152,8 +152,10 @@ def _takes(before: World, world: World, was: Assignment, now: Assignment) -> Ite
             yield Line(LogLevel.WARNING, message, _take(now, ended))
         elif world.state.acknowledged > before.state.acknowledged:
             yield Line(LogLevel.INFO, "take acknowledged", _take(now, ended))
-    if old and new is None:
-        yield Line(LogLevel.INFO, "take finished", _take(now, Batch(old.number, old.cpus)))
+    if old and (kept := old.cpus & now.cpus):
+        yield Line(LogLevel.INFO, "take called off", _take(now, Batch(old.number, kept)))
+    if old and new is None and (left := old.cpus - now.cpus):
+        yield Line(LogLevel.INFO, "take finished", _take(now, Batch(old.number, left)))
 
 
 def _begun_takes(world: World, was: Assignment, now: Assignment) -> Iterator[Line]:

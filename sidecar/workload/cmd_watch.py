@@ -22,7 +22,7 @@ from sidecar.workload.why_unvouched import why_unvouched
 from state import codec
 from state.errors import ProjectionError, ProjectionMissing
 from state.own_directory import default_directory, may_come
-from state.projection import Reading, Sharing, read
+from state.projection import Projection, Reading, Sharing, read
 from state.watch import ProjectionWatch
 
 if TYPE_CHECKING:
@@ -136,6 +136,11 @@ def _print_changes(
         if found is not None:
             continue
         trouble = watch.trouble
+        if isinstance(trouble, ProjectionMissing) and before is not None and before.sharing is not Sharing.UNMANAGED:
+            # The directory of a container goes with it.
+            gone = _gone(before)
+            _print(change_line(gone, before, datetime.now().astimezone()), gone, as_json)
+            before = gone
         if trouble is not None and str(trouble) != complaint:
             complaint = str(trouble)
             _complain(f"{complaint}; waiting for it" if isinstance(trouble, ProjectionMissing) else complaint)
@@ -152,6 +157,12 @@ def _unused(directory: str) -> Reading | None:
     except ProjectionError:
         return None
     return told if told.sharing is Sharing.UNMANAGED and not told.cpus else None
+
+
+def _gone(before: Reading) -> Reading:
+    """Return what a name tells whose container is gone, of one that was watched by its id."""
+    told = Projection(name=before.name, sharing=Sharing.UNMANAGED, reason="no container uses this projection now")
+    return Reading.of(told, vouched=True)
 
 
 def _print(line: str, projection: Reading, as_json: bool) -> None:

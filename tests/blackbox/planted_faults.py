@@ -30,7 +30,7 @@ from sidecar.simulation.model_sidecar import ModelSidecar
 from sidecar.simulation.virtual_host import Simulation
 from sidecar.words import changes
 from state.cpuset import EMPTY
-from state.model import State
+from state.model import Leaving, State
 from tests.blackbox.drawn_settings import EVERY_RIGHT
 from tests.blackbox.plain_values import Scenario, Table
 
@@ -118,6 +118,10 @@ def asks_none_again(patch: pytest.MonkeyPatch) -> None:
 
 def sees_no_hotplug(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ModelSidecar, "read_topology", lambda _: None)
+
+
+def leaves_reserved_cpus_in_its_own_time(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Leaving, "due_on", lambda leaving, cpus: leaving)
 
 
 def lets_nothing_linger(patch: pytest.MonkeyPatch) -> None:
@@ -231,6 +235,14 @@ WHILE_IT_STARTS = scenario(
     told((1.0, "run", "a"), (1.05, "run", "b")),
     policy="dynamic",
 )
+
+RESERVED_ON_ITS_WAY = scenario(
+    [container("g", "1", labels={"cpuset.max": "7"}), container("x", "3")],
+    told((1.0, "run", "g"), (40.0, "run", "x"), (42.0, "reload", {"reserved": "0,7"})),
+    policy="dynamic",
+    grace="20s",
+)
+"""A CPU becomes reserved of which a container was given notice, while another one waits on the reserved CPUs for it."""
 
 PINNED_MEANWHILE = scenario(
     [container("a", "2", runtime="cpuset"), {"name": "b"}, {"name": "c", "cpuset": "2"}],

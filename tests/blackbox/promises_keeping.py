@@ -15,6 +15,10 @@ ENDS = ("started", "stopped", "removed")
 """Lines after which a container runs anew, or not at all."""
 
 
+_ENDS = ("take finished", "take called off")
+"""How the end of a take is told."""
+
+
 def notice_is_given(chronicle: Chronicle) -> Iterator[Finding]:
     """`cpuset.grace` is "the time between `leaving` in its projection and the moment at which they are gone. An
     acknowledgement shortens it" (labels); "No CPU changes hands before the take was acknowledged or its grace was over"
@@ -59,7 +63,8 @@ def notice_is_given(chronicle: Chronicle) -> Iterator[Finding]:
         }
         for name, cpu in list(leaving_since):
             is_kept = cpu in (after.place(name).granted or ())
-            if is_kept or any(e.what == "take finished" and e.container == name and cpu in e.cpus for e in after.said):
+            ends = [e for e in after.said if e.what in _ENDS and e.container == name]
+            if is_kept or any(cpu in e.cpus for e in ends):
                 del leaving_since[name, cpu]
 
 
@@ -239,7 +244,7 @@ def a_take_is_needed(chronicle: Chronicle) -> Iterator[Finding]:
     does not come back at once. But for what a container that may be replaced had: "after the removal its CPUs are kept
     for `linger`" (labels).
     """
-    ends = [each for each in chronicle.said if each.what == "take finished"]
+    ends = [each for each in chronicle.said if each.what in _ENDS]
     for each in chronicle.said:
         if each.what == "grew":
             # Of one decision, the growth is said before the end of the take.

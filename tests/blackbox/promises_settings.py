@@ -27,6 +27,21 @@ def what_is_configured_is_reserved(chronicle: Chronicle) -> Iterator[Finding]:
             yield Finding("what_is_configured_is_reserved", stage.at, "", text)
 
 
+def what_is_reserved_is_left_at_once(chronicle: Chronicle) -> Iterator[Finding]:
+    """ "CPUs that become reserved go at once" (upgrade-and-change-policy), and so do those that stand in for others
+    (cpu-hotplug): also if a container was given notice of them. Else one that waits on reserved CPUs shares them.
+    """
+
+    def seen(stage: Stage) -> dict[tuple[str, ...], CPUs]:
+        running = {name: stage.place(name) for name in stage.running if not chronicle.is_locked(name, stage)}
+        left = {(name,): place.cpus & place.leaving & stage.reserved for name, place in running.items()}
+        return {names: cpus for names, cpus in left.items() if cpus and stage.is_watched}
+
+    for each in lasting(chronicle, seen, ORDERS):
+        text = f"stays on {listed(each.cpus)}, reserved, for {each.seconds:g} s"
+        yield Finding("what_is_reserved_is_left_at_once", each.began, each.names[0], text)
+
+
 def isolated_cpus_are_not_shared(chronicle: Chronicle) -> Iterator[Finding]:
     """With `prefer` and with `only`, "the shared pool never has them" (configuration)."""
 
@@ -130,6 +145,7 @@ def a_rule_ends_what_it_asked_for(chronicle: Chronicle) -> Iterator[Finding]:
 
 PROMISES = (
     what_is_configured_is_reserved,
+    what_is_reserved_is_left_at_once,
     isolated_cpus_are_not_shared,
     only_isolated_cpus_are_granted,
     isolated_cpus_are_granted_first,

@@ -15,6 +15,7 @@ def sizes_are_in_range(chronicle: Chronicle) -> Iterator[Finding]:
     """
     since: dict[str, float] = {}
     for stage in chronicle.stages:
+        since = {name: at for name, at in since.items() if name in stage.places}
         for name, place in stage.places.items():
             asked, size = chronicle.asked(name, stage), len((place.granted or frozenset()) & stage.online)
             # A core of which threads are offline is what is left of it: a number of such cores may be any.
@@ -205,6 +206,7 @@ def originals_stay(chronicle: Chronicle) -> Iterator[Finding]:
                 or _is_made_whole(chronicle, before, after, name)
                 or _goes_to_fewer_nodes(chronicle, before, after, name)
                 or after.at in chronicle.reloads
+                or not after.is_dynamic
             ):
                 always[name] = place.granted
                 continue

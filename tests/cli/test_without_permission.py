@@ -33,6 +33,7 @@ COMMANDS = [
     ["plan", "--cpus", "1", "--machine", f"{STATE}/machine.txt"],
     ["explain", "web"],
     ["explain", "1"],
+    ["disturbed", "web", "--seconds", "100ms"],
     ["resize", "web", "2"],
     ["defragment"],
     ["state"],

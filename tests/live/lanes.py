@@ -25,7 +25,7 @@ LANES: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     # These share an engine that stays up.
     "stories": (
-        *("test_astray", "test_daemon", "test_doctor", "test_dynamic_small", "test_faults_answers"),
+        *("test_astray", "test_daemon", "test_disturbed", "test_doctor", "test_dynamic_small", "test_faults_answers"),
         *("test_faults_crowd", "test_faults_names", "test_faults_projections", "test_faults_sidecars"),
         *("test_faults_state", "test_faults_workloads", "test_lifecycle", "test_placing", "test_shortage"),
         "test_unprivileged",

@@ -146,6 +146,19 @@ def test_a_take_is_told_from_its_beginning_to_its_end() -> None:
     assert told(story, before) == [(LogLevel.INFO, "take finished", take)]
 
 
+def test_a_take_that_is_called_off_is_not_told_as_finished() -> None:
+    """What needed the CPUs is gone before they were left."""
+    story = elastic()
+    web = story.arrive("web", 3)
+    [taken] = [each.leaving.cpus for each in story.world.state.assignments.values() if each.leaving]
+    before = story.world
+    story.end(web)
+    story.away(web)
+    lines = [(message, fields.get("cpus")) for _, message, fields in told(story, before)]
+    assert ("take called off", taken) in lines
+    assert not [message for message, _ in lines if message == "take finished"]
+
+
 def test_what_does_not_run_gets_no_notice() -> None:
     """It is taken at once: the line promises nothing else."""
     story = elastic()

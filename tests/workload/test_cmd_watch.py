@@ -100,6 +100,20 @@ def test_a_name_that_no_container_uses_any_more_is_told(projections: Projections
         assert "unmanaged  cpus   was not settled  unvouched" in line(process)
 
 
+def test_a_container_that_is_gone_is_told_though_its_directory_went_with_it(
+    projections: Projections, tmp_path: Path
+) -> None:
+    """One that is watched by its id has no directory by name that stays."""
+    projections.write(A, [], told("2-3"))
+    with watching(tmp_path / "by-id" / A[:12]) as process:
+        assert "exclusive" in line(process)
+        projections.retain(())
+        lines = [line(process)]
+        while "unmanaged" not in lines[-1]:
+            lines.append(line(process))
+        assert "unmanaged  cpus   -2-3  not settled  (no container uses this projection now)" in lines[-1]
+
+
 def test_json_is_the_whole_state(projections: Projections, tmp_path: Path) -> None:
     projections.write(A, [], told("2-3"))
     directory = tmp_path / "by-id" / A[:12]

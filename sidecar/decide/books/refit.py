@@ -19,7 +19,8 @@ Every change to a grant is reported, and no file has to be deleted by hand.
    made under other options keeps them.
 6. If the shared pool is short, grants keep no more above their least sizes than is fair.
 7. Under `dynamic`, CPUs that a grant loses leave it with notice, as in any take, unless they are offline or reserved
-   now. The policy's next decision does all the rest: growing, and CPUs that become spare.
+   now. Those that it was leaving already and that are reserved now, it leaves at once. The policy's next decision does
+   all the rest: growing, and CPUs that become spare.
 """
 
 from __future__ import annotations
@@ -85,7 +86,8 @@ def refit(world: World) -> tuple[State, tuple[Note, ...]]:
     for grant in in_order(state):
         key = grant.container
         if key in holdings:
-            fitted = fitted.holding(lying_on(world, grant, holdings[key]))
+            lies = lying_on(world, grant, holdings[key])
+            fitted = fitted.holding(replace(lies, leaving=lies.leaving and lies.leaving.due_on(bare.reserved)))
         else:
             # As it held CPUs, it keeps its place in the queue.
             fitted = fitted.holding(grant).refused(refused[key])

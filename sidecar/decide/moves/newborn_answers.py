@@ -86,7 +86,7 @@ def answers_of(world: World) -> Answers:
     wanted_by_others = state.vacated.mask
     stays = held.answers.others.mask if held and held.answers.others is not None else 0
     entered = wanted_by_others & ~(reached.exclusive & ~state.reserved.mask)
-    others = CPUSet.from_mask((wanted_by_others & stays) | entered) or state.reserved
+    others = CPUSet.from_mask((wanted_by_others & stays) | entered) or state.refuge
     own.update(
         (key, world.pool_for(each, others) & (others | state.reserved) or others)
         for key, each in world.containers.items()

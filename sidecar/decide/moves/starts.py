@@ -110,7 +110,7 @@ def answer_to(world: World, container: Container, number: int) -> AnswerStart | 
         return None
     else:
         # 3. The pool.
-        cpus = CPUSet.from_mask(wanted.mask & ~(reached.exclusive & ~reserved) or reserved)
+        cpus = CPUSet.from_mask(wanted.mask & ~(reached.exclusive & ~reserved) or world.state.refuge.mask)
     return AnswerStart(key, number, update=_bundle(world, container, cpus), exclusive=is_exclusive)
 
 

@@ -31,5 +31,5 @@ def target(world: World, container: Container, desired: CPUSet, reached: Reach) 
         closed |= world.topology.whole_cores(CPUSet.from_mask(closed)).mask
     allowed = stays | (wanted & ~closed)
     # 3. Park.
-    allowed = allowed or reserved
+    allowed = allowed or world.state.refuge.mask
     return desired if allowed == wanted else CPUSet.from_mask(allowed)

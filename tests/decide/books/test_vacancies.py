@@ -133,7 +133,7 @@ def test_a_newcomer_ends_a_vacancy_and_overtakes_no_container(waits: bool, grant
 
 
 def test_what_is_asked_again_in_vain_ends_no_vacancy_of_a_name() -> None:
-    """It keeps no CPU from any container: so the next one of this name gets the same CPUs, not the first that are free."""
+    """It keeps no CPU from any container: the next one of this name gets the same CPUs, not the first free ones."""
     story = Story()
     first, old, _ = story.arrive("first", 1), story.arrive("old", 2), story.arrive("last", 2)
     large = story.unseen("large", 6, starts=False)

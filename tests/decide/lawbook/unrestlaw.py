@@ -21,6 +21,8 @@ A restart changes times, and what depends on them. It may do no more than this:
   compared, and not their numbers.
 - Which containers are stuck, because the engine does not answer their orders, is learned again. So an arrival that was
   not seen before may get other CPUs, and as many. For the comparison neither of the two avoids stuck ones any more.
+- Where an order that was lost may still put a container is forgotten. If one is pinned by hand, no other container is
+  granted CPUs where it may be, so this moment is passed over.
 - What is recorded of others keeps the name of a container without records of its own that was renamed while the sidecar
   was down. For the comparison it has the new name.
 - Of a container whose start is under way only a glance is possible, which shows no cpuset. A pin by hand, and what
@@ -34,6 +36,8 @@ from collections.abc import Mapping
 from typing import Final
 from unittest.mock import patch
 
+from sidecar.decide.container.container import Standing
+from sidecar.decide.container.line import Ends
 from sidecar.decide.facts import Purpose, StopFailed
 from sidecar.decide.world import World, replace
 from state.cpuset import EMPTY
@@ -65,7 +69,7 @@ def changed_in_unrest(seed: int, length: int = 60) -> list[str]:
     """Restart the sidecar at some moment of the history of this seed, and return what reads differently."""
     going, restarted = _played(seed, length), _played(seed, length)
     is_changed = going.topology() != going.world.topology
-    if going.world.is_releasing or is_changed or _is_starting(going):
+    if going.world.is_releasing or is_changed or _is_starting(going) or _may_land_on_a_pin(going.world):
         return []
     asked = {key: each.wish.demand for key, each in going.world.containers.items() if key in going.world.loads}
     is_measured = any(demand and demand.scale is Scale.LOAD for demand in asked.values())
@@ -116,6 +120,12 @@ def _is_starting(reality: Reality) -> bool:
     return any(real.verdict is not None for real in reality.containers.values())
 
 
+def _may_land_on_a_pin(world: World) -> bool:
+    """Return whether an order that was lost may still put a container elsewhere that is pinned by hand."""
+    by_hand = (each for each in world.containers.values() if each.wish.standing is Standing.STRANGER)
+    return any(doubt.ends is Ends.ORDER for each in by_hand for doubt in each.doubts)
+
+
 def _answer(reality: Reality, *, takes_effect: bool) -> None:
     """End the orders that are outstanding or lost as they ended for the sidecar that was restarted."""
     for real in list(reality.containers.values()):
@@ -141,6 +151,8 @@ def _look_at_everything(reality: Reality) -> None:
 
 
 def _rest(reality: Reality) -> None:
+    # A container that follows its load grows into what comes free from now on.
+    measure_all(reality)
     for _ in range(_STEPS):
         # In the same order for both, whichever began first.
         reality.timers.sort(key=lambda timer: (_ENDS.index(timer.purpose), timer.container))

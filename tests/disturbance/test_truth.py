@@ -1,0 +1,127 @@
+"""On the real kernel: what is told of a program that disturbs is what that program counts itself."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sidecar.disturbance.account import ExclusiveCPUs
+from sidecar.disturbance.disturbance_report import Disturber, Method, Report
+from sidecar.disturbance.measuring import measure
+from sidecar.disturbance.trace_instance import NoTracing, TraceInstance, find, remove_left
+from state.cpuset import CPUSet
+from tests.support.tracefs import all_told, instances, mounted, waker
+
+LAST = max(os.sched_getaffinity(0))
+OWNER = ExclusiveCPUs("d" * 64, "db", CPUSet.of(LAST))
+
+
+@pytest.fixture
+def tracefs(tmp_path: Path) -> Iterator[str]:
+    with mounted(tmp_path / "tracefs") as directory:
+        yield directory
+
+
+def measured(tracefs: str, seconds: float) -> tuple[Report, float]:
+    """Return the report, and when its measurement began."""
+    begun = list[float]()
+
+    def note(left: float) -> None:
+        if left:
+            begun.append(time.monotonic() + left - seconds)
+
+    report = measure((OWNER,), {}, seconds, tracefs=(tracefs,), progress=note)
+    assert report.method is Method.TRACE
+    return report, min(begun)
+
+
+def of_the_waker(report: Report) -> Disturber:
+    [found] = [each for each in report.containers[0].by if each.name == "disturber"]
+    return found
+
+
+def test_a_program_is_told_by_name_and_amount(tracefs: str, tmp_path: Path) -> None:
+    """Within 5 % of its own count, and what a hypervisor took: that is not in its own."""
+    with waker(LAST, tmp_path, pause=0.009, work=0.001) as told:
+        while len(all_told(told)) < 5:
+            time.sleep(0.01)
+        for _ in range(5):
+            report, began = measured(tracefs, 2.0)
+            if report.containers[0].lost == 0:
+                break
+        else:
+            pytest.skip("on a machine this busy, trace events are lost")
+        time.sleep(0.1)
+        meanwhile = [each for each in all_told(told) if began <= each.at <= began + report.seconds]
+    found, (first, *_, last) = of_the_waker(report), meanwhile
+    stolen = report.containers[0].stolen_ms
+    assert found.total_ms == pytest.approx(1000 * (last.seconds - first.seconds), rel=0.05, abs=2 + stolen)
+    assert found.count >= last.woken - first.woken
+    assert found.cpus == CPUSet.of(LAST)
+
+
+def test_no_more_is_told_than_there_was(tracefs: str) -> None:
+    """All that ran on a CPU fits into its time; the timer's interrupt is among it."""
+    report, _ = measured(tracefs, 1.0)
+    [disturbed] = report.containers
+    assert disturbed.foreign_ms is not None
+    assert disturbed.foreign_ms <= 1000 * report.seconds + 1
+    assert not [each for each in disturbed.by if (each.longest_ms or 0) > (each.total_ms or 0)]
+
+
+def test_the_instance_is_gone_afterwards(tracefs: str) -> None:
+    measured(tracefs, 0.2)
+    assert instances(tracefs) == []
+
+
+def test_an_instance_that_a_killed_one_left_is_taken_away(tracefs: str) -> None:
+    words = (
+        "import sys, time; from sidecar.disturbance.trace_instance import TraceInstance; "
+        "from state.cpuset import CPUSet; "
+        f"trace = TraceInstance(CPUSet.of({LAST}), sys.argv[1]); trace.__enter__(); print('on', flush=True); "
+        "time.sleep(60)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", words, tracefs], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "on\n"
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    assert instances(tracefs) == [f"cpuset-sidecar-{process.pid}"]
+    remove_left(tracefs)
+    assert instances(tracefs) == []
+
+
+def test_a_ctrl_c_leaves_nothing(tracefs: str) -> None:
+    with pytest.raises(KeyboardInterrupt), TraceInstance(CPUSet.of(LAST), tracefs):
+        raise KeyboardInterrupt
+    assert instances(tracefs) == []
+
+
+def test_this_process_stays_off_the_cpus_and_may_run_everywhere_afterwards(tracefs: str) -> None:
+    seen = list[set[int]]()
+    before = os.sched_getaffinity(0)
+    measure((OWNER,), {}, 0.2, tracefs=(tracefs,), progress=lambda _: seen.append(os.sched_getaffinity(0)))
+    assert seen
+    assert all(LAST not in each for each in seen)
+    assert os.sched_getaffinity(0) == before
+
+
+def test_without_tracing_the_counters_tell_less_and_say_so(tmp_path: Path) -> None:
+    report = measure((OWNER,), {}, 0.3, tracefs=(str(tmp_path / "nowhere"),))
+    assert report.method is Method.COUNTERS
+    assert report.containers[0].foreign_ms is None
+    assert report.containers[0].by
+    assert "no tracefs at" in report.notes[0]
+
+
+def test_a_place_without_tracefs_is_named(tmp_path: Path) -> None:
+    with pytest.raises(NoTracing, match="mount -t tracefs"):
+        find((str(tmp_path),))

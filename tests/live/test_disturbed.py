@@ -1,0 +1,51 @@
+"""`disturbed` on a real engine: an intruder on the owner's CPU is told by name, and the owner itself is not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sidecar.status.document import SharingStatus
+from tests.live.containers import Containers
+from tests.live.sidecarprocess import LAST, SidecarProcess
+from tests.support.tracefs import mounted, waker
+
+pytestmark = pytest.mark.live
+
+
+def test_an_intruder_is_told_by_name_and_the_owner_is_not(
+    running: SidecarProcess, workloads: Containers, tmp_path: Path
+) -> None:
+    """The owner makes short processes of its own all the time: its children are its own as well."""
+    busy = ["sh", "-c", "while :; do /bin/busybox true; done"]
+    id = workloads.run("owner", *busy, labels={"cpuset.exclusive": "1"})
+    running.until(id, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "alone")
+    [cpu] = LAST
+    with mounted(tmp_path / "tracefs") as tracefs, waker(cpu, tmp_path, pause=0.009, work=0.001):
+        done = running.command("disturbed", id, "--seconds", "2", "--json", "--tracefs", tracefs)
+        assert done.returncode == 0, done.stderr
+        [told] = json.loads(done.stdout)["containers"]
+        page = running.command("disturbed", id, "--seconds", "500ms", "--tracefs", tracefs)
+    names = {each["name"]: each for each in told["by"]}
+    assert (told["id"], told["cpus"]) == (id, str(cpu))
+    assert names["disturber"]["count"] > 20
+    assert names["disturber"]["total_ms"] > 20
+    assert not {"busybox", "sh"} & {each["name"] for each in told["by"] if each.get("of", "").startswith("container")}
+    assert told["waited_ms"] > 0
+    assert page.returncode == 0
+    assert f"owner, CPU {cpu}, 0.5 s; others ran there for " in page.stdout
+    assert "disturber" in page.stdout
+    print(page.stdout)
+
+
+def test_a_container_without_cpus_of_its_own_has_nothing_to_measure(
+    running: SidecarProcess, workloads: Containers
+) -> None:
+    id = workloads.run("plain")
+    running.until_quiet()
+    done = running.command("disturbed", id, "--seconds", "100ms")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "has no CPUs of its own" in done.stderr
+    assert "no container has CPUs of its own" in running.command("disturbed").stderr
