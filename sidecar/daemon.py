@@ -293,6 +293,7 @@ class _Daemon:
             use=hands.use,
             again=hands.hold_again,
             hints=looker.hints,
+            newcomers=looker.newcomers,
             look_at_everything=looker.look_at_everything,
             tickets=self._tickets,
             log=self._log,

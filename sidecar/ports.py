@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -34,6 +34,27 @@ class EngineEvent(msgspec.Struct, frozen=True, kw_only=True):
     is_gap: bool = False
     crash: str = ""
     view: ContainerView | None = None
+
+
+CREATED: Final = "create"
+"""The beginning of a container, as the action of an event."""
+
+REMOVED: Final = ("destroy", "remove")
+"""Ends of a container, as actions of events."""
+
+RUNS: Final = ("start", "die", "stop")
+"""Begins and ends of a run."""
+
+
+KeepsBack = Callable[[EngineEvent, ContainerView | None], bool]
+"""Returns whether an event need not be told. With a `create` comes what it tells of the container (its name, image and
+labels), None if that is not all of its labels. It is called for each event in order, from any one thread.
+"""
+
+
+def keeps_none(_event: EngineEvent, _told: ContainerView | None) -> bool:
+    """Return False: each event is told."""
+    return False
 
 
 class Engine(Protocol):
@@ -74,8 +95,11 @@ class Engine(Protocol):
         cure.
         """
 
-    def events(self) -> AbstractAsyncContextManager[AsyncIterator[EngineEvent]]:
-        """Open the event stream: subscribed when entered. Iterating raises EngineUnavailable when the stream ends."""
+    def events(self, keeps_back: KeepsBack = keeps_none) -> AbstractAsyncContextManager[AsyncIterator[EngineEvent]]:
+        """Open the event stream: subscribed when entered. Iterating raises EngineUnavailable when the stream ends.
+
+        Events for which `keeps_back` returns True are left out.
+        """
 
 
 class Kernel(Protocol):
@@ -152,6 +176,14 @@ class GroupOverwritten(msgspec.Struct, frozen=True):
     times: int
 
 
+class GroupPinned(msgspec.Struct, frozen=True):
+    """A program other than the hand gave a newborn group CPUs of its own, as the runtime of a container does that is
+    pinned by hand. Told once for each group that no order has written.
+    """
+
+    id: str
+
+
 class GroupStuck(msgspec.Struct, frozen=True):
     """A cgroup that no order has written should have other CPUs than it has, and could not be written: at the first of
     the attempts. Only answers that are held again tell where it may be.
@@ -179,7 +211,7 @@ class HandBroken(msgspec.Struct, frozen=True):
     reason: str
 
 
-HandNews = GroupBorn | GroupGone | GroupOverwritten | GroupStuck | ParentsChanged | NewsLost | HandBroken
+HandNews = GroupBorn | GroupGone | GroupOverwritten | GroupPinned | GroupStuck | ParentsChanged | NewsLost | HandBroken
 
 
 class Hand(Protocol):

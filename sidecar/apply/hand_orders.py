@@ -32,6 +32,8 @@ class HandOrders:
         self._tickets = tickets
         self._newest: HoldAnswers | None = None
         self._is_stuck = False
+        self._stuck = trio.Event()
+        """Set as long as something may be stuck: nothing is woken while nothing is."""
 
     def use(self, hand: Hand | None) -> None:
         """Use this hand from now on; None: there is none any more."""
@@ -53,6 +55,8 @@ class HandOrders:
             # It has broken, and its news say so.
             return
         self._is_stuck = bool(held.stuck)
+        if self._is_stuck:
+            self._stuck.set()
         self._tell(AnswersHeld(order.number, held.parents, held.stuck, self._tickets()))
 
     def write(self, order: WriteCpuset) -> None:
@@ -71,6 +75,9 @@ class HandOrders:
     async def keep_trying(self) -> None:
         """Try again what is stuck, until cancelled. The answers are a standing order: no new decision is needed."""
         while True:
+            await self._stuck.wait()
             await trio.sleep(STUCK_SECONDS)
             if self._is_stuck:
                 self.hold_again()
+            else:
+                self._stuck = trio.Event()

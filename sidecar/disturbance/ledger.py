@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from sidecar.disturbance.trace_lines import Began, Ended, Event, LostEvents, Source, SwitchedIn, TraceLine, TaskUsed
+from sidecar.disturbance.trace_lines import Began, Ended, Event, LostEvents, Source, SwitchedIn, TaskUsed, TraceLine
 
 
 class Ran(NamedTuple):

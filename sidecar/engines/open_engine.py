@@ -24,7 +24,7 @@ from sidecar.engines.docker.docker_engine import DockerEngine
 from sidecar.engines.http_client import Client
 from sidecar.engines.podman.podman_engine import VERSION_HEADER, LiveMachine, PodmanEngine
 from sidecar.failures import EngineFailed, EngineLacks, EngineUnavailable
-from sidecar.ports import Engine, EngineEvent
+from sidecar.ports import Engine, EngineEvent, KeepsBack, keeps_none
 
 _KINDS: Final = {DockerEngine: "Docker", PodmanEngine: "Podman"}
 
@@ -82,9 +82,9 @@ class FoundEngine:
         await (await self._found()).signal(container, signal)
 
     @asynccontextmanager
-    async def events(self) -> AsyncIterator[AsyncIterator[EngineEvent]]:
+    async def events(self, keeps_back: KeepsBack = keeps_none) -> AsyncIterator[AsyncIterator[EngineEvent]]:
         """Yield the event stream: subscribed when entered."""
-        opened: AbstractAsyncContextManager[AsyncIterator[EngineEvent]] = (await self._found()).events()
+        opened: AbstractAsyncContextManager[AsyncIterator[EngineEvent]] = (await self._found()).events(keeps_back)
         async with opened as events:
             yield events
 

@@ -25,7 +25,7 @@ from sidecar.decide.facts import ContainerView, EngineInfo, Phase, ViewKind
 from sidecar.decide.orders import Update
 from sidecar.decide.settings import shared_id
 from sidecar.failures import EngineRefused
-from sidecar.ports import Engine, EngineEvent
+from sidecar.ports import Engine, EngineEvent, KeepsBack, keeps_none
 from state.cpuset import CPUSet
 
 ALWAYS: Final = "1970-01-01T00:00:00Z"
@@ -125,11 +125,11 @@ class SlicedEngine:
         await self._engine.signal(container, signal)
 
     @asynccontextmanager
-    async def events(self) -> AsyncIterator[AsyncIterator[EngineEvent]]:
+    async def events(self, keeps_back: KeepsBack = keeps_none) -> AsyncIterator[AsyncIterator[EngineEvent]]:
         """Yield the engine's events; the views in them are marked."""
         if self._is_default is None:
             await self.info()
-        async with self._engine.events() as events:
+        async with self._engine.events(keeps_back) as events:
             yield _Marking(events, self)
 
     def marked(self, event: EngineEvent) -> EngineEvent:

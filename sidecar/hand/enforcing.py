@@ -14,7 +14,7 @@ from sidecar.hand.group_files import CPUS, GroupFiles, watchable
 from sidecar.hand.groups import Footing, GroupTable, WatchedGroup
 from sidecar.hand.libc_calls import IN_MODIFY, Queue, close, open_directory, read_line, write_line
 from sidecar.hand.standing_answers import StandingAnswers, parsed
-from sidecar.ports import GroupOverwritten, GroupStuck, HandNews
+from sidecar.ports import GroupOverwritten, GroupPinned, GroupStuck, HandNews
 from state.cpuset import EMPTY, CPUSet
 
 MOST_ANSWERS: Final = 1000
@@ -72,6 +72,7 @@ class Enforcer:
             self._watch(group, fd)
             if self._read(group, fd):
                 self._note(group, group.theirs, now)
+            self._tell_pin(group)
             self._write(group, fd)
             if group.watch < 0:
                 # Nothing will tell of the runtime's own writes: look again after each of them.
@@ -287,6 +288,14 @@ class Enforcer:
         group.times += 1
         if group.times == 1:
             self._due.at(max(now, group.told_at + _TOLD_SECONDS), partial(self._report, group))
+
+    def _tell_pin(self, group: WatchedGroup) -> None:
+        """Report a newborn whose runtime gave it CPUs of its own, once."""
+        if group.footing is not Footing.NEWBORN or group.is_pinned or not group.theirs or self.answers is None:
+            return
+        if self.answers.is_pin(group.theirs):
+            group.is_pinned = True
+            self._tell(GroupPinned(group.id))
 
     def _report(self, group: WatchedGroup, now: float) -> None:
         if group.times:

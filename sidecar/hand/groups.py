@@ -44,7 +44,7 @@ class WatchedGroup:
     `expected` is the line of the last order, None without one; `line` what its cpuset had last, None if it was never
     read or written. `is_closed`: the last attempt to write it failed. `theirs` is what other programs wrote last, b""
     if none has; `runs_on` the same for a group that was found, None before it is read.
-    `is_answered`: what it has is a standing answer.
+    `is_answered`: what it has is a standing answer. `is_pinned`: that its runtime gave it CPUs of its own was told.
     """
 
     __slots__ = (
@@ -57,6 +57,7 @@ class WatchedGroup:
         "is_answered",
         "is_closed",
         "is_due",
+        "is_pinned",
         "line",
         "name",
         "parent",
@@ -82,6 +83,7 @@ class WatchedGroup:
         self.theirs = b""
         self.is_answered = False
         self.is_closed = False
+        self.is_pinned = False
         self.tries = 0
         self.is_due = False
         # How often it was answered within this second of the clock.

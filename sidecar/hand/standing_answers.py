@@ -45,6 +45,11 @@ class StandingAnswers:
             return self._others_text
         return _text(wanted - self._owned) or self._others_text
 
+    def is_pin(self, theirs: bytes) -> bool:
+        """Return whether what another program wrote into a newborn is more than the runtime's copy of the parent's."""
+        wanted = parsed(theirs)
+        return wanted is not None and bool(wanted) and not wanted >= self._others
+
     def for_released(self, id: str, theirs: bytes) -> bytes:
         """Return what a group gets that is left alone, and into which another program wrote this; b"" without any.
 

@@ -22,10 +22,12 @@ from sidecar.failures import CgroupError
 from sidecar.log import Log
 from sidecar.observe.brief import Hints
 from sidecar.observe.foreign_writes import ToldWrites
+from sidecar.observe.newcomers import Newcomers
 from sidecar.ports import (
     GroupBorn,
     GroupGone,
     GroupOverwritten,
+    GroupPinned,
     GroupStuck,
     Hand,
     HandBroken,
@@ -58,6 +60,7 @@ class Births:
         use: Callable[[Hand | None], None],
         again: Callable[[], None],
         hints: Hints,
+        newcomers: Newcomers,
         look_at_everything: Callable[[], None],
         tickets: Tickets,
         log: Log,
@@ -67,6 +70,7 @@ class Births:
         self._use = use
         self._again = again
         self._hints = hints
+        self._newcomers = newcomers
         self._look_at_everything = look_at_everything
         self._tickets = tickets
         self._log = log
@@ -128,10 +132,12 @@ class Births:
                 case GroupBorn():
                     self._count(answered=each.cpus is not None, unanswered=each.cpus is None)
                     if each.id:
-                        self._hints.born(ContainerKey(engine, each.id))
+                        self._born(ContainerKey(engine, each.id), is_answered=each.cpus is not None)
                 case GroupGone():
                     if each.id and (key := ContainerKey(engine, each.id)) in self._board.latest.containers:
                         self._hints.hear(key)
+                case GroupPinned():
+                    self._newcomers.pinned(ContainerKey(engine, each.id))
                 case GroupStuck():
                     self._again()
                 case GroupOverwritten():
@@ -146,6 +152,10 @@ class Births:
                     return True
         return False
 
+    def _born(self, key: ContainerKey, *, is_answered: bool) -> None:
+        if not self._newcomers.born(key, is_answered=is_answered):
+            self._hints.born(key)
+
     async def _overwritten(self, key: ContainerKey, news: GroupOverwritten) -> None:
         await self._outbox.send(Overwritten(key, news.found, news.times))
         self._count(overwritten=news.times)
@@ -159,6 +169,7 @@ class Births:
 
     async def _lost(self, reason: str) -> None:
         self._log.warning(no_hand(reason))
+        self._newcomers.look_at_all()
         await self._outbox.send(HandLost(reason, self._tickets()))
 
 

@@ -4,7 +4,7 @@ Events are only hints that a container changed. The reader only requests a look:
 readers, and holds its own containers' locks while it waits for them.
 
 If a new container's event comes with a view, that is the first look. For a known container the view may be outdated, so
-the container is looked at again.
+the container is looked at again. Events of one that asks for nothing may not come before it has lasted (`newcomers`).
 
 An event about an update by the engine is mostly the echo of an order that is just being answered; the task that awaits
 the answer looks at a container with an outstanding order.
@@ -27,12 +27,8 @@ from sidecar.decide.facts import EngineConnected, EngineDisconnected, EngineInfo
 from sidecar.failures import EngineError
 from sidecar.log import Log, LogLevel
 from sidecar.observe.looks import Looker
-from sidecar.ports import Engine, EngineEvent, Tickets
+from sidecar.ports import REMOVED, RUNS, Engine, EngineEvent, Tickets
 from state.key import ContainerKey
-
-REMOVED: Final = ("destroy", "remove")
-RUNS: Final = ("start", "die", "stop")
-"""Begins and ends of a run."""
 
 BLIND_SECONDS: Final = 1.0
 """Seconds between two tries at most, where containers start while the engine's service is away."""
@@ -88,10 +84,11 @@ async def follow_events(
             info = await engine.info()
             see_that_alone(info)
             longest = math.inf if info.traits.needs_service else BLIND_SECONDS
-            async with engine.events() as events:
+            async with engine.events(looker.newcomers.keeps_back) as events:
                 log.info("connected", engine=info.name, version=info.version, api=info.api_version)
                 await outbox.send(EngineConnected(info, tickets()))
                 board.report("engine", None)
+                looker.newcomers.forget()
                 looker.look_at_everything()
                 with looker.while_answered():
                     async for event in events:
@@ -119,7 +116,7 @@ def _hear(event: EngineEvent, engine: str, board: Board, looker: Looker) -> None
         looker.seen(event.view)
     elif event.action == "update" and _awaits_an_answer(board, container):
         return
-    elif event.action in RUNS:
+    elif event.action in RUNS and not looker.newcomers.waits(container):
         looker.hints.hear(container)
     else:
         looker.look(container)

@@ -30,13 +30,14 @@ from sidecar.board import Board
 from sidecar.crashes import Crashes
 from sidecar.decide.facts import ContainerRemoved, ContainerSeen, ContainerView, Fact, InventoryTaken, Phase
 from sidecar.decide.sightings import differs
-from sidecar.decide.world import World
 from sidecar.failures import ContainerGone, EngineError, EngineFailed, EngineRefused, EngineSilent, EngineUnavailable
 from sidecar.log import Log
 from sidecar.observe.brief import Hints
 from sidecar.observe.foreign_writes import ToldWrites, is_foreign
 from sidecar.observe.looking_round import LookingRound
+from sidecar.observe.newcomers import Newcomers
 from sidecar.observe.turns import Rests, Turns
+from sidecar.observe.unseen import Unseen
 from sidecar.ports import Engine, Kernel, Tickets
 from state.cpuset import EMPTY
 from state.errors import StateError
@@ -49,16 +50,6 @@ its labels do.
 
 OWED_SECONDS: Final = 0.1
 """At least so long until the next inventory, if one was taken without a list."""
-
-
-class _Unseen(msgspec.Struct, frozen=True):
-    """The problem of containers that cannot be looked at."""
-
-    containers: tuple[ContainerKey, ...]
-
-    def __call__(self, world: World) -> str:
-        """Return it as a clause, with the names by which they are known."""
-        return f"these containers cannot be inspected: {', '.join(_name(world, each) for each in self.containers)}"
 
 
 class Looker:
@@ -92,17 +83,22 @@ class Looker:
         """When the kernel was last asked where a container runs."""
         self._under_way: dict[ContainerKey, bool] = {}
         self.hints = Hints(nursery, board, self.look)
+        self.newcomers = Newcomers(board, self.look, self._is_looked_at)
+        nursery.start_soon(self.newcomers.run)
         self._writes = ToldWrites(board, log, "updates")
         self._counted: dict[ContainerKey, trio.CancelScope] = {}
         """Looks for inventories that are under way."""
+        self._due: frozenset[ContainerKey] = frozenset()
+        """The containers of the last inventory at which it looked: its outcome may be outstanding."""
         self._everything = trio.Event()
         self._following: trio.CancelScope | None = None
         self._silence: EngineUnavailable | None = None
-        self._unseen: dict[ContainerKey, str] = {}
+        self._unseen = Unseen(board, log)
 
     def look(self, container: ContainerKey) -> None:
         """Look at this container soon; if a look is under way, look once more after that."""
         self.hints.answered(container)
+        self.newcomers.answered(container)
         if container in self._under_way:
             self._under_way[container] = True
             return
@@ -119,8 +115,9 @@ class Looker:
 
     def removed(self, container: ContainerKey) -> None:
         """Report that the engine removed this container."""
-        self._forget_unseen(container)
+        self._unseen.forget(container)
         self.hints.answered(container)
+        self.newcomers.answered(container)
         self.tell(ContainerRemoved(container, self._tickets()))
 
     def tell(self, fact: Fact) -> None:
@@ -129,6 +126,9 @@ class Looker:
             self._outbox.send_nowait(fact)
         except trio.WouldBlock:
             self._nursery.start_soon(self._outbox.send, fact)
+
+    def _is_looked_at(self, container: ContainerKey) -> bool:
+        return container in self._due or container in self._under_way
 
     def look_at_everything(self) -> None:
         """Take an inventory soon."""
@@ -215,13 +215,17 @@ class Looker:
         self._turns.forget_all_but(listed)
         self._rests.begin(None, trio.current_time() - began)
         self._owes_list = False
-        self._tell_unseen({each: why for each, why in self._unseen.items() if each in listed})
+        self._unseen.forget_all_but(listed)
         return listed
 
     async def _views(self, containers: tuple[ContainerKey, ...]) -> list[ContainerView]:
         """Look at all containers in parallel. An error is raised after all have ended or are left out."""
         known = self._board.latest.containers
         due = [each for each in containers if each not in known or self._rests.is_over(each)]
+        # First this: from now on none of these begins to wait.
+        self._due = frozenset(due)
+        if self._board.latest.is_ready:
+            due = self.newcomers.without_waiting(due)
         looks = LookingRound(due)
         for container in due:
             if container in self._counted:
@@ -243,7 +247,7 @@ class Looker:
         if due and not looks.found and (looks.late or looks.failed):
             # Is it these containers, or the engine?
             await self._engine.containers()
-        self._tell_unseen({**self._unseen, **{each: str(error) for each, error in looks.failed.items()}})
+        self._unseen.add({each: str(error) for each, error in looks.failed.items()})
         async with trio.open_nursery() as glancing:
             for container in (*looks.failed, *looks.late):
                 # An existing but unknown container must not be missing: its recorded state would be forgotten.
@@ -271,7 +275,7 @@ class Looker:
         elif isinstance(found, ContainerView):
             await self._outbox.send(ContainerSeen(found, began))
         elif isinstance(found, EngineSilent | EngineFailed) and not (known and known.is_held):
-            self._tell_unseen({**self._unseen, container: str(found)})
+            self._unseen.add({container: str(found)})
 
     async def _glance_in(self, looks: LookingRound, container: ContainerKey) -> None:
         """Glance at a container for an inventory; one without a grant may run anywhere if that takes long."""
@@ -301,20 +305,6 @@ class Looker:
         unread = ContainerView(engine=container.engine, id=container.id, name=container.short, phase=Phase.EXITED)
         return self._complete(msgspec.structs.replace(unread, is_glance=True))
 
-    def _tell_unseen(self, unseen: dict[ContainerKey, str]) -> None:
-        """Report the containers that cannot be looked at, each once per reason: they must not hide all the others."""
-        for container, reason in unseen.items():
-            if self._unseen.get(container) != reason:
-                name = _name(self._board.latest, container)
-                self._log.warning("a container cannot be inspected", container=name, reason=reason)
-        self._unseen = unseen
-        self._board.report("looks", _Unseen(tuple(unseen)) if unseen else None)
-
-    def _forget_unseen(self, container: ContainerKey) -> None:
-        """Report a container no more that was looked at after all, or is gone."""
-        if container in self._unseen:
-            self._tell_unseen({each: why for each, why in self._unseen.items() if each != container})
-
     async def _look_until_calm(self, container: ContainerKey) -> None:
         try:
             while True:
@@ -330,7 +320,7 @@ class Looker:
         try:
             view = await self._view_or_glance(container)
         except ContainerGone:
-            self._forget_unseen(container)
+            self._unseen.forget(container)
             await self._outbox.send(ContainerRemoved(container, began))
         except EngineError as error:
             # The inventory after the next connection will look.
@@ -352,14 +342,14 @@ class Looker:
         except (ContainerGone, EngineUnavailable):
             raise
         except EngineError as error:
-            self._tell_unseen({**self._unseen, container: str(error)})
+            self._unseen.add({container: str(error)})
             return None if container in self._board.latest.containers else await self._glanced(container)
 
     async def _view(self, container: ContainerKey, tell_late: Callable[[], None] = lambda: None) -> ContainerView:
         async with self._turns.taken(container, tell_late):
             with self._crashes.contained(container, "look"):
                 view = self._complete(await self._described(container))
-                self._forget_unseen(container)
+                self._unseen.forget(container)
                 return view
         raise EngineFailed("looking at it failed unexpectedly: the log has the error")
 
@@ -386,8 +376,3 @@ class Looker:
         phase = Phase.RUNNING if effective is not None and view.phase is Phase.EXITED else view.phase
         found_below = self._kernel.parent_of(view)
         return msgspec.structs.replace(view, effective=effective, phase=phase, found_below=found_below)
-
-
-def _name(world: World, container: ContainerKey) -> str:
-    known = world.containers.get(container)
-    return known.view.name if known else container.short

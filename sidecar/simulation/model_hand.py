@@ -111,6 +111,11 @@ class ModelHand:
         """Return whether no order has written this group."""
         return id in self._newborn or id in self._found
 
+    def is_pinned(self, id: str) -> bool:
+        """Return whether another program gave a newborn group CPUs of its own."""
+        theirs = self._newborn.get(id, EMPTY)
+        return bool(theirs) and not theirs >= (self._answers.others or EMPTY)
+
     def is_owner_found(self, id: str) -> bool:
         """Return whether this group existed before the hand, and is left to its first write: it has its own answer."""
         return id in self._found and ContainerKey(self._engine, id) in self._answers.own

@@ -22,7 +22,7 @@ from sidecar.decide.facts import ContainerView, EngineInfo
 from sidecar.decide.orders import Update
 from sidecar.engines.docker.docker_engine import DockerEngine, open_docker
 from sidecar.log import Log, LogLevel
-from sidecar.ports import EngineEvent
+from sidecar.ports import EngineEvent, KeepsBack, keeps_none
 
 
 class TimedEngine:
@@ -74,9 +74,9 @@ class TimedEngine:
             self._out.flush()
 
     @asynccontextmanager
-    async def events(self) -> AsyncIterator[AsyncIterator[EngineEvent]]:
+    async def events(self, keeps_back: KeepsBack = keeps_none) -> AsyncIterator[AsyncIterator[EngineEvent]]:
         """Yield as the engine does, and record when each `create` came."""
-        async with self._engine.events() as events:
+        async with self._engine.events(keeps_back) as events:
             yield self._stamped(events)
 
     async def _stamped(self, events: AsyncIterator[EngineEvent]) -> AsyncIterator[EngineEvent]:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 import trio
 
-from sidecar.decide.facts import Phase
+from sidecar.decide.facts import ContainerView, Phase
 from sidecar.failures import ContainerGone
 from sidecar.ports import EngineEvent
 from sidecar.simulation.model_limits import Limits
@@ -126,6 +126,33 @@ async def test_events_tell_of_a_container_s_life(open_world: OpenWorld) -> None:
         assert "create" in seen or await actions(stream, one, "create")
         await world.act(one, "remove")
         assert (await actions(stream, one, "destroy"))[-1] == "destroy"
+
+
+@pytest.mark.trio
+async def test_a_creation_tells_what_a_container_asks_for_and_events_may_be_kept_back(open_world: OpenWorld) -> None:
+    """Its name, its image and all labels that matter, unless an engine's events do not tell them at all."""
+    heard: list[tuple[EngineEvent, ContainerView | None]] = []
+
+    def keeps_back(event: EngineEvent, told: ContainerView | None) -> bool:
+        heard.append((event, told))
+        return event.action == "start"
+
+    async with open_world() as world, world.engine.events(keeps_back) as stream:
+        labels = {"cpuset.exclusive": "2", "com.docker.compose.project": "shop"}
+        one = await world.create("one", Limits(), labels=labels)
+        await world.act(one, "start")
+        await world.act(one, "kill")
+        seen = await actions(stream, one, "die")
+        view = await world.engine.inspect(one)
+    told = [told for event, told in heard if event.container == one and event.action == "create"]
+    if world.engine.name == "podman":
+        # The labels of its pod may be meant for it.
+        assert told == []
+        return
+    assert "start" not in seen
+    assert told[0] is not None
+    assert (told[0].key, told[0].name, told[0].image) == (view.key, view.name, view.image)
+    assert (told[0].labels, told[0].is_glance) == (view.labels, True)
 
 
 @pytest.mark.trio

@@ -8,6 +8,7 @@ from trio.testing import MockClock
 
 from sidecar.decide.moves.plain import RECORD_SECONDS
 from sidecar.observe.brief import MOST_SECONDS
+from sidecar.observe.newcomers import FEW
 from sidecar.status.document import ContainerStatus
 from sidecar.status.status_file import read_status
 from tests.daemon.test_daemon import TWO
@@ -46,7 +47,7 @@ async def test_a_brief_container_costs_one_look_and_no_update(autojump_clock: Mo
     """Whether that look comes before its start or waits for it."""
     async with host.running():
         await owned(host)
-        ids = [await passing(host, f"brief{number}") for number in range(5)]
+        ids = [await passing(host, f"brief{number}") for number in range(FEW)]
         await trio.sleep(10)
         assert sorted(host.engine.inspects) == sorted(ids)
         assert host.engine.updates == []

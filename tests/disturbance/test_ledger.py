@@ -16,8 +16,8 @@ from sidecar.disturbance.trace_lines import (
     RunnerKind,
     Source,
     SwitchedIn,
-    TraceLine,
     TaskUsed,
+    TraceLine,
 )
 
 DISK = Source(RunnerKind.INTERRUPT, "36 disk")

@@ -10,12 +10,12 @@ import pytest
 from sidecar.decide.facts import ContainerView, Phase
 from sidecar.decide.orders import Answers, Update
 from sidecar.failures import CgroupGone
-from sidecar.ports import GroupBorn, GroupGone, GroupOverwritten, ParentsChanged
+from sidecar.ports import GroupBorn, GroupGone, GroupOverwritten, GroupPinned, ParentsChanged
 from state.cpuset import EMPTY, CPUSet
 from tests.support.hand.stages import MemoryStage, Stage, news_until, until, v1_stage, v2_stage
 from tests.support.keys import docker
 
-ONE, TWO = "a" * 64, "b" * 64
+ONE, TWO, THREE, LAST = "a" * 64, "b" * 64, "c" * 64, "d" * 64
 POOL, OWN = CPUSet.of(0), CPUSet.of(1)
 ANSWERS = Answers(others=POOL, own={docker(TWO): OWN}, owned=OWN)
 
@@ -286,6 +286,25 @@ def test_a_parent_that_a_container_names_is_watched(stage: Stage) -> None:
     stage.make("/tenants/one")
     stage.make(f"/tenants/one/{ONE}")
     has(stage, f"/tenants/one/{ONE}", "0")
+
+
+def test_cpus_that_a_runtime_gives_a_newborn_are_reported_once(stage: Stage) -> None:
+    """Not its copy of the parent's CPUs, nor what is written into one that an order wrote."""
+    begun(stage)
+    for id in (ONE, THREE):
+        stage.make(at(id))
+        has(stage, at(id), "0")
+    stage.overwrite(at(ONE), "0-1")
+    has(stage, at(ONE), "0")
+    for _ in range(3):
+        stage.overwrite(at(THREE), "1")
+        has(stage, at(THREE), "0")
+    stage.hand.write(view_of(ONE), Update(cpus=POOL))
+    stage.overwrite(at(ONE), "1")
+    has(stage, at(ONE), "0")
+    stage.make(at(LAST))
+    news = news_until(stage.hand, lambda each: isinstance(each, GroupBorn) and each.id == LAST)
+    assert [each.id for each in news if isinstance(each, GroupPinned)] == [THREE]
 
 
 def test_a_loop_of_foreign_writes_is_reported_by_its_container(stage: Stage) -> None:

@@ -20,6 +20,7 @@ from sidecar.log import Log
 from sidecar.observe.births import Births
 from sidecar.observe.brief import Hints
 from sidecar.observe.foreign_writes import CALM_SECONDS
+from sidecar.observe.newcomers import Newcomers
 from sidecar.ports import GroupBorn, GroupOverwritten, GroupStuck, Hand, HandBroken, NewsLost, ParentsChanged
 from state.cpuset import CPUSet
 from state.demand import Demand
@@ -57,6 +58,7 @@ class Bench:
             use=self.used.append,
             again=lambda: setattr(self, "again", self.again + 1),
             hints=Hints(nursery, self.board, self.looks.append),
+            newcomers=Newcomers(self.board, self.looks.append, lambda _: False),
             look_at_everything=lambda: setattr(self, "inventories", self.inventories + 1),
             tickets=itertools.count(1).__next__,
             log=Log(self.lines),

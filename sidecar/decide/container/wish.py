@@ -122,7 +122,7 @@ def _wish(
         return Wish(standing=Standing.UNMANAGED, refusal=refusal)
     labels = read_labels(view.labels)
     # 3. Unmanaged.
-    if not labels.values.manage or _is_unmanaged(view, settings):
+    if not labels.values.manage or is_unmanaged(view, settings):
         if is_placed and view.phase.is_live:
             pin = cpus_of(originals.cpuset, EMPTY)
             return Wish(standing=_unpinned(view, online), is_kept_out=True, pin=pin)
@@ -160,7 +160,8 @@ def label_keys(patterns: tuple[str, ...]) -> frozenset[str]:
     return frozenset(pattern.partition("=")[0] for pattern in patterns if "=" in pattern)
 
 
-def _is_unmanaged(view: ContainerView, settings: Settings) -> bool:
+def is_unmanaged(view: ContainerView, settings: Settings) -> bool:
+    """Return whether the configuration leaves this container alone, by its name or a label."""
     for pattern in settings.unmanaged:
         label, equals, value = pattern.partition("=")
         if equals:

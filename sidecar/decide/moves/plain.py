@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from typing import Final
 
+from sidecar.decide.container import role, swarm_task
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.grip import Closed
 from sidecar.decide.container.mounts import projection_name
+from sidecar.decide.container.rules import ruled
+from sidecar.decide.container.swarm_task import is_task
+from sidecar.decide.container.wish import is_unmanaged
 from sidecar.decide.covering import will_cover
+from sidecar.decide.facts import ContainerView
+from sidecar.decide.settings import OptIn, Settings
 from sidecar.decide.world import World
+
+IDENTIFYING: Final = frozenset((*role.LABELS, *swarm_task.LABELS))
+"""Labels that ask for nothing."""
 
 RECORD_SECONDS: Final = 5.0
 """How long the record of a plain newcomer waits. To update one that is being started delays whatever follows, and on a
@@ -28,6 +37,30 @@ def is_plain(world: World, container: Container) -> bool:
     if wish.demand is not None or wish.refusal is not None or key in state.assignments or key in state.refusals:
         return False
     return not world.is_releasing and projection_name(container.view, world.settings) is None
+
+
+def is_told_plain(world: World, told: ContainerView) -> bool:
+    """Return whether a container that was just created, and of which no more is known than its name, image and labels,
+    asks for nothing; and whether the hand answers its birth, if that is below a parent that it watches. Then no
+    decision needs to know it before it has lasted: until then it is one of the newborns.
+
+    Whether it is pinned, or born elsewhere, is not known: the hand tells of the one, and does not tell of the other's
+    birth.
+    """
+    state, hand = world.state, world.hand
+    if hand is None or not hand.is_answering or not world.is_ready or world.is_releasing:
+        return False
+    if told.key in world.containers or told.key in state.assignments or told.key in state.originals:
+        return False
+    return asks_nothing(told, world.settings)
+
+
+def asks_nothing(told: ContainerView, settings: Settings) -> bool:
+    """Return whether a container with this name, image and these labels asks for nothing, whatever else it has."""
+    if settings.opt_in is OptIn.GUARANTEED or is_task(told) or is_unmanaged(told, settings):
+        # Its limits may ask, Swarm may count on it, or it is left alone.
+        return False
+    return ruled(told, settings.rules)[0].labels.keys() <= IDENTIFYING
 
 
 def awaits_record(world: World, container: Container) -> bool:

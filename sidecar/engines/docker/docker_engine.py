@@ -15,13 +15,13 @@ from sidecar.decide.orders import Update
 from sidecar.engines.address import Address, choose
 from sidecar.engines.answer_bounds import BACKLOG, Patience, path_of
 from sidecar.engines.asyncio_room import AsyncioRoom, open_room
-from sidecar.engines.docker import docker_glance, docker_wire, engine_identity
+from sidecar.engines.docker import docker_glance, docker_newcomer, docker_wire, engine_identity
 from sidecar.engines.docker.docker_signals import refused
 from sidecar.engines.event_feed import Feed
 from sidecar.engines.http_client import GAP, Client, Reader
 from sidecar.engines.intakes import Intake, Sifted, listed_ids
 from sidecar.failures import ContainerGone, EngineLacks, EngineUnavailable
-from sidecar.ports import EngineEvent
+from sidecar.ports import EngineEvent, KeepsBack, keeps_none
 
 _ABSENT: Final = "0" * 64
 """A container that does not exist: used to check whether the update route exists."""
@@ -117,10 +117,11 @@ class DockerEngine:
         await self._ask("POST", f"{path}/kill", params={"signal": signal})
 
     @asynccontextmanager
-    async def events(self) -> AsyncIterator[AsyncIterator[EngineEvent]]:
+    async def events(self, keeps_back: KeepsBack = keeps_none) -> AsyncIterator[AsyncIterator[EngineEvent]]:
         """Yield the event stream: subscribed when entered, and beginning with the last two seconds."""
         feed = Feed(size=BACKLOG, gap=GAP)
-        reader = Reader(self._client, feed, self._inspect_from_the_room)
+        dialect = docker_newcomer.asking(NAME, self._labels, keeps_back)
+        reader = Reader(self._client, feed, self._inspect_from_the_room, dialect)
         try:
             await self._room.call(reader.open, self._patience.look)
             yield feed

@@ -35,7 +35,7 @@ from sidecar.engines.podman.libpod_wire import Native
 from sidecar.engines.podman.podman_memory import Remembered
 from sidecar.engines.traits_table import PODMAN, traits_of
 from sidecar.failures import ContainerGone, EngineError, EngineFailed, EngineRefused, EngineSilent, EngineUnavailable
-from sidecar.ports import EngineEvent
+from sidecar.ports import EngineEvent, KeepsBack, keeps_none
 from state.cpuset import CPUSet
 from state.errors import StateError
 from state.topology import Topology
@@ -117,8 +117,13 @@ class PodmanEngine:
         await self._room.call(self._signal, container, signal)
 
     @asynccontextmanager
-    async def events(self) -> AsyncIterator[AsyncIterator[EngineEvent]]:
-        """Yield the event stream: subscribed when entered, and beginning with the last two seconds."""
+    async def events(
+        self,
+        keeps_back: KeepsBack = keeps_none,  # noqa: ARG002 - the protocol's shape
+    ) -> AsyncIterator[AsyncIterator[EngineEvent]]:
+        """Yield the event stream: subscribed when entered, and beginning with the last two seconds. Nothing is kept
+        back: an event does not tell the labels of the pod, which may be meant for the container.
+        """
         feed = Feed(size=BACKLOG, gap=GAP)
         dialect = Dialect(tuple(libpod_wire.WATCHED), self._heard, libpod_wire.torn_event_of, is_negotiated=False)
         reader = Reader(self._client, feed, self._inspect, dialect)

@@ -1,4 +1,7 @@
-"""The three columns: without a sidecar, with the engine as its only instrument, and with the hand on the cgroups.
+"""The columns: without a sidecar, with the engine as its only instrument, and with the hand on the cgroups.
+
+A fourth has no sidecar either, and newcomers whose authors gave them the other CPUs: it shows what part of a lower rate
+comes from having fewer CPUs, and not from the sidecar.
 
 The engine alone is the same daemon where it cannot write a cgroup: in a mount namespace in which they are read-only.
 The owner is one container on the machine's last CPU; without a sidecar, its author chose that CPU.
@@ -16,7 +19,7 @@ from tests.bench.latency import IMAGE, engine_at
 from tests.live.engineapi import EngineApi
 from tests.live.kernelview import KernelView
 from tests.live.privateengine import PrivateEngine
-from tests.live.sidecarprocess import LAST, SidecarProcess
+from tests.live.sidecarprocess import LAST, REST, SidecarProcess
 from tests.live.waiting import eventually
 
 OWNED: Final = max(LAST)
@@ -43,6 +46,7 @@ class Column(Enum):
     """Who keeps newcomers off the owner's CPU."""
 
     NONE = "without sidecar"
+    APART = "without sidecar, pinned by their authors"
     ENGINE = "engine alone"
     HAND = "with the hand"
 
@@ -60,6 +64,11 @@ class Scene(NamedTuple):
         """Create a plain container, not started; return its id."""
         return self.api.create(name, IMAGE, *(command or _SLEEP), **host)
 
+    @property
+    def pin(self) -> str:
+        """The CPUs that the author of a newcomer gives it, "" for none."""
+        return str(REST) if self.column is Column.APART else ""
+
     def parent_of(self, id: str) -> Path:
         """Return the cgroup below which the engine put a container, as soon as it runs."""
         kernel = KernelView()
@@ -68,7 +77,7 @@ class Scene(NamedTuple):
 
     def create_exclusive(self, name: str) -> str:
         """Create one that asks for a CPU, or without a sidecar has that CPU; return its id."""
-        if self.column is Column.NONE:
+        if self.sidecar is None:
             return self.create(name, CpusetCpus=str(OWNED))
         return self.api.create(name, IMAGE, *_SLEEP, labels=EXCLUSIVE)
 
@@ -77,7 +86,7 @@ class Scene(NamedTuple):
 def scene(engine: PrivateEngine, column: Column, folder: Path, *, has_owner: bool = True) -> Iterator[Scene]:
     """Begin a column: the daemon is ready, and the owner alone on its CPU. At the end all containers are removed."""
     api = engine_at(engine.socket_path)
-    sidecar = None if column is Column.NONE else _started(engine, column, folder)
+    sidecar = None if column in (Column.NONE, Column.APART) else _started(engine, column, folder)
     made = Scene(column, api, folder, sidecar, "")
     try:
         if has_owner:

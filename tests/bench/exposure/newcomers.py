@@ -77,13 +77,14 @@ def _client(here: Scene, number: int, until: float) -> int:
 
 
 def _created_and_started(here: Scene, name: str) -> None:
-    id = here.create(name, *_COMMAND)
+    id = here.create(name, *_COMMAND, CpusetCpus=here.pin)
     here.api.act(id, "start")
     here.api.act(id, "wait")
     here.api.remove(id)
 
 
 def _docker_run(here: Scene, name: str) -> None:
-    command = ["docker", "run", "--rm", "--network", "none", "--name", name, IMAGE, *_COMMAND]
+    flags = ["--rm", "--network", "none", "--name", name, *([f"--cpuset-cpus={here.pin}"] if here.pin else [])]
+    command = ["docker", "run", *flags, IMAGE, *_COMMAND]
     environment = {**os.environ, "DOCKER_HOST": f"unix://{here.api.socket_path}"}
     subprocess.run(command, check=True, capture_output=True, env=environment)

@@ -9,10 +9,11 @@ import pytest
 
 from sidecar.decide.books import grants, queue
 from sidecar.decide.container import rules, wish
+from sidecar.decide.container.labels import ROWS
 from sidecar.decide.container.swarm_task import is_over
 from sidecar.decide.facts import ContainerView
-from sidecar.decide.moves import settled
-from sidecar.decide.settings import Rule
+from sidecar.decide.moves import plain, settled
+from sidecar.decide.settings import OptIn, Rule
 from sidecar.decide.world import replace
 from tests.decide.lawbook import rulelaws
 from tests.decide.lawbook.faults import Fault
@@ -49,7 +50,25 @@ def leaves_it_where_its_rule_put_it(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(settled, "way_home", lambda *_: None)
 
 
+def hears_no_rule_at_a_creation(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(plain, "ruled", lambda view, _: (view, ""))
+
+
+def hears_no_pattern_at_a_creation(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(plain, "is_unmanaged", lambda *_: False)
+
+
+def forgets_at_a_creation_that_limits_may_ask(patch: pytest.MonkeyPatch) -> None:
+    honest = plain.asks_nothing
+    patch.setattr(plain, "asks_nothing", lambda told, given: honest(told, replace(given, opt_in=OptIn.LABEL)))
+
+
+def takes_every_label_for_a_name(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(plain, "IDENTIFYING", frozenset((*plain.IDENTIFYING, *ROWS)))
+
+
 FAULTS: Final = (
+    Fault(hears_no_rule_at_a_creation, rulelaws.TOLD_PLAIN, first=87),
     Fault(lets_rules_win, rulelaws.LABELS_WIN, first=31),
     Fault(takes_the_last_rule, rulelaws.LABELS_WIN, first=31),
     Fault(keeps_what_a_rule_gave, rulelaws.TAKEN_BACK, first=335),

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 
-from sidecar.decide.facts import ViewKind
+from sidecar.decide.facts import ContainerView, Phase, ViewKind
+from sidecar.decide.moves import plain
 from sidecar.decide.settings import OptIn, PolicyName, TenantRight
+from sidecar.decide.world import replace
 from state.cpuset import EMPTY, CPUSet
 from tests.support.decide.real import Real
 from tests.support.decide.reality import Reality
@@ -39,6 +41,21 @@ def asked_otherwise(reality: Reality) -> Iterator[str]:
         wrong = sorted(name for name in asked if asked[name] != meant.get(name, "0"))
         if wrong:
             yield f"{real.name} says {said}, and asks for {', '.join(f'{each}={asked[each]}' for each in wrong)}"
+
+
+def told_plain_and_asks(reality: Reality) -> Iterator[str]:
+    """Yield containers that seemed to ask for nothing when they were created, and do, or are left alone by their labels
+    or the configuration: nobody may look at them before they have lasted.
+    """
+    settings = reality.world.settings
+    for container in reality.world.containers.values():
+        view, wish = container.view, container.wish
+        if view.kind is not ViewKind.CONTAINER:
+            continue
+        told = ContainerView(engine=view.engine, id=view.id, name=view.name, phase=Phase.CREATED, labels=view.labels)
+        told = replace(told, image=view.image, is_glance=True)
+        if plain.asks_nothing(told, settings) and (wish.demand or wish.refusal or wish.is_kept_out):
+            yield f"{view.name} was told plain, and is {wish}"
 
 
 def held_without_a_request(reality: Reality) -> Iterator[str]:
@@ -103,4 +120,6 @@ TAKEN_BACK = Law("what asks for nothing holds nothing", held_without_a_request)
 RESTS = Law("what people released rests until its next start", granted_though_released)
 HOME = Law("what was pinned by hand goes back when its rule goes", not_sent_home, When.REST)
 
-LAWS: tuple[Law[Reality], ...] = (LABELS_WIN, TAKEN_BACK, RESTS, HOME)
+TOLD_PLAIN = Law("what asks for nothing by its name, image and labels asks for nothing", told_plain_and_asks)
+
+LAWS: tuple[Law[Reality], ...] = (LABELS_WIN, TAKEN_BACK, RESTS, HOME, TOLD_PLAIN)

@@ -8,14 +8,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
+import msgspec
 import trio
 
 from sidecar.decide.engine_traits import EngineTraits
 from sidecar.decide.facts import ContainerView, EngineInfo, Phase
 from sidecar.decide.orders import Update
 from sidecar.engines.docker.docker_signals import refused, side_effect
-from sidecar.failures import EngineFailed, EngineRefused, EngineUnavailable
-from sidecar.ports import EngineEvent
+from sidecar.failures import ContainerGone, EngineFailed, EngineRefused, EngineUnavailable
+from sidecar.ports import CREATED, EngineEvent, KeepsBack, keeps_none
 from sidecar.simulation.model_limits import changed
 from tests.support.engine.simulated_docker import SimulatedDocker
 from tests.support.keys import ENGINE
@@ -102,15 +103,7 @@ class SimulatedEngine:
         """Return the identity of a container, even while a start holds its lock."""
         await self._look()
         one = self.docker.container(container).view()
-        return ContainerView(
-            engine=ENGINE,
-            id=one.id,
-            name=one.name,
-            phase=one.phase,
-            labels=one.labels,
-            mounts=one.mounts,
-            is_glance=True,
-        )
+        return msgspec.structs.replace(_identity_of(one), phase=one.phase, mounts=one.mounts)
 
     async def update(self, container: str, update: Update) -> None:
         """Change CPUs and quota in one call."""
@@ -156,12 +149,12 @@ class SimulatedEngine:
         self._see_that_connected(breaks)
 
     @asynccontextmanager
-    async def events(self) -> AsyncIterator[AsyncIterator[EngineEvent]]:
+    async def events(self, keeps_back: KeepsBack = keeps_none) -> AsyncIterator[AsyncIterator[EngineEvent]]:
         """Open the event stream: it begins on entry, and repeats the last two seconds."""
         await self._look()
         subscription = self.docker.bus.subscribe(self.docker.now_nano() - _OVERLAP_NANO)
         try:
-            yield subscription
+            yield _Asking(subscription, self.docker, keeps_back)
         finally:
             self.docker.bus.leave(subscription)
 
@@ -181,3 +174,41 @@ class SimulatedEngine:
     def _see_that_connected(self, breaks: int) -> None:
         if breaks != self.docker.breaks:
             raise EngineUnavailable("the connection broke while the engine was at work")
+
+
+class _Asking:
+    """An event stream from which events are kept back."""
+
+    def __init__(self, events: AsyncIterator[EngineEvent], docker: SimulatedDocker, keeps_back: KeepsBack) -> None:
+        self._events = events
+        self._docker = docker
+        self._keeps_back = keeps_back
+
+    def __aiter__(self) -> _Asking:
+        return self
+
+    async def __anext__(self) -> EngineEvent:
+        while True:
+            event = await anext(self._events)
+            if not self._keeps_back(event, self._told(event) if event.action == CREATED else None):
+                return event
+
+    def _told(self, event: EngineEvent) -> ContainerView | None:
+        """Return what an event tells of a created container; None if it is gone."""
+        try:
+            return _identity_of(self._docker.container(event.container).view())
+        except (ContainerGone, EngineUnavailable):
+            return None
+
+
+def _identity_of(view: ContainerView) -> ContainerView:
+    """Return what the event of its creation tells of a container."""
+    return ContainerView(
+        engine=ENGINE,
+        id=view.id,
+        name=view.name,
+        phase=Phase.CREATED,
+        labels=view.labels,
+        image=view.image,
+        is_glance=True,
+    )

@@ -8,7 +8,7 @@ import trio
 
 from sidecar.decide.facts import ContainerView
 from sidecar.decide.orders import Answers, Update
-from sidecar.ports import GroupBorn, HandNews, HeldAnswers
+from sidecar.ports import GroupBorn, GroupPinned, HandNews, HeldAnswers
 from sidecar.simulation.model_hand import ModelHand
 from sidecar.simulation.model_kernel import ModelKernel
 from state.cpuset import CPUSet
@@ -24,6 +24,8 @@ class _ToldHand(ModelHand):
     def born(self, container: str) -> None:
         super().born(container)
         self.send.send_nowait(GroupBorn(container, f"/docker/{container}", self.answer_to(container), 0.0))
+        if self.is_pinned(container):
+            self.send.send_nowait(GroupPinned(container))
 
 
 class KernelHand:

@@ -14,7 +14,7 @@ from sidecar.hand.group_names import GroupKind, ParentKind, recognized
 from sidecar.hand.groups import Footing
 from sidecar.hand.parents import DEFAULTS, wanted_parents
 from sidecar.hand.standing_answers import StandingAnswers, parsed
-from sidecar.ports import GroupBorn, GroupGone, GroupOverwritten, HandNews, HeldAnswers, ParentsChanged
+from sidecar.ports import GroupBorn, GroupGone, GroupOverwritten, GroupPinned, HandNews, HeldAnswers, ParentsChanged
 from state.cpuset import EMPTY, CPUSet
 
 
@@ -27,6 +27,8 @@ class SimulatedGroup:
         self.footing = Footing.NEWBORN
         self.ordered: bytes | None = None
         self.wrote = b""
+        self.is_pinned = False
+        """Whether that its runtime gave it CPUs of its own was told."""
         self.is_closed = False
         """Whether the hand cannot write it."""
 
@@ -85,6 +87,10 @@ class SimulatedHand:
         group = self._groups[path]
         group.cpus = group.theirs = cpus
         group.wrote = str(cpus).encode()
+        is_newborn = group.footing is Footing.NEWBORN and not group.is_pinned
+        if is_newborn and self._answers and self._answers.is_pin(group.wrote):
+            group.is_pinned = True
+            self._send.send_nowait(GroupPinned(group.id))
         if self._enforce(group):
             self._send.send_nowait(GroupOverwritten(group.id, cpus, 1))
 
