@@ -11,6 +11,7 @@ import pytest
 
 from sidecar.host.install.runtime_files import Installation, Places, carry_out, find_real, podman_files, runtime_files
 from state.cpuset import CPUSet
+from tests.live.alonejudge import judged_alone
 from tests.live.image import ensure_image
 from tests.live.privateengine import NoPrivateEngine, running
 from tests.live.privatepodman import PrivatePodman
@@ -69,7 +70,8 @@ def podman(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Podman]:
         running(engine)
         made = Podman(engine, tmp_path, with_hook=request.param)
         try:
-            yield made
+            with judged_alone(made.sidecar, intrudes=False):
+                yield made
         finally:
             made.sidecar.kill()
     except NoPrivateEngine as error:
