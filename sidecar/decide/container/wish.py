@@ -19,7 +19,7 @@ from sidecar.decide.container.container import Standing, Wish
 from sidecar.decide.container.labels import FROM_LIMIT, SIZED, Labels, Values, mistake, read_labels, unheeded
 from sidecar.decide.container.originals import cpu_limit
 from sidecar.decide.container.place import cpus_of
-from sidecar.decide.container.pods import FOR, addressed
+from sidecar.decide.container.pods import FOR, addressed, confinement
 from sidecar.decide.container.role import role_of
 from sidecar.decide.container.rules import ruled
 from sidecar.decide.container.start import is_strict_runtime
@@ -32,13 +32,14 @@ from sidecar.decide.settings import OptIn, Settings, TenantRight
 from sidecar.readers import closest, kept
 from sidecar.systemd_names import exclusive_beside, is_inside_a_container
 from state.cpuset import EMPTY, CPUSet
-from state.demand import Demand, NumaRule
+from state.demand import Demand, NumaRule, QuotaRule
 from state.mistakes import (
     AnyFlaw,
     BornInGroup,
     Clashes,
     CountOrTrue,
     FractionalLimit,
+    InPod,
     InsideAnother,
     Mistake,
     NoLimit,
@@ -46,6 +47,7 @@ from state.mistakes import (
     OfPod,
     OtherLimit,
     OtherPin,
+    PodThrottles,
     UnknownLabel,
 )
 from state.model import Originals
@@ -78,7 +80,8 @@ def wish_of(
     that holds a pod together (`is_infra`) sleeps, and asks for nothing, whatever its labels and limits.
 
     1. The shared group is the sidecar's own, and has no labels.
-    2. A cpuset of all CPUs is no pin: engines cannot clear a cpuset, so a pin is removed by writing all CPUs.
+    2. A cpuset of all CPUs is no pin: engines cannot clear a cpuset, so a pin is removed by writing all CPUs. The
+       cpuset of a pod is one for each container in it.
     3. The other labels of an unmanaged container are not read. One that was placed before leaves management only while
        it rests: as long as it runs it is in the shared pool, whatever it is called now.
     4. The number of CPUs is determined first, because the bounds depend on it.
@@ -115,7 +118,10 @@ def _wish(
     # 2. No pin.
     if originals.cpuset and online <= cpus_of(originals.cpuset, online):
         originals = msgspec.structs.replace(originals, cpuset="")
-    if is_inside_a_container(view.cgroup_parent):
+    if (within := confinement(view, online)) != online:
+        own = cpus_of(originals.cpuset, within) & within or within
+        originals = msgspec.structs.replace(originals, cpuset=str(own))
+    if is_inside_a_container(view.cgroup_parent, view.pod):
         # 7. Inside another.
         nested = mistake(_PARENT, view.cgroup_parent, InsideAnother())
         refusal = Refusal(RefusalCode.CONTRADICTION, Mistakes((nested,)))
@@ -227,8 +233,13 @@ def _mistakes(
     """Yield each mistake that prevents a grant: first in the count, then in the other labels, then in its cgroup."""
     if isinstance(count, Mistake):
         yield count
-    if (size := _size(count, labels)) and originals.cpuset and len(cpus_of(originals.cpuset, EMPTY)) != size:
+    size = _size(count, labels)
+    if view.pod_cpuset:
+        yield Mistake(_COUNT, str(size), InPod(kept(view.pod_cpuset)))
+    elif size and originals.cpuset and len(cpus_of(originals.cpuset, EMPTY)) != size:
         yield Mistake(_COUNT, str(size), OtherPin(size, kept(originals.cpuset)))
+    if view.pod_limit and labels.values.quota is QuotaRule.LIFT:
+        yield Mistake(_COUNT, str(size), PodThrottles(view.pod_limit))
     yield from (each for each in labels.refusing if each.label != _COUNT)
     yield from _unplaceable(view, settings, labels)
     if view.in_shared_group:
@@ -250,7 +261,7 @@ def _code_of(mistake: Mistake) -> RefusalCode:
     match mistake.flaw:
         case FractionalLimit() | CountOrTrue(is_fraction=True):
             return RefusalCode.NOT_WHOLE
-        case NoLimit() | OtherLimit() | OtherPin() | Clashes():
+        case NoLimit() | OtherLimit() | OtherPin() | InPod() | PodThrottles() | Clashes():
             return RefusalCode.CONTRADICTION
         case BornInGroup():
             return RefusalCode.BORN_IN_GROUP

@@ -41,6 +41,14 @@ def test_a_parent_inside_a_container_is_known_by_its_name(parent: str, is_inside
     assert is_inside_a_container(parent) is is_inside
 
 
+def test_a_pod_is_no_container() -> None:
+    """Under cgroupfs the cgroup of a pod is called by its id alone. A container in it is one all the same."""
+    pod = "b" * 64
+    assert not is_inside_a_container(f"/libpod_parent/{pod}", pod)
+    assert is_inside_a_container(f"/libpod_parent/{pod}/libpod-{ID}", pod)
+    assert is_inside_a_container(f"/libpod_parent/{pod}")
+
+
 def test_one_inside_another_is_left_alone_and_refused_with_the_cure() -> None:
     """Whatever it asks for: it has the other container's CPUs, and no order reaches it."""
     view = ContainerView(
