@@ -119,6 +119,10 @@ class InsideAnother(Flaw, frozen=True):
     """Its cgroup lies inside that of another container: it runs on that container's CPUs, and can have no others."""
 
 
+class NoCgroup(Flaw, frozen=True):
+    """It has no cgroup of its own: it runs in that of whatever starts it, and can have no CPUs of its own."""
+
+
 class InPod(Flaw, frozen=True):
     """Its pod confines all of its containers to these CPUs: it can have no others, and shares these with them."""
 
@@ -188,6 +192,7 @@ AnyFlaw = (
     | OtherPin
     | BornInGroup
     | InsideAnother
+    | NoCgroup
     | InPod
     | PodThrottles
     | SetAside

@@ -76,7 +76,7 @@ class ContainerView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     `is_infra`: it only holds a pod together. `pod` is the full id of its pod, "" if it is in none. `pod_cpuset` and
     `pod_limit` are those of its pod: the CPUs to which all of it is confined, as the engine's text, and the CPU limit
     of all of it in CPUs; "" and 0 if there is none. `names_no_cpuset`: the command that created it is known, and names
-    no cpuset.
+    no cpuset. `has_no_cgroup`: it was created to run in the cgroup of whatever starts it.
     """
 
     engine: str = ""
@@ -109,6 +109,7 @@ class ContainerView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     pod_cpuset: str = ""
     pod_limit: float = 0.0
     names_no_cpuset: bool = False
+    has_no_cgroup: bool = False
     mounts: tuple[Mount, ...] = ()
     effective: CPUSet | None = None
 

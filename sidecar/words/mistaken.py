@@ -22,6 +22,7 @@ from state.mistakes import (
     InPod,
     InsideAnother,
     Mistake,
+    NoCgroup,
     NoEffect,
     NoLimit,
     NoSuchDevice,
@@ -92,6 +93,10 @@ def said(name: str, given: str, shown: str, flaw: AnyFlaw) -> str:
         case InsideAnother():
             inside = f"its {name} {shown} lies inside another container, and it runs on that container's CPUs"
             return f"{inside}: recreate it with another {name}"
+        case NoCgroup():
+            return (
+                f"it has no cgroup of its own ({name} is {shown}), and runs where it is started: recreate it with one"
+            )
         case InPod(cpuset):
             return (
                 f"its pod is confined to {cpuset}, and it can have no CPUs of its own there: drop the cpuset of the pod"

@@ -19,6 +19,7 @@ from state.mistakes import (
     InPod,
     InsideAnother,
     Mistake,
+    NoCgroup,
     NoEffect,
     NoLimit,
     NoSuchDevice,
@@ -84,6 +85,10 @@ FLAWS: tuple[tuple[AnyFlaw, str], ...] = (
             "its cpuset.x 'y' lies inside another container, and it runs on that container's CPUs: "
             "recreate it with another cpuset.x"
         ),
+    ),
+    (
+        NoCgroup(),
+        "it has no cgroup of its own (cpuset.x is 'y'), and runs where it is started: recreate it with one",
     ),
     (
         InPod("0-1"),

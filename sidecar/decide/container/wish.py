@@ -42,6 +42,7 @@ from state.mistakes import (
     InPod,
     InsideAnother,
     Mistake,
+    NoCgroup,
     NoLimit,
     NoSuchDevice,
     OfPod,
@@ -58,6 +59,7 @@ _AS_RECREATED: Final = re.compile(r"^[0-9a-f]{12}_")
 
 _COUNT: Final = "cpuset.exclusive"
 _PARENT: Final = "cgroup_parent"
+_CGROUPS: Final = "cgroups"
 _OPTIONS: Final = "cpuset.options"
 _NUMA: Final = "cpuset.numa"
 _NEAR: Final = "cpuset.near"
@@ -88,8 +90,9 @@ def wish_of(
     5. A container with a mistake that prevents a grant is refused, with all its mistakes at once.
     6. One whose runtime asks before it starts is refused for an unknown label as well: what it was to ask for is not
        known. One that runs was started before, and stays.
-    7. One whose cgroup parent is another container runs where that does, and cannot be placed: no order reaches it, and
-       it starts only where nothing is asked. It counts where it is seen, so the other one is never called alone.
+    7. One whose cgroup parent is another container, or that has no cgroup of its own, runs where others do, and cannot
+       be placed: no order reaches it, and it starts only where nothing is asked. It counts where it is seen, so no
+       other one is called alone there.
     """
     own = addressed(view)
     view, rule = ruled(own, settings.rules)
@@ -121,10 +124,9 @@ def _wish(
     if (within := confinement(view, online)) != online:
         own = cpus_of(originals.cpuset, within) & within or within
         originals = msgspec.structs.replace(originals, cpuset=str(own))
-    if is_inside_a_container(view.cgroup_parent, view.pod):
-        # 7. Inside another.
-        nested = mistake(_PARENT, view.cgroup_parent, InsideAnother())
-        refusal = Refusal(RefusalCode.CONTRADICTION, Mistakes((nested,)))
+    if nowhere := _without_a_place(view):
+        # 7. No place of its own.
+        refusal = Refusal(RefusalCode.CONTRADICTION, Mistakes((nowhere,)))
         return Wish(standing=Standing.UNMANAGED, refusal=refusal)
     labels = read_labels(view.labels)
     # 3. Unmanaged.
@@ -189,6 +191,15 @@ def _unpinned(view: ContainerView, online: CPUSet) -> Standing:
     # The kernel confines a member with its own cpuset to what that and the group share: it must be updated like others.
     is_free = not view.cpuset or online <= cpus_of(view.cpuset, online)
     return Standing.MEMBER if view.in_shared_group and is_free else Standing.MANAGED
+
+
+def _without_a_place(view: ContainerView) -> Mistake | None:
+    """Return why a container has no cgroup in which it can be placed; None if it has one."""
+    if view.has_no_cgroup:
+        return mistake(_CGROUPS, "disabled", NoCgroup())
+    if is_inside_a_container(view.cgroup_parent, view.pod):
+        return mistake(_PARENT, view.cgroup_parent, InsideAnother())
+    return None
 
 
 def _count(view: ContainerView, settings: Settings, originals: Originals, labels: Labels) -> int | Mistake:

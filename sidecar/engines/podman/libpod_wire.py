@@ -59,6 +59,8 @@ DELEGATE: Final = (
 
 
 _OURS: Final = "cpuset."
+_DISABLED: Final = "disabled"
+"""What a container has for `Cgroups` that runs in the cgroup of whatever starts it."""
 _PIN: Final = b'"--cpuset-cpus'
 """How a word of a command begins, as JSON, that pins a container."""
 
@@ -103,9 +105,14 @@ class _OwnConfig(msgspec.Struct, rename="pascal"):
     create_command: list[msgspec.Raw] | None = None
 
 
+class _OwnHostConfig(msgspec.Struct, rename="pascal"):
+    cgroups: str | None = None
+
+
 class _Inspected(msgspec.Struct, rename="pascal"):
     pod: str | None = None
     config: _OwnConfig = msgspec.field(default_factory=_OwnConfig)
+    host_config: _OwnHostConfig = msgspec.field(default_factory=_OwnHostConfig)
 
 
 class _Pod(msgspec.Struct):
@@ -158,6 +165,7 @@ def completed(view: ContainerView, answer: bytes | bytearray) -> ContainerView:
         view,
         pod=docker_wire.id_in(read.pod or ""),
         labels={**docker_wire.labels(ours, frozenset()), **view.labels},
+        has_no_cgroup=read.host_config.cgroups == _DISABLED,
         names_no_cpuset=bool(command) and not any(bytes(word).startswith(_PIN) for word in command),
     )
 

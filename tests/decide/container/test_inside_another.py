@@ -62,6 +62,16 @@ def test_one_inside_another_is_left_alone_and_refused_with_the_cure() -> None:
     assert "recreate it with another cgroup_parent" in said
 
 
+def test_one_without_a_cgroup_is_left_alone_too() -> None:
+    """It runs in the cgroup of whatever started it: what it asks for is refused, with the cure, and never ordered."""
+    view = ContainerView(
+        id="f" * 64, name="loose", phase=Phase.RUNNING, has_no_cgroup=True, labels={"cpuset.exclusive": "1"}
+    )
+    wish = wish_of(view, Settings(), originals_of(view), CPUSet.parse("0-7"))
+    assert (wish.standing, wish.demand) == (Standing.UNMANAGED, None)
+    assert "no cgroup of its own (cgroups is 'disabled')" in warnings(wish)[0]
+
+
 def test_its_held_start_is_refused() -> None:
     """Under the strict start it never runs on the other container's CPUs."""
     story = Story()

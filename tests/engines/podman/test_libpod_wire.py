@@ -82,6 +82,14 @@ def test_annotations_count_as_labels_and_the_pod_is_known() -> None:
     assert libpod_wire.is_wanted(("Pod",))
 
 
+def test_a_container_without_a_cgroup_is_known() -> None:
+    said = json.loads(INSPECT)
+    assert not libpod_wire.completed(docker_wire.view_of(INSPECT), INSPECT).has_no_cgroup
+    said["HostConfig"]["Cgroups"] = "disabled"
+    answer = json.dumps(said).encode()
+    assert libpod_wire.completed(docker_wire.view_of(answer), answer).has_no_cgroup
+
+
 @pytest.mark.parametrize(
     ("said", "expected"),
     [
