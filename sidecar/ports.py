@@ -169,6 +169,12 @@ class ParentsChanged(msgspec.Struct, frozen=True):
     taken: tuple[str, ...] = ()
 
 
+class ParentWritten(msgspec.Struct, frozen=True):
+    """Another program wrote the cpuset of a parent: what is in it may have other CPUs, of which nothing else tells."""
+
+    path: str
+
+
 class NewsLost(msgspec.Struct, frozen=True):
     """Some news were lost, and the hand has read the tree again: look at all containers."""
 
@@ -179,7 +185,9 @@ class HandBroken(msgspec.Struct, frozen=True):
     reason: str
 
 
-HandNews = GroupBorn | GroupGone | GroupOverwritten | GroupStuck | ParentsChanged | NewsLost | HandBroken
+HandNews = (
+    GroupBorn | GroupGone | GroupOverwritten | GroupStuck | ParentsChanged | ParentWritten | NewsLost | HandBroken
+)
 
 
 class Hand(Protocol):

@@ -46,7 +46,8 @@ def made(engine: PrivatePodman) -> Iterator[Containers]:
     containers = Containers(engine.api, ensure_image(engine.api))
     yield containers
     # All at once, without the time that each has to stop.
-    engine.run("rm", "-f", "-t0", *containers.made)
+    if containers.made:
+        engine.run("rm", "-f", "-t0", *containers.made)
 
 
 @pytest.fixture
