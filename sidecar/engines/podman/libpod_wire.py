@@ -61,6 +61,8 @@ DELEGATE: Final = (
 _OURS: Final = "cpuset."
 _DISABLED: Final = "disabled"
 """What a container has for `Cgroups` that runs in the cgroup of whatever starts it."""
+_SERVICE: Final = b'"service"'
+"""A word of the command of Podman's service, which it tells of containers that were created by the API."""
 _PIN: Final = b'"--cpuset-cpus'
 """How a word of a command begins, as JSON, that pins a container."""
 
@@ -160,13 +162,13 @@ def completed(view: ContainerView, answer: bytes | bytearray) -> ContainerView:
     """
     read = docker_wire.decoded(answer, _Inspected)
     ours = {key: text for key, text in (read.config.annotations or {}).items() if key.startswith(_OURS)}
-    command = read.config.create_command or []
+    command = [bytes(word) for word in read.config.create_command or []]
     return msgspec.structs.replace(
         view,
         pod=docker_wire.id_in(read.pod or ""),
         labels={**docker_wire.labels(ours, frozenset()), **view.labels},
         has_no_cgroup=read.host_config.cgroups == _DISABLED,
-        names_no_cpuset=bool(command) and not any(bytes(word).startswith(_PIN) for word in command),
+        names_no_cpuset=bool(command) and not any(word == _SERVICE or word.startswith(_PIN) for word in command),
     )
 
 

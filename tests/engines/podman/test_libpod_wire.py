@@ -58,11 +58,12 @@ def test_what_holds_a_pod_together_is_known() -> None:
         (["podman", "--runtime", "cpuset", "run", "web"], True),
         (["podman", "run", "--cpuset-cpus", "1", "web"], False),
         (["podman", "run", "--cpuset-cpus=1", "web"], False),
+        (["podman", "system", "service", "--time=0"], False),
         ([], False),
     ],
 )
 def test_a_command_that_pins_is_known(command: list[str], expected: bool) -> None:
-    """Without a command, as of a container that was made by the API, nothing is known of it."""
+    """Of a container that was created by the API the command is the service's, or none: it tells nothing."""
     said = json.loads(INSPECT)
     said["Config"]["CreateCommand"] = command
     answer = json.dumps(said).encode()
