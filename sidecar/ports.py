@@ -201,6 +201,12 @@ class ParentsChanged(msgspec.Struct, frozen=True):
     taken: tuple[str, ...] = ()
 
 
+class ParentWritten(msgspec.Struct, frozen=True):
+    """Another program wrote the cpuset of a parent: what is in it may have other CPUs, of which nothing else tells."""
+
+    path: str
+
+
 class NewsLost(msgspec.Struct, frozen=True):
     """Some news were lost, and the hand has read the tree again: look at all containers."""
 
@@ -211,7 +217,17 @@ class HandBroken(msgspec.Struct, frozen=True):
     reason: str
 
 
-HandNews = GroupBorn | GroupGone | GroupOverwritten | GroupPinned | GroupStuck | ParentsChanged | NewsLost | HandBroken
+HandNews = (
+    GroupBorn
+    | GroupGone
+    | GroupOverwritten
+    | GroupPinned
+    | GroupStuck
+    | ParentsChanged
+    | ParentWritten
+    | NewsLost
+    | HandBroken
+)
 
 
 class Hand(Protocol):

@@ -76,9 +76,11 @@ def parent_path(parent: str) -> str:
     return slice_path(parent) if is_slice(parent) else f"/{parent.strip('/')}"
 
 
-def is_inside_a_container(parent: str) -> bool:
-    """Return whether a cgroup parent that an engine was given is the cgroup of a container, or inside it."""
-    return any(_OF_CONTAINER.fullmatch(part) for part in parent.split("/"))
+def is_inside_a_container(parent: str, pod: str = "") -> bool:
+    """Return whether a cgroup parent that an engine was given is the cgroup of a container, or inside it. That of the
+    container's own pod, which has this id, is none.
+    """
+    return any(_OF_CONTAINER.fullmatch(part) and part != pod for part in parent.split("/"))
 
 
 def misread_by_runtimes(name: str) -> bool:

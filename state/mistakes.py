@@ -119,6 +119,22 @@ class InsideAnother(Flaw, frozen=True):
     """Its cgroup lies inside that of another container: it runs on that container's CPUs, and can have no others."""
 
 
+class NoCgroup(Flaw, frozen=True):
+    """It has no cgroup of its own: it runs in that of whatever starts it, and can have no CPUs of its own."""
+
+
+class InPod(Flaw, frozen=True):
+    """Its pod confines all of its containers to these CPUs: it can have no others, and shares these with them."""
+
+    cpuset: str
+
+
+class PodThrottles(Flaw, frozen=True):
+    """Its pod has a CPU limit for all of its containers, which stays in force while its own is lifted."""
+
+    limit: float
+
+
 class SetAside(Flaw, frozen=True):
     """Swarm's scheduler reserved another number of CPUs for it than it asks for.
 
@@ -176,6 +192,9 @@ AnyFlaw = (
     | OtherPin
     | BornInGroup
     | InsideAnother
+    | NoCgroup
+    | InPod
+    | PodThrottles
     | SetAside
     | UnknownLabel
     | NoEffect

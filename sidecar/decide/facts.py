@@ -73,7 +73,10 @@ class ContainerView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     reports the settings with which it was created and would be started, not those written since. `created_at` and
     `started_at` are the engine's time stamps, verbatim: equal text means the same start, and "" that it was never
     started. `image` is the name of the image with which it was created, "" if the engine does not report it.
-    `is_infra`: it only holds a pod together.
+    `is_infra`: it only holds a pod together. `pod` is the full id of its pod, "" if it is in none. `pod_cpuset` and
+    `pod_limit` are those of its pod: the CPUs to which all of it is confined, as the engine's text, and the CPU limit
+    of all of it in CPUs; "" and 0 if there is none. `names_no_cpuset`: the command that created it is known, and names
+    no cpuset. `has_no_cgroup`: it was created to run in the cgroup of whatever starts it.
     """
 
     engine: str = ""
@@ -102,6 +105,11 @@ class ContainerView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     started_at: str = ""
     image: str = ""
     is_infra: bool = False
+    pod: str = ""
+    pod_cpuset: str = ""
+    pod_limit: float = 0.0
+    names_no_cpuset: bool = False
+    has_no_cgroup: bool = False
     mounts: tuple[Mount, ...] = ()
     effective: CPUSet | None = None
 

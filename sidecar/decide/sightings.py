@@ -7,6 +7,7 @@ the only sign of another change (a start, while an order was being answered): th
 from __future__ import annotations
 
 from sidecar.decide.container.container import Container, Standing, Wish
+from sidecar.decide.container.copied import copied
 from sidecar.decide.container.machine import after, first_seen, rests
 from sidecar.decide.container.news import Came, Disputed, HeldBack, Lapsed, Looked, Recognized
 from sidecar.decide.container.originals import cpu_limit, originals_of
@@ -38,6 +39,8 @@ def sighted(world: World, view: ContainerView, began: int) -> World:
         return world
     place = place_of(view, world.state.online)
     world = world if view.is_glance else renamed(world, view)
+    if world.settings.policy is not PolicyName.NONE and (own := copied(world.state, before, view)):
+        world = replace(world, state=world.state.remembering(view.key, own))
     if before is None:
         made = first_seen(view, place, _wish(world, view), world.numbers, began)
         if world.is_ready and not view.is_glance:
@@ -262,7 +265,8 @@ def _shows_the_same_wish(before: ContainerView, view: ContainerView) -> bool:
 
 def _sources(view: ContainerView) -> tuple[object, ...]:
     limits = (view.cpuset, view.nano_cpus, view.cpu_quota, view.cpu_period, view.memory, view.memory_reservation)
-    return (view.name, view.labels, view.set_aside, view.is_glance, view.phase.is_live, *limits)
+    pod = (view.pod_cpuset, view.pod_limit)
+    return (view.name, view.labels, view.set_aside, view.is_glance, view.phase.is_live, *limits, *pod)
 
 
 def _wish(world: World, view: ContainerView) -> Wish:

@@ -44,7 +44,16 @@ from sidecar.hand.urgency import Urgency
 from sidecar.hand.watched_tree import WatchedTree
 from sidecar.hand.watcher import Watcher
 from sidecar.host.cgroup.places import CGROUP
-from sidecar.ports import GroupBorn, GroupGone, HandBroken, HandNews, HeldAnswers, NewsLost, ParentsChanged
+from sidecar.ports import (
+    GroupBorn,
+    GroupGone,
+    HandBroken,
+    HandNews,
+    HeldAnswers,
+    NewsLost,
+    ParentsChanged,
+    ParentWritten,
+)
 from state import files as state_files
 from state.cpuset import EMPTY, CPUSet
 
@@ -222,6 +231,8 @@ class CgroupHand:
             if event.mask & IN_MODIFY:
                 if group := self._table.by_watch.get(event.watch):
                     self._enforcer.settle(group, now, event.name)
+                elif parent := self._table.parent_by_cpuset.get(event.watch):
+                    self._news.add(ParentWritten(parent.path))
             else:
                 self._take_other(event, now)
         return any_came

@@ -22,11 +22,12 @@ class Footing(enum.Enum):
 
 
 class Parent:
-    """A cgroup below which containers are born, open as `fd` and watched as `watch`. `lock` is the descriptor that
-    holds the lock on it, -1 without one. `id` is that of a container whose scope it is, "" for all others.
+    """A cgroup below which containers are born, open as `fd` and watched as `watch`; `cpuset_watch` is that of its own
+    cpuset, -1 without one. `lock` is the descriptor that holds the lock on it, -1 without one. `id` is that of a
+    container whose scope it is, "" for all others.
     """
 
-    __slots__ = ("fd", "groups", "id", "kind", "lock", "path", "watch")
+    __slots__ = ("cpuset_watch", "fd", "groups", "id", "kind", "lock", "path", "watch")
 
     def __init__(self, path: str, kind: ParentKind, fd: int, lock: int = -1, id: str = "") -> None:
         self.path = path
@@ -35,6 +36,7 @@ class Parent:
         self.lock = lock
         self.id = id
         self.watch = -1
+        self.cpuset_watch = -1
         self.groups: dict[bytes, WatchedGroup] = {}
 
 
@@ -107,6 +109,7 @@ class GroupTable:
         self.parents: dict[str, Parent] = {}
         self.by_watch: dict[int, WatchedGroup] = {}
         self.parent_by_watch: dict[int, Parent] = {}
+        self.parent_by_cpuset: dict[int, Parent] = {}
         self.by_id: dict[str, list[WatchedGroup]] = {}
 
     def add(self, group: WatchedGroup) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Final
 
 from sidecar.hand.group_files import CPUS, GroupFiles, watchable
@@ -79,6 +80,7 @@ class WatchedTree:
             self._found.setdefault(path, seen.parent_kind)
             yield from self.settle(footing, now)
             return
+        self._watch_cpuset(parent)
         group = WatchedGroup(parent, name, seen.id or parent.id, footing, now)
         self._table.add(group)
         yield group
@@ -125,6 +127,9 @@ class WatchedTree:
         for group in list(parent.groups.values()):
             self._drop(group)
         self._table.parent_by_watch.pop(parent.watch, None)
+        if parent.cpuset_watch >= 0:
+            self._table.parent_by_cpuset.pop(parent.cpuset_watch, None)
+            self._queue.leave(parent.cpuset_watch)
         self._queue.forget_parent(parent.watch)
         if parent.watch not in self._above:
             self._queue.leave(parent.watch)
@@ -185,8 +190,19 @@ class WatchedTree:
             self._shut(parent)
             return False
         self._table.parents[path] = self._table.parent_by_watch[parent.watch] = parent
+        self._watch_cpuset(parent)
         self._queue.know_parent(parent.watch, fd, kind)
         return True
+
+    def _watch_cpuset(self, parent: Parent) -> None:
+        """Watch a parent's own cpuset, if it has one now: on v2 the first container may bring it, and the root has
+        none. That of a scope is watched as its container's.
+        """
+        if parent.kind is ParentKind.SCOPE or parent.cpuset_watch >= 0:
+            return
+        with suppress(OSError):
+            parent.cpuset_watch = self._queue.watch(watchable(parent.fd, CPUS), IN_MODIFY)
+            self._table.parent_by_cpuset[parent.cpuset_watch] = parent
 
     def _shut(self, parent: Parent) -> None:
         close(parent.fd)

@@ -34,6 +34,7 @@ from sidecar.ports import (
     HandNews,
     NewsLost,
     ParentsChanged,
+    ParentWritten,
     Tickets,
 )
 from sidecar.words.hands import no_hand, parents_taken
@@ -144,7 +145,7 @@ class Births:
                     await self._overwritten(ContainerKey(engine, each.id), each)
                 case ParentsChanged():
                     await self._ready(hand, each.parents, each.taken)
-                case NewsLost():
+                case NewsLost() | ParentWritten():
                     self._look_at_everything()
                 case HandBroken():
                     self._use(None)

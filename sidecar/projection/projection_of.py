@@ -20,6 +20,13 @@ from state.model import Assignment
 from state.projection import Projection, Sharing
 
 
+def may_be_told(world: World) -> bool:
+    """Return whether projections are written from this world. While the engine is away they stay as they are, but where
+    its silence is not safety.
+    """
+    return world.is_ready or world.is_blind
+
+
 def projection_of(world: World, container: Container) -> Projection:
     """Return this container's present projection; the writer adds number and time."""
     assignment = world.state.assignments.get(container.view.key)

@@ -30,7 +30,7 @@ from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
 from sidecar.log import Log
 from sidecar.projection.belongings import short_of
-from sidecar.projection.projection_of import names_of, projection_of
+from sidecar.projection.projection_of import may_be_told, names_of, projection_of
 from sidecar.projection.projections import Projections
 from sidecar.words.name_claims import name_claims_text
 from sidecar.words.neighbours import company
@@ -97,7 +97,7 @@ class Teller:
                 count = await self._board.changed_since(count)
             await trio.sleep(PAUSE)
             world = self._board.latest
-            if world.is_ready or (world.is_blind and self._has_swept):
+            if may_be_told(world) and (world.is_ready or self._has_swept):
                 await self._tell_or_withdraw(world)
             self._told = world
             self._rounds += 1

@@ -19,8 +19,10 @@ from state.mistakes import (
     DirectoryName,
     FractionalLimit,
     FromCount,
+    InPod,
     InsideAnother,
     Mistake,
+    NoCgroup,
     NoEffect,
     NoLimit,
     NoSuchDevice,
@@ -29,6 +31,7 @@ from state.mistakes import (
     OneOf,
     OtherLimit,
     OtherPin,
+    PodThrottles,
     Seconds,
     SetAside,
     SignalName,
@@ -90,6 +93,17 @@ def said(name: str, given: str, shown: str, flaw: AnyFlaw) -> str:
         case InsideAnother():
             inside = f"its {name} {shown} lies inside another container, and it runs on that container's CPUs"
             return f"{inside}: recreate it with another {name}"
+        case NoCgroup():
+            return (
+                f"it has no cgroup of its own ({name} is {shown}), and runs where it is started: recreate it with one"
+            )
+        case InPod(cpuset):
+            return (
+                f"its pod is confined to {cpuset}, and it can have no CPUs of its own there: drop the cpuset of the pod"
+            )
+        case PodThrottles(limit):
+            inside = f"its pod has a limit of {counted_cpus(limit)}, which would throttle it on its own CPUs"
+            return f"{inside}: drop that limit, or set cpuset.quota to keep"
         case SetAside():
             return _set_aside(flaw)
     assert_never(flaw)

@@ -89,10 +89,10 @@ class Twin(Reality):
     then: Then
     """Set on the class before a history is played: whoever plays it makes the Reality."""
 
-    def __init__(self, *args: Any) -> None:
+    def __init__(self, *args: Any, **options: Any) -> None:
         self._their_world: Any = None
         self._their_first: object = None
-        super().__init__(*args)
+        super().__init__(*args, **options)
 
     def feed(self, *facts: Fact) -> None:
         """Feed a burst as a Reality does, and compare."""

@@ -20,7 +20,7 @@ from sidecar.hand.cgroup_hand import CgroupHand
 from sidecar.hand.enforcing import MOST_ANSWERS
 from sidecar.hand.libc_calls import IN_Q_OVERFLOW, InotifyEvent, Queue
 from sidecar.hand.standing_answers import StandingAnswers
-from sidecar.ports import GroupBorn, GroupOverwritten, GroupStuck, HandBroken, NewsLost, ParentsChanged
+from sidecar.ports import GroupBorn, GroupOverwritten, GroupStuck, HandBroken, NewsLost, ParentsChanged, ParentWritten
 from state.cpuset import EMPTY, CPUSet
 from tests.support.hand.stages import FileStage, news_until, until, v1_stage, v2_stage
 from tests.support.keys import docker
@@ -97,6 +97,12 @@ def test_a_parent_that_is_removed_and_made_again_is_watched_again(v1: FileStage)
     v1.make("/docker")
     v1.make(at(ONE))
     until(lambda: v1.cpus(at(ONE)) == "0")
+
+
+def test_a_write_of_a_parents_own_cpuset_is_told(v2: FileStage) -> None:
+    """As by `systemctl set-property`: all below may have other CPUs, and no file of theirs changes."""
+    v2.overwrite("/machine.slice", "0")
+    news_until(v2.hand, lambda each: each == ParentWritten("/machine.slice"))
 
 
 def test_after_lost_events_the_tree_is_read(v1: FileStage) -> None:

@@ -73,9 +73,16 @@ class AloneJudge(Sampler):
         self._since = seen
 
     def _beside(self, groups: Mapping[str, Path], owner: str, cpus: CPUSet) -> list[tuple[str, CPUSet]]:
-        """Return the other containers of the owner's engine that may run on any of these CPUs, and where they may."""
-        parent = next((group.parent for id, group in groups.items() if id.startswith(owner)), None)
-        others = [(id, group) for id, group in groups.items() if group.parent == parent and not id.startswith(owner)]
+        """Return the other containers of the owner's engine that may run on any of these CPUs, and where they may.
+        They are below the same parent, in pods or not, or the daemon tells of them.
+        """
+        above = next((self._kernel.parent_of(group) for id, group in groups.items() if id.startswith(owner)), None)
+        told = set(_names(self._files.by_id))
+        others = [
+            (id, group)
+            for id, group in groups.items()
+            if not id.startswith(owner) and (id[:12] in told or self._kernel.parent_of(group) == above)
+        ]
         return [(id, allowed) for id, group in others if (allowed := self._kernel.allowed_below(group)) & cpus]
 
     def _told_alone(self) -> Mapping[str, Projection]:

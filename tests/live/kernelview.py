@@ -23,7 +23,10 @@ _MOUNT: Final = Path("/sys/fs/cgroup")
 _RUNTIMES: Final = ("runc", "crun", "containerd", "conmon")
 """In the path of the program that a process of a runtime runs; runc also runs a sealed copy of itself (memfd), and
 crun one for users, to which no path leads ("/")."""
-_ID: Final = re.compile(r"[0-9a-f]{64}")
+_CONTAINER: Final = re.compile(r"(?:docker-|libpod-)?([0-9a-f]{64})(?:\.scope)?")
+"""The name of a container's cgroup; that of its monitor has one more word."""
+_POD: Final = re.compile(r"[0-9a-f]{64}|machine-libpod_pod_[0-9a-f]{64}\.slice|user-libpod_pod_[0-9a-f]{64}\.slice")
+"""The name of a pod's cgroup, below which are those of its containers."""
 _DEAD: Final = ("Z", "X")
 """States of processes that run nothing any more."""
 
@@ -89,13 +92,19 @@ class KernelView:
         return folder is not None
 
     def groups(self) -> dict[str, Path]:
-        """Return the cgroup of each container of any engine, by its id."""
+        """Return the cgroup of each container of any engine, by its id. A container's own groups are part of it."""
         found = {}
         for folder, below, _ in os.walk(self._root):
-            if ids := _ID.findall(folder):
+            named = _CONTAINER.fullmatch(os.path.basename(folder))
+            if named and not _is_pod(Path(folder).name, below):
                 below.clear()
-                found[ids[0]] = Path(folder)
+                found[named[1]] = Path(folder)
         return found
+
+    def parent_of(self, group: Path) -> Path:
+        """Return the cgroup below which the engine puts containers, in pods or not, of which this is one's."""
+        parent = group.parent
+        return parent.parent if _POD.fullmatch(parent.name) else parent
 
     def allowed_below(self, group: Path) -> CPUSet:
         """Return all CPUs that any thread in or below a cgroup may run on."""
@@ -135,6 +144,10 @@ class KernelView:
             f"machine.slice/libpod-{id}.scope/container",
             f"machine.slice/libpod-{id}.scope",
             f"libpod_parent/libpod-{id}",
+            # In a pod.
+            f"libpod_parent/*/libpod-{id}",
+            f"machine.slice/machine-libpod_pod_*.slice/libpod-{id}.scope/container",
+            f"machine.slice/machine-libpod_pod_*.slice/libpod-{id}.scope",
             # A user's own Podman.
             f"user.slice/user-*.slice/user@*.service/user.slice/libpod-{id}.scope/container",
         ):
@@ -147,6 +160,11 @@ class KernelView:
             self._known[id] = folder
             return folder
         return None
+
+
+def _is_pod(name: str, below: Iterable[str]) -> bool:
+    """Return whether this cgroup, with these directly below it, is a pod's."""
+    return _POD.fullmatch(name) is not None and any(each.startswith("libpod-") for each in below)
 
 
 def online() -> CPUSet:

@@ -31,7 +31,7 @@ LANES: Final[Mapping[str, tuple[str, ...]]] = {
         "test_unprivileged",
     ),
     # Contract tests on Podman have this lane too.
-    "podman": ("test_podman", "test_strict_podman"),
+    "podman": ("test_podman", "test_pods", "test_strict_podman"),
     "swarm": ("test_swarm",),
     "tenants": ("test_tenants",),
     # The host's engine, without a sidecar; contract tests on Docker have this lane too.
@@ -39,7 +39,7 @@ LANES: Final[Mapping[str, tuple[str, ...]]] = {
     HOST: (
         *("test_faults_clock", "test_hotplug", "test_isolated", "test_late_cpus"),
         *("test_hand_births", "test_hand_writes"),
-        *("test_slice", "test_systemd", "test_topology"),
+        *("test_slice", "test_systemd", "test_topology", "test_without_service"),
     ),
 }
 """The modules of each lane. The longest lane first: it starts first. Only `host` comes later (conftest)."""

@@ -58,6 +58,27 @@ def test_what_nobody_vouches_for_is_not_judged(workloads: Containers, kernel: Ke
     assert (judge.judged, judge.contradictions) == (0, [])
 
 
+@pytest.mark.intrudes("the daemon has a planted fault: the judge of the fixture sees it as well")
+@pytest.mark.parametrize("module", ["sidecar", "tests.live.boastful"], ids=["honest", "planted fault"])
+def test_a_daemon_that_lies_fails_its_test(module: str, sidecar: SidecarProcess, workloads: Containers) -> None:
+    """Beside the owner runs a container that is not managed, on all CPUs."""
+    sidecar.configure(unmanaged=[f"{workloads.prefix}-outside"])
+    sidecar.module = module
+    sidecar.start()
+    owner = workloads.run("owner", labels=ONE)
+    sidecar.until(owner, lambda each: each.is_settled, "it has its CPU")
+    judging = judged_alone(sidecar, intrudes=False)
+    judge = judging.__enter__()
+    workloads.run("outside")
+    if module == "sidecar":
+        sidecar.until(owner, lambda each: each.is_settled and not each.is_alone, "it is not alone")
+        judging.__exit__(None, None, None)
+        return
+    eventually(lambda: judge.contradictions, "it is seen", seconds=30)
+    with pytest.raises(AssertionError, match="owner is told to be alone on"):
+        judging.__exit__(None, None, None)
+
+
 def test_what_a_daemon_tells_is_judged(running: SidecarProcess, workloads: Containers) -> None:
     """An owner beside a daemon, as in every live test."""
     until_alone(running, workloads.run("owner", labels=ONE))

@@ -20,13 +20,14 @@ from sidecar.host.cgroup.host_kernel import HostKernel
 from sidecar.status.document import SharingStatus
 from state.cpuset import CPUSet
 from state.topology import Topology
+from tests.live.alonejudge import judged_alone
 from tests.live.containers import SLEEP, Containers
 from tests.live.image import ensure_image
 from tests.live.kernelview import KernelView, online
 from tests.live.privateengine import NoPrivateEngine, running
 from tests.live.privatepodman import PrivatePodman
 from tests.live.sidecarprocess import LAST, REST, SidecarProcess
-from tests.live.waiting import PATIENCE, eventually, stays
+from tests.live.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.live
 
@@ -56,6 +57,15 @@ def made(engine: PrivatePodman) -> Iterator[Containers]:
     containers.remove_all()
 
 
+@pytest.fixture
+def sidecar(engine: PrivatePodman, tmp_path: Path) -> Iterator[SidecarProcess]:
+    """Yield a daemon that is not started; what it tells is judged."""
+    process = SidecarProcess(tmp_path, engine.socket_path)
+    with judged_alone(process, intrudes=False):
+        yield process
+        process.kill()
+
+
 class Credulous:
     """A machine that accepts CPUs that do not exist."""
 
@@ -67,10 +77,9 @@ class Credulous:
 
 
 def test_containers_of_the_command_line_are_confined_too(
-    engine: PrivatePodman, made: Containers, tmp_path: Path
+    engine: PrivatePodman, made: Containers, sidecar: SidecarProcess, kernel: KernelView
 ) -> None:
     """They bypass the service that the sidecar listens to; but every Podman process writes its events to one log."""
-    sidecar, kernel = SidecarProcess(tmp_path, engine.socket_path, ()), KernelView()
     names = [f"{made.prefix}-{name}" for name in ("plain", "owner")]
     try:
         sidecar.start()
@@ -81,38 +90,6 @@ def test_containers_of_the_command_line_are_confined_too(
         engine.run("rm", "-f", "-t0", names[1])
         eventually(lambda: kernel.allowed(plain) == online(), "given back")
     finally:
-        sidecar.kill()
-        engine.run("rm", "-f", "-t0", "--ignore", *names)
-
-
-def test_without_a_hand_no_container_is_alone_while_the_service_is_away(
-    engine: PrivatePodman, made: Containers, tmp_path: Path
-) -> None:
-    """The command line starts others meanwhile, on all CPUs; when the service is back, they are moved at once."""
-    sidecar, kernel = SidecarProcess(tmp_path, engine.socket_path, ()), KernelView()
-    sidecar.configure(hand="off")
-    names = [f"{made.prefix}-{name}" for name in ("owner", "plain")]
-
-    def is_told_alone() -> bool:
-        told = sidecar.projection(owner)
-        return told is not None and told.alone
-
-    try:
-        sidecar.start()
-        owner = engine.run("run", "-d", "--label", "cpuset.exclusive=1", "--name", names[0], made.image, *SLEEP).strip()
-        eventually(is_told_alone, "alone")
-        engine.kill()
-        try:
-            eventually(lambda: not is_told_alone(), "it is told that others may be there")
-            plain = engine.run("run", "-d", "--name", names[1], made.image, *SLEEP).strip()
-            assert kernel.allowed(plain) == online()
-            stays(lambda: not is_told_alone(), "it is not alone beside the newcomer", seconds=3.0)
-        finally:
-            engine.start()
-        eventually(is_told_alone, "alone again")
-        assert kernel.allowed(plain) == REST
-    finally:
-        sidecar.kill()
         engine.run("rm", "-f", "-t0", "--ignore", *names)
 
 

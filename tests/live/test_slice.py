@@ -21,6 +21,7 @@ from sidecar.host.cgroup.places import v2_hierarchy
 from sidecar.status.document import SharingStatus
 from sidecar.systemd_names import slice_path
 from state.cpuset import CPUSet
+from tests.live.alonejudge import judged_alone
 from tests.live.containers import Containers
 from tests.live.image import ensure_image
 from tests.live.kernelview import allowed_of, online
@@ -90,13 +91,16 @@ def made(engine: Sliced) -> Iterator[Containers]:
 
 
 @pytest.fixture
-def sidecar(engine: Sliced, made: Containers, tmp_path: Path) -> Iterator[SidecarProcess]:
+def sidecar(
+    engine: Sliced, made: Containers, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[SidecarProcess]:
     """Provide a sidecar that knows the group, and reserves CPU 0; ready."""
     process = SidecarProcess(tmp_path, engine.socket_path)
     process.configure(shared_slice=SHARED, reserved="0")
-    process.start()
-    yield process
-    process.kill()
+    with judged_alone(process, intrudes=request.node.get_closest_marker("intrudes") is not None):
+        process.start()
+        yield process
+        process.kill()
 
 
 def install(engine: Sliced, root: Path, *words: str) -> subprocess.CompletedProcess[str]:

@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 
 from sidecar.host.install.runtime_files import Installation, Places, carry_out, find_real, podman_files, runtime_files
+from sidecar.status.document import SharingStatus
 from state.cpuset import CPUSet
+from tests.live.alonejudge import judged_alone
 from tests.live.image import ensure_image
+from tests.live.kernelview import KernelView, online
 from tests.live.privateengine import NoPrivateEngine, running
 from tests.live.privatepodman import PrivatePodman
 from tests.live.sidecarprocess import LAST, REST, SidecarProcess
@@ -69,7 +72,8 @@ def podman(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Podman]:
         running(engine)
         made = Podman(engine, tmp_path, with_hook=request.param)
         try:
-            yield made
+            with judged_alone(made.sidecar, intrudes=False):
+                yield made
         finally:
             made.sidecar.kill()
     except NoPrivateEngine as error:
@@ -115,3 +119,23 @@ def test_the_hook_does_the_same_for_containers_that_ask_in_annotations(podman: P
     )
     assert podman.run("--rm", *EXCLUSIVE, podman.image, "true").returncode == 126
     assert podman.run("--rm", podman.image, "true").returncode == 0
+
+
+@pytest.mark.parametrize("podman", [False], indirect=True)
+def test_what_the_runtime_wrote_is_no_pin(podman: Podman) -> None:
+    """Podman shows the bundle's CPUs as if the container was created with them, also where tenants may pin. It is in
+    the pool at each start, and follows when that grows.
+    """
+    podman.sidecar.configure(tenants_may=["pin"])
+    podman.sidecar.start()
+    owner = podman.strict("-d", "--name", "one", *EXCLUSIVE, script=STAY)
+    assert owner.returncode == 0, owner.stderr
+    plain, kernel = podman.strict("-d", "--name", "plain", script=STAY).stdout.strip(), KernelView()
+    for _ in range(2):
+        podman.sidecar.until(
+            plain, lambda each: each.sharing is SharingStatus.SHARED and each.is_settled, "in the pool"
+        )
+        assert kernel.once_running(plain) == REST
+        podman.engine.run("restart", "-t0", "plain")
+    podman.engine.run("rm", "-f", "-t0", "one")
+    eventually(lambda: kernel.allowed(plain) == online(), "it has the CPU that came free")

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 import pytest
 
 from sidecar.status.document import SharingStatus
+from tests.live.alonejudge import judged_alone
 from tests.live.kernelview import KernelView, online
 from tests.live.privateengine import NoPrivateEngine
 from tests.live.sidecarprocess import LAST, SidecarProcess
@@ -71,6 +72,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
             sidecar = SidecarProcess(tmp_path_factory.mktemp(node.name), node.socket_path)
             stack.callback(sidecar.kill)
             sidecar.configure(linger="1m")
+            stack.enter_context(judged_alone(sidecar, intrudes=False))
             sidecar.start()
             sidecars[node.name] = sidecar
         made = Fleet(swarm, sidecars)

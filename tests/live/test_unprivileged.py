@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from sidecar.status.document import SharingStatus
+from tests.live.alonejudge import judged_alone
 from tests.live.containers import Containers
 from tests.live.engineapi import ApiError, api_at
 from tests.live.kernelview import KernelView
@@ -41,8 +42,9 @@ def process(folder: Path, own_engine: PrivateEngine) -> Iterator[SidecarProcess]
     made.wrapper = unprivileged(folder)
     made.configure(hand="off")
     (home / "sidecar.toml").chmod(0o644)
-    yield made
-    made.kill()
+    with judged_alone(made, intrudes=False):
+        yield made
+        made.kill()
 
 
 def grant_and_release(process: SidecarProcess, workloads: Containers, kernel: KernelView) -> None:

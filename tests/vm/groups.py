@@ -59,6 +59,9 @@ HAND: Final = ("tests/live/test_hand_births.py", "tests/live/test_hand_writes.py
 OFFLINE: Final = {"CPUSET_TESTS_OFFLINE": "1"}
 """The right to take CPUs of this machine offline: never asked for where anybody else is."""
 
+AWAY: Final = {"CPUSET_TESTS_AWAY": "60"}
+"""How many seconds a service is away."""
+
 GROUPS: Final = (
     Group(
         name="topology",
@@ -206,6 +209,24 @@ GROUPS: Final = (
         machine=PLAIN,
         tests=HAND,
         environment={"CPUSET_TESTS_USERS": "1"},
+        seconds=1500,
+    ),
+    Group(
+        name="podman-own",
+        about="containers without a service for a minute, pods, and what only Podman does",
+        engine=PODMAN,
+        machine=PLAIN,
+        tests=("tests/live/test_without_service.py", "tests/live/test_pods.py", "tests/live/test_podman.py"),
+        environment=AWAY,
+        seconds=2400,
+    ),
+    Group(
+        name="podman-rootless-own",
+        about="containers without a service for a minute, with a user's own Podman and sidecar",
+        engine=ROOTLESS,
+        machine=PLAIN,
+        tests=("tests/live/test_without_service.py",),
+        environment={"CPUSET_TESTS_USERS": "1", **AWAY},
         seconds=1500,
     ),
     Group(

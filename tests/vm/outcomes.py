@@ -39,6 +39,8 @@ _FAMILIES: Final[Mapping[str, str]] = {
     "test_slice": "shared slice",
     "test_faults": "faults",
     "test_podman": "Podman's own",
+    "test_pods": "Podman's own",
+    "test_without_service": "Podman's own",
 }
 """By how the file's name begins, where the file has no line of its own."""
 

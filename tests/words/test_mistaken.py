@@ -16,8 +16,10 @@ from state.mistakes import (
     DirectoryName,
     FractionalLimit,
     FromCount,
+    InPod,
     InsideAnother,
     Mistake,
+    NoCgroup,
     NoEffect,
     NoLimit,
     NoSuchDevice,
@@ -26,6 +28,7 @@ from state.mistakes import (
     OneOf,
     OtherLimit,
     OtherPin,
+    PodThrottles,
     Seconds,
     SetAside,
     SignalName,
@@ -81,6 +84,21 @@ FLAWS: tuple[tuple[AnyFlaw, str], ...] = (
         (
             "its cpuset.x 'y' lies inside another container, and it runs on that container's CPUs: "
             "recreate it with another cpuset.x"
+        ),
+    ),
+    (
+        NoCgroup(),
+        "it has no cgroup of its own (cpuset.x is 'y'), and runs where it is started: recreate it with one",
+    ),
+    (
+        InPod("0-1"),
+        "its pod is confined to 0-1, and it can have no CPUs of its own there: drop the cpuset of the pod",
+    ),
+    (
+        PodThrottles(1.0),
+        (
+            "its pod has a limit of 1 CPU, which would throttle it on its own CPUs: "
+            "drop that limit, or set cpuset.quota to keep"
         ),
     ),
     (NotAllowed("opt-out"), "the label cpuset.x has no effect: tenants_may does not contain opt-out"),

@@ -198,6 +198,14 @@ def meant(name: str) -> str:
     return ""
 
 
+def split(name: str) -> tuple[str, str]:
+    """Return a label and the name of the container that it is for, as in `cpuset.exclusive/voice`; "" without one, or
+    if it is none of ours.
+    """
+    label, _, container = name.partition("/")
+    return (label, container) if label in ROWS else (name, "")
+
+
 def unheeded(labels: Mapping[str, str], policy: PolicyName) -> tuple[Mistake, ...]:
     """Return a mistake for each label that is unknown, or ignored by the policy: one with the sidecar's prefix, or one
     that was probably meant to have it.

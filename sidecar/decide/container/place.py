@@ -23,6 +23,7 @@ class Place(msgspec.Struct, frozen=True):
 def place_of(view: ContainerView, online: CPUSet) -> Place:
     """Return the place that a look shows, on a machine with these CPUs online."""
     configured = cpus_of(view.cpuset, online)
+    configured = configured & cpus_of(view.pod_cpuset, configured) or configured
     seen = view.effective if view.phase.is_live and view.effective else configured & online or online
     # An engine that forgets updates reports what the container was created with, not what is in force.
     return Place(seen, seen if view.forgets_updates and view.phase.is_live else configured)

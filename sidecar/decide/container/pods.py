@@ -1,7 +1,10 @@
-"""Pods of Podman: for which of a pod's containers a label is. Pure.
+"""Pods of Podman: for which of a pod's containers a label is, and to what all of a pod is limited. Pure.
 
-`podman kube play` gives the labels of a pod to each of its containers. The label `cpuset.for` names the one that is
-meant; for all others the labels of the sidecar beside it are as if they were absent.
+`podman kube play` gives the labels and annotations of a pod to each of its containers.
+
+1. A label with a name after it (`cpuset.exclusive/voice`) is for the container of that name alone, and counts before
+   one without.
+2. `cpuset.for` names the container that all those without a name are for. For others they are as if they were absent.
 """
 
 from __future__ import annotations
@@ -10,20 +13,35 @@ from typing import Final
 
 import msgspec
 
-from sidecar.decide.container.labels import ROWS
+from sidecar.decide.container.labels import ROWS, split
+from sidecar.decide.container.place import cpus_of
 from sidecar.decide.facts import ContainerView
+from state.cpuset import CPUSet
 
 FOR: Final = "cpuset.for"
 
 
 def addressed(view: ContainerView) -> ContainerView:
     """Return the container with the labels that are meant for it."""
+    # 1. By name.
+    named = {label: split(label) for label in view.labels if split(label)[1]}
+    own = {label: view.labels[full] for full, (label, name) in named.items() if is_named(view.name, name)}
+    # 2. All others.
     wanted = view.labels.get(FOR)
-    if wanted is None or is_named(view.name, wanted):
+    is_meant = wanted is None or is_named(view.name, wanted)
+    if is_meant and not named:
         return view
-    return msgspec.structs.replace(
-        view, labels={name: text for name, text in view.labels.items() if name == FOR or name not in ROWS}
-    )
+    others = {
+        label: text
+        for label, text in view.labels.items()
+        if label not in named and (is_meant or (label == FOR and not own) or label not in ROWS)
+    }
+    return msgspec.structs.replace(view, labels={**others, **own})
+
+
+def confinement(view: ContainerView, online: CPUSet) -> CPUSet:
+    """Return the online CPUs to which all of its pod is confined; all of them if it is in none, or that is not."""
+    return cpus_of(view.pod_cpuset, online) & online or online
 
 
 def is_named(name: str, wanted: str) -> bool:

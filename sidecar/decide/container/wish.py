@@ -19,7 +19,7 @@ from sidecar.decide.container.container import Standing, Wish
 from sidecar.decide.container.labels import FROM_LIMIT, SIZED, Labels, Values, mistake, read_labels, unheeded
 from sidecar.decide.container.originals import cpu_limit
 from sidecar.decide.container.place import cpus_of
-from sidecar.decide.container.pods import FOR, addressed
+from sidecar.decide.container.pods import FOR, addressed, confinement
 from sidecar.decide.container.role import role_of
 from sidecar.decide.container.rules import ruled
 from sidecar.decide.container.start import is_strict_runtime
@@ -32,20 +32,23 @@ from sidecar.decide.settings import OptIn, Settings, TenantRight
 from sidecar.readers import closest, kept
 from sidecar.systemd_names import exclusive_beside, is_inside_a_container
 from state.cpuset import EMPTY, CPUSet
-from state.demand import Demand, NumaRule
+from state.demand import Demand, NumaRule, QuotaRule
 from state.mistakes import (
     AnyFlaw,
     BornInGroup,
     Clashes,
     CountOrTrue,
     FractionalLimit,
+    InPod,
     InsideAnother,
     Mistake,
+    NoCgroup,
     NoLimit,
     NoSuchDevice,
     OfPod,
     OtherLimit,
     OtherPin,
+    PodThrottles,
     UnknownLabel,
 )
 from state.model import Originals
@@ -56,6 +59,7 @@ _AS_RECREATED: Final = re.compile(r"^[0-9a-f]{12}_")
 
 _COUNT: Final = "cpuset.exclusive"
 _PARENT: Final = "cgroup_parent"
+_CGROUPS: Final = "cgroups"
 _OPTIONS: Final = "cpuset.options"
 _NUMA: Final = "cpuset.numa"
 _NEAR: Final = "cpuset.near"
@@ -78,15 +82,17 @@ def wish_of(
     that holds a pod together (`is_infra`) sleeps, and asks for nothing, whatever its labels and limits.
 
     1. The shared group is the sidecar's own, and has no labels.
-    2. A cpuset of all CPUs is no pin: engines cannot clear a cpuset, so a pin is removed by writing all CPUs.
+    2. A cpuset of all CPUs is no pin: engines cannot clear a cpuset, so a pin is removed by writing all CPUs. The
+       cpuset of a pod is one for each container in it.
     3. The other labels of an unmanaged container are not read. One that was placed before leaves management only while
        it rests: as long as it runs it is in the shared pool, whatever it is called now.
     4. The number of CPUs is determined first, because the bounds depend on it.
     5. A container with a mistake that prevents a grant is refused, with all its mistakes at once.
     6. One whose runtime asks before it starts is refused for an unknown label as well: what it was to ask for is not
        known. One that runs was started before, and stays.
-    7. One whose cgroup parent is another container runs where that does, and cannot be placed: no order reaches it, and
-       it starts only where nothing is asked. It counts where it is seen, so the other one is never called alone.
+    7. One whose cgroup parent is another container, or that has no cgroup of its own, runs where others do, and cannot
+       be placed: no order reaches it, and it starts only where nothing is asked. It counts where it is seen, so no
+       other one is called alone there.
     """
     own = addressed(view)
     view, rule = ruled(own, settings.rules)
@@ -115,10 +121,12 @@ def _wish(
     # 2. No pin.
     if originals.cpuset and online <= cpus_of(originals.cpuset, online):
         originals = msgspec.structs.replace(originals, cpuset="")
-    if is_inside_a_container(view.cgroup_parent):
-        # 7. Inside another.
-        nested = mistake(_PARENT, view.cgroup_parent, InsideAnother())
-        refusal = Refusal(RefusalCode.CONTRADICTION, Mistakes((nested,)))
+    if (within := confinement(view, online)) != online:
+        own = cpus_of(originals.cpuset, within) & within or within
+        originals = msgspec.structs.replace(originals, cpuset=str(own))
+    if nowhere := _without_a_place(view):
+        # 7. No place of its own.
+        refusal = Refusal(RefusalCode.CONTRADICTION, Mistakes((nowhere,)))
         return Wish(standing=Standing.UNMANAGED, refusal=refusal)
     labels = read_labels(view.labels)
     # 3. Unmanaged.
@@ -186,6 +194,15 @@ def _unpinned(view: ContainerView, online: CPUSet) -> Standing:
     return Standing.MEMBER if view.in_shared_group and is_free else Standing.MANAGED
 
 
+def _without_a_place(view: ContainerView) -> Mistake | None:
+    """Return why a container has no cgroup in which it can be placed; None if it has one."""
+    if view.has_no_cgroup:
+        return mistake(_CGROUPS, "disabled", NoCgroup())
+    if is_inside_a_container(view.cgroup_parent, view.pod):
+        return mistake(_PARENT, view.cgroup_parent, InsideAnother())
+    return None
+
+
 def _count(view: ContainerView, settings: Settings, originals: Originals, labels: Labels) -> int | Mistake:
     """Return how many CPUs it asks for, 0 for none; or the mistake in that number."""
     if view.is_infra:
@@ -228,8 +245,13 @@ def _mistakes(
     """Yield each mistake that prevents a grant: first in the count, then in the other labels, then in its cgroup."""
     if isinstance(count, Mistake):
         yield count
-    if (size := _size(count, labels)) and originals.cpuset and len(cpus_of(originals.cpuset, EMPTY)) != size:
+    size = _size(count, labels)
+    if view.pod_cpuset:
+        yield Mistake(_COUNT, str(size), InPod(kept(view.pod_cpuset)))
+    elif size and originals.cpuset and len(cpus_of(originals.cpuset, EMPTY)) != size:
         yield Mistake(_COUNT, str(size), OtherPin(size, kept(originals.cpuset)))
+    if view.pod_limit and labels.values.quota is QuotaRule.LIFT:
+        yield Mistake(_COUNT, str(size), PodThrottles(view.pod_limit))
     yield from (each for each in labels.refusing if each.label != _COUNT)
     yield from _unplaceable(view, settings, labels)
     if view.in_shared_group:
@@ -251,7 +273,7 @@ def _code_of(mistake: Mistake) -> RefusalCode:
     match mistake.flaw:
         case FractionalLimit() | CountOrTrue(is_fraction=True):
             return RefusalCode.NOT_WHOLE
-        case NoLimit() | OtherLimit() | OtherPin() | Clashes():
+        case NoLimit() | OtherLimit() | OtherPin() | InPod() | PodThrottles() | Clashes():
             return RefusalCode.CONTRADICTION
         case BornInGroup():
             return RefusalCode.BORN_IN_GROUP

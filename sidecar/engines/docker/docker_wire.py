@@ -50,6 +50,8 @@ _MOST_COMPARED: Final = 64
 _LIKE_OURS: Final = re.compile(r"[cC].?[pPsS]")
 _LABEL_LENGTH: Final = 256
 """Characters of a label's key and value that are kept: no meaningful one is longer."""
+_MOST_LABELS: Final = 256
+"""Labels kept of those that are known: more than there are, with a name of a container for each."""
 _ODD_LABELS: Final = 8
 """Labels kept that are none of ours, but like one, in alphabetical order: people are warned of them."""
 NAME_LENGTH: Final = 256
@@ -308,10 +310,18 @@ _PHASES: Final = {
 def labels(values: Mapping[str, msgspec.Raw], keep: frozenset[str]) -> dict[str, str]:
     """Return the relevant labels of a container, cut to a bounded length."""
     # Names like ours, for a warning; only some, since a comparison takes long.
-    known = sorted(key for key in values if key in container_labels.ROWS or key in _LABELS or key in keep)
+    rows = container_labels.ROWS
+    known = sorted(key for key in values if key.partition("/")[0] in rows or key in _LABELS or key in keep)[
+        :_MOST_LABELS
+    ]
     alike = sorted(key for key in values.keys() - set(known) if _LIKE_OURS.match(key))[:_MOST_COMPARED]
     odd = [key for key in alike if key.startswith(_OUR_LABELS) or container_labels.meant(key)][:_ODD_LABELS]
     return {cut(key, _LABEL_LENGTH): label(values[key]) for key in sorted((*known, *odd))}
+
+
+def id_in(text: str) -> str:
+    """Return a text that is a full id; "" for any other."""
+    return text if _ID.fullmatch(text) else ""
 
 
 def _set_aside(config: _Config) -> int:

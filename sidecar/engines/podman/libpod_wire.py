@@ -58,6 +58,22 @@ DELEGATE: Final = (
 )
 
 
+_OURS: Final = "cpuset."
+_DISABLED: Final = "disabled"
+"""What a container has for `Cgroups` that runs in the cgroup of whatever starts it."""
+_SERVICE: Final = b'"service"'
+"""A word of the command of Podman's service, which it tells of containers that were created by the API."""
+_PIN: Final = b'"--cpuset-cpus'
+"""How a word of a command begins, as JSON, that pins a container."""
+
+
+class PodLimits(msgspec.Struct, frozen=True):
+    """The limits of a whole pod: the CPUs to which it is confined, as text, and its limit in CPUs; "" and 0: none."""
+
+    cpuset: str = ""
+    cpus: float = 0.0
+
+
 class Native(msgspec.Struct, frozen=True):
     """The limits of a container as Podman keeps them: texts of CPUs and memory nodes, microseconds; 0: none."""
 
@@ -86,6 +102,27 @@ class _PodmanEvent(msgspec.Struct):
     actor: _PodmanActor | None = msgspec.field(name="Actor", default=None)
 
 
+class _OwnConfig(msgspec.Struct, rename="pascal"):
+    annotations: dict[str, msgspec.Raw] | None = None
+    create_command: list[msgspec.Raw] | None = None
+
+
+class _OwnHostConfig(msgspec.Struct, rename="pascal"):
+    cgroups: str | None = None
+
+
+class _Inspected(msgspec.Struct, rename="pascal"):
+    pod: str | None = None
+    config: _OwnConfig = msgspec.field(default_factory=_OwnConfig)
+    host_config: _OwnHostConfig = msgspec.field(default_factory=_OwnHostConfig)
+
+
+class _Pod(msgspec.Struct):
+    cpuset_cpus: str | None = None
+    cpu_quota: Int64 | None = None
+    cpu_period: Int64 | None = None
+
+
 class _Security(msgspec.Struct):
     rootless: bool | None = None
 
@@ -106,6 +143,40 @@ class _Store(msgspec.Struct, rename="camel"):
 class _PodmanInfo(msgspec.Struct):
     host: _Host = msgspec.field(default_factory=_Host)
     store: _Store = msgspec.field(default_factory=_Store)
+
+
+def is_wanted(path: tuple[str, ...]) -> bool:
+    """Return whether this member of an inspect route's answer is read here, or as Docker's."""
+    return path[0] == "Pod" or docker_wire.is_wanted(path)
+
+
+def is_wanted_of_pod(path: tuple[str, ...]) -> bool:
+    """Return whether this member of a pod's answer is read here."""
+    return path[0] in ("cpuset_cpus", "cpu_quota", "cpu_period")
+
+
+def completed(view: ContainerView, answer: bytes | bytearray) -> ContainerView:
+    """Return a view that `docker_wire` read from this answer, with what only Podman tells.
+
+    The sidecar's annotations count as labels: in a kube YAML a single container can have no others.
+    """
+    read = docker_wire.decoded(answer, _Inspected)
+    ours = {key: text for key, text in (read.config.annotations or {}).items() if key.startswith(_OURS)}
+    command = [bytes(word) for word in read.config.create_command or []]
+    return msgspec.structs.replace(
+        view,
+        pod=docker_wire.id_in(read.pod or ""),
+        labels={**docker_wire.labels(ours, frozenset()), **view.labels},
+        has_no_cgroup=read.host_config.cgroups == _DISABLED,
+        names_no_cpuset=bool(command) and not any(word == _SERVICE or word.startswith(_PIN) for word in command),
+    )
+
+
+def pod_limits_of(body: bytes | bytearray) -> PodLimits:
+    """Return the limits in an answer of the pod's inspect route."""
+    read = docker_wire.decoded(body, _Pod)
+    quota = max(0, read.cpu_quota or 0)
+    return PodLimits((read.cpuset_cpus or "")[: docker_wire.PATH_LENGTH], quota / max(1, read.cpu_period or _PERIOD))
 
 
 def native_of(view: ContainerView) -> Native:

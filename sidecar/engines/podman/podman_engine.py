@@ -31,7 +31,7 @@ from sidecar.engines.event_feed import Feed
 from sidecar.engines.http_client import EVENT_BYTES, GAP, Client, Reader, Socket
 from sidecar.engines.intakes import EachLine, Sifted, listed_ids
 from sidecar.engines.podman import libpod_wire
-from sidecar.engines.podman.libpod_wire import Native
+from sidecar.engines.podman.libpod_wire import Native, PodLimits
 from sidecar.engines.podman.podman_memory import Remembered
 from sidecar.engines.traits_table import PODMAN, traits_of
 from sidecar.failures import ContainerGone, EngineError, EngineFailed, EngineRefused, EngineSilent, EngineUnavailable
@@ -42,6 +42,12 @@ from state.topology import Topology
 
 VERSION_HEADER: Final = "Libpod-API-Version"
 """The header with which only Podman answers a ping. Its value is Podman's own version."""
+
+_POD_SECONDS: Final = 1.0
+"""How long to wait for the description of a pod: a millisecond, unless one of its containers is being started."""
+
+_MOST_PODS: Final = 4096
+"""Pods whose limits are remembered; more than a host has."""
 
 _NOT_RUNNING: Final = "container state improper"
 
@@ -73,6 +79,7 @@ class PodmanEngine:
         self._labels = labels
         self._machine = machine
         self._remembered = Remembered()
+        self._pods: dict[str, PodLimits] = {}
         self._version = ""
         self._home = ""
         self._socket: Socket | None = None
@@ -212,19 +219,38 @@ class PodmanEngine:
 
     async def _inspect(self, container: str) -> ContainerView:
         view, limits = await self._look(container)
+        above = await self._limits_of(view.pod) if view.pod else PodLimits()
+        view = msgspec.structs.replace(view, pod_cpuset=above.cpuset, pod_limit=above.cpus)
         return libpod_wire.told(view, limits, keeps_updates=(await self._traits()).keeps_updates)
+
+    async def _limits_of(self, pod: str) -> PodLimits:
+        """Return the limits of a pod, which never change. Nothing is known of one that does not answer: it does not
+        while one of its containers is being started (3).
+        """
+        if pod in self._pods:
+            return self._pods[pod]
+        wanted = Sifted(libpod_wire.is_wanted_of_pod)
+        try:
+            answer = await self._client.ask("GET", f"pods/{pod}/json", _POD_SECONDS, into=wanted)
+        except (EngineSilent, EngineFailed, EngineRefused, ContainerGone):
+            return PodLimits()
+        if len(self._pods) >= _MOST_PODS:
+            self._pods.clear()
+        self._pods[pod] = found = libpod_wire.pod_limits_of(answer)
+        return found
 
     async def _look(self, container: str) -> tuple[ContainerView, Native]:
         """Return the view from inspect, and the limits that the container really has."""
         keeps = (await self._traits()).keeps_updates
         try:
             answer = await self._client.ask(
-                "GET", f"{path_of(container)}/json", self._patience.look, into=Sifted(docker_wire.is_wanted)
+                "GET", f"{path_of(container)}/json", self._patience.look, into=Sifted(libpod_wire.is_wanted)
             )
         except ContainerGone:
             self._remembered.forget(container)
             raise
         view = msgspec.structs.replace(docker_wire.view_of(answer, self._labels), engine=NAME)
+        view = libpod_wire.completed(view, answer)
         return view, self._remembered.looked(view, keeps_updates=keeps)
 
     async def _glance(self, container: str) -> ContainerView:

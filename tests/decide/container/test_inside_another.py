@@ -41,6 +41,14 @@ def test_a_parent_inside_a_container_is_known_by_its_name(parent: str, is_inside
     assert is_inside_a_container(parent) is is_inside
 
 
+def test_a_pod_is_no_container() -> None:
+    """Under cgroupfs the cgroup of a pod is called by its id alone. A container in it is one all the same."""
+    pod = "b" * 64
+    assert not is_inside_a_container(f"/libpod_parent/{pod}", pod)
+    assert is_inside_a_container(f"/libpod_parent/{pod}/libpod-{ID}", pod)
+    assert is_inside_a_container(f"/libpod_parent/{pod}")
+
+
 def test_one_inside_another_is_left_alone_and_refused_with_the_cure() -> None:
     """Whatever it asks for: it has the other container's CPUs, and no order reaches it."""
     view = ContainerView(
@@ -52,6 +60,16 @@ def test_one_inside_another_is_left_alone_and_refused_with_the_cure() -> None:
     assert wish.refusal.code is RefusalCode.CONTRADICTION
     [said] = warnings(wish)
     assert "recreate it with another cgroup_parent" in said
+
+
+def test_one_without_a_cgroup_is_left_alone_too() -> None:
+    """It runs in the cgroup of whatever started it: what it asks for is refused, with the cure, and never ordered."""
+    view = ContainerView(
+        id="f" * 64, name="loose", phase=Phase.RUNNING, has_no_cgroup=True, labels={"cpuset.exclusive": "1"}
+    )
+    wish = wish_of(view, Settings(), originals_of(view), CPUSet.parse("0-7"))
+    assert (wish.standing, wish.demand) == (Standing.UNMANAGED, None)
+    assert "no cgroup of its own (cgroups is 'disabled')" in warnings(wish)[0]
 
 
 def test_its_held_start_is_refused() -> None:

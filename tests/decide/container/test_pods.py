@@ -12,7 +12,8 @@ from sidecar.decide.container.wish import wish_of
 from sidecar.decide.facts import ContainerView, Phase
 from sidecar.decide.settings import OptIn, PolicyName, Settings
 from state.cpuset import CPUSet
-from state.mistakes import OfPod
+from state.mistakes import InPod, OfPod, PodThrottles
+from state.refusal import Mistakes
 
 STATIC = Settings(policy=PolicyName.STATIC)
 ASKS = {"cpuset.exclusive": "2", "cpuset.for": "voice", "cpuset.projection": "phone"}
@@ -63,3 +64,44 @@ def test_what_holds_a_pod_together_asks_for_nothing() -> None:
 def test_a_pods_label_that_names_its_container_is_no_mistake_of_the_pod() -> None:
     infra = member("1-infra", {"cpuset.exclusive": "2", "cpuset.for": "voice"}, is_infra=True)
     assert wish_of(infra, STATIC, originals_of(infra), CPUSet(range(4))).warnings == ()
+
+
+@pytest.mark.parametrize(("name", "cpus"), [("phone-voice", 2), ("phone-log", 1), ("phone-web", 0)])
+def test_a_label_with_a_name_is_for_that_container_alone(name: str, cpus: int) -> None:
+    """The annotations of a pod in a kube YAML, of which each container gets all."""
+    one = member(name, {"cpuset.exclusive/voice": "2", "cpuset.exclusive/log": "1"})
+    wish = wish_of(one, STATIC, originals_of(one), CPUSet(range(4)))
+    assert asked(one) == cpus
+    assert wish.warnings == ()
+
+
+def test_a_label_with_a_name_counts_before_one_without() -> None:
+    labels = {"cpuset.exclusive": "1", "cpuset.exclusive/voice": "2"}
+    assert [asked(member(name, labels)) for name in ("phone-voice", "phone-log")] == [2, 1]
+    meant = {**labels, "cpuset.for": "log", "cpuset.exclusive/web": "0"}
+    assert [asked(member(name, meant)) for name in ("phone-voice", "phone-log", "phone-web")] == [2, 1, 0]
+
+
+def test_the_cpuset_of_a_pod_is_a_pin_for_all_in_it() -> None:
+    """Its containers run there and nowhere else; one that asks for CPUs of its own is told why it has none."""
+    plain = member("phone-log", {}, pod_cpuset="0-1")
+    assert wish_of(plain, STATIC, originals_of(plain), CPUSet(range(4))).pin == CPUSet.parse("0-1")
+    both = member("phone-log", {}, pod_cpuset="0-1", cpuset="1-3")
+    assert wish_of(both, STATIC, originals_of(both), CPUSet(range(4))).pin == CPUSet.parse("1")
+    whole = member("phone-log", {}, pod_cpuset="0-3")
+    assert wish_of(whole, STATIC, originals_of(whole), CPUSet(range(4))).pin == CPUSet()
+    owner = member("phone-voice", {"cpuset.exclusive": "2"}, pod_cpuset="0-1")
+    refusal = wish_of(owner, STATIC, originals_of(owner), CPUSet(range(4))).refusal
+    assert refusal is not None
+    assert isinstance(refusal.detail, Mistakes)
+    assert [each.flaw for each in refusal.detail.mistakes] == [InPod("0-1")]
+
+
+def test_the_limit_of_a_pod_would_throttle_an_owner() -> None:
+    """It stays in force while the container's own is lifted; one that keeps its limit accepts that."""
+    owner = member("phone-voice", {"cpuset.exclusive": "2"}, pod_limit=1.0)
+    refusal = wish_of(owner, STATIC, originals_of(owner), CPUSet(range(4))).refusal
+    assert refusal is not None
+    assert isinstance(refusal.detail, Mistakes)
+    assert [each.flaw for each in refusal.detail.mistakes] == [PodThrottles(1.0)]
+    assert asked(member("phone-voice", {"cpuset.exclusive": "2", "cpuset.quota": "keep"}, pod_limit=1.0)) == 2

@@ -49,8 +49,13 @@ def lets_others_in_before_it_tells(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(opened, "losers", lambda before, world: ())
 
 
+def trusts_a_silent_engine(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(World, "is_blind", property(lambda world: False))
+
+
 FAULTS = (
     Fault(lets_others_in_before_it_tells, laws.TOLD_FIRST, first=3163),
+    Fault(trusts_a_silent_engine, laws.UNSEEN, first=226),
     Fault(gives_up_who_waits, laws.NEVER_ALONE, first=7),
     Fault(overlooks_what_is_kept_out, laws.ALONE, first=122),
     Fault(calls_alone_what_has_not_arrived, laws.ALONE, first=7),

@@ -11,6 +11,7 @@ from sidecar.decide.orders import AnswerStart
 from sidecar.projection.projection_of import projection_of
 from state.cpuset import EMPTY, CPUSet
 from state.projection import Sharing
+from tests.support.decide.handreality import HandReality
 from tests.support.decide.real import Real
 from tests.support.decide.reality import Reality
 
@@ -58,6 +59,17 @@ def not_alone(reality: Reality) -> list[str]:
                 and not (other.effective or EMPTY).isdisjoint(granted)
             ]
     return found
+
+
+def told_while_unseen(reality: Reality) -> list[str]:
+    """Return containers that are told to be alone while the engine is away, and others start without it: nothing shows
+    these, and no hand answers their births.
+    """
+    if reality.needs_service or reality.is_reached or reality.is_blind:
+        return []
+    if isinstance(reality, HandReality) and reality.hand and reality.carried:
+        return []
+    return [f"{key.short} is told to be alone on {cpus}" for key, cpus in reality.told_alone.items()]
 
 
 def _was_started_unseen(known: Container) -> bool:

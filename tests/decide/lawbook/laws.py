@@ -252,6 +252,7 @@ KNOWN = Law("nothing is ordered before everything was looked at", _every_contain
 VACATED = Law("a CPU is vacated before it is entered", _entered_when_vacated)
 IN_FORCE = Law("settled means in force", alonelaws.not_in_force)
 ALONE = Law("alone means alone", alonelaws.not_alone)
+UNSEEN = Law("where others start unseen, none is told to be alone", alonelaws.told_while_unseen)
 NEVER_ALONE = Law("what is never alone is granted nothing", alonelaws.granted_though_never)
 TOLD = Law("no CPU is told that is not there", _projections_are_true)
 TOLD_FIRST = Law("CPUs are withdrawn before others are let in", toldlaws.let_in_early)
@@ -321,6 +322,7 @@ LAWS: tuple[Law[Reality], ...] = (
         VACATED,
         IN_FORCE,
         ALONE,
+        UNSEEN,
         NEVER_ALONE,
         TOLD,
         TOLD_FIRST,

@@ -12,7 +12,7 @@ from sidecar.decide.facts import Phase
 from sidecar.decide.orders import Update
 from sidecar.engines.docker import docker_wire
 from sidecar.engines.podman import libpod_wire
-from sidecar.engines.podman.libpod_wire import Native
+from sidecar.engines.podman.libpod_wire import Native, PodLimits
 from sidecar.failures import EngineFailed, EngineLacks
 from state.cpuset import CPUSet
 
@@ -50,6 +50,58 @@ def test_what_holds_a_pod_together_is_known() -> None:
     assert not docker_wire.view_of(INSPECT).is_infra
     assert docker_wire.view_of(json.dumps(said | {"IsInfra": True}).encode()).is_infra
     assert docker_wire.is_wanted(("IsInfra",))
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        (["podman", "--runtime", "cpuset", "run", "web"], True),
+        (["podman", "run", "--cpuset-cpus", "1", "web"], False),
+        (["podman", "run", "--cpuset-cpus=1", "web"], False),
+        (["podman", "system", "service", "--time=0"], False),
+        ([], False),
+    ],
+)
+def test_a_command_that_pins_is_known(command: list[str], expected: bool) -> None:
+    """Of a container that was created by the API the command is the service's, or none: it tells nothing."""
+    said = json.loads(INSPECT)
+    said["Config"]["CreateCommand"] = command
+    answer = json.dumps(said).encode()
+    assert libpod_wire.completed(docker_wire.view_of(answer), answer).names_no_cpuset == expected
+
+
+def test_annotations_count_as_labels_and_the_pod_is_known() -> None:
+    """In a kube YAML a single container can have no labels. A label counts before an annotation."""
+    said = json.loads(INSPECT)
+    said["Pod"] = "b" * 64
+    said["Config"]["Annotations"] |= {"cpuset.exclusive": "1", "cpuset.numa": "single", "cpuset.exclusive/voice": "2"}
+    answer = json.dumps(said).encode()
+    view = libpod_wire.completed(docker_wire.view_of(answer), answer)
+    assert view.pod == "b" * 64
+    expected = {"cpuset.exclusive": "2", "cpuset.numa": "single", "cpuset.exclusive/voice": "2"}
+    assert view.labels == {**expected, "cpuset.projection": "web"}
+    assert libpod_wire.is_wanted(("Pod",))
+
+
+def test_a_container_without_a_cgroup_is_known() -> None:
+    said = json.loads(INSPECT)
+    assert not libpod_wire.completed(docker_wire.view_of(INSPECT), INSPECT).has_no_cgroup
+    said["HostConfig"]["Cgroups"] = "disabled"
+    answer = json.dumps(said).encode()
+    assert libpod_wire.completed(docker_wire.view_of(answer), answer).has_no_cgroup
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ({"cpuset_cpus": "0-1", "cpu_quota": 150_000, "cpu_period": 100_000}, PodLimits("0-1", 1.5)),
+        ({"cpu_quota": 50_000}, PodLimits("", 0.5)),
+        ({"cpu_quota": -1, "cpu_period": 100_000}, PodLimits()),
+        ({}, PodLimits()),
+    ],
+)
+def test_the_limits_of_a_pod_are_read(said: dict[str, Any], expected: PodLimits) -> None:
+    assert libpod_wire.pod_limits_of(json.dumps(said).encode()) == expected
 
 
 def test_a_glance_has_no_limits() -> None:

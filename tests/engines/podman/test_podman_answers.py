@@ -233,6 +233,21 @@ async def test_a_start_that_holds_a_lock_hides_no_container(daemon: RawDaemon) -
             await engine.inspect(ONE)
 
 
+async def test_the_limits_of_its_pod_are_asked_for_once(daemon: RawDaemon) -> None:
+    """They never change. A pod that does not answer has none that are known."""
+    pod = "b" * 64
+    as_podman(daemon)
+    daemon.scripts[f"{ROOT}/containers/{ONE}/json"] = answer(200, {**INSPECT, "Pod": pod})
+    daemon.scripts[f"{ROOT}/pods/{pod}/json"] = answer(500, {"message": "no"})
+    async with opened(daemon) as engine:
+        assert (await engine.inspect(ONE)).pod_cpuset == ""
+        daemon.scripts[f"{ROOT}/pods/{pod}/json"] = answer(200, {"cpuset_cpus": "0", "cpu_quota": 100_000})
+        for _ in range(2):
+            view = await engine.inspect(ONE)
+            assert (view.pod_cpuset, view.pod_limit) == ("0", 1.0)
+    assert sum("/pods/" in request for request in daemon.requests) == 2
+
+
 async def test_a_glance_needs_no_lock(daemon: RawDaemon) -> None:
     """A container that was never seen is found in Podman's history; others are remembered."""
     as_podman(daemon)

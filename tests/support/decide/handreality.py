@@ -36,7 +36,9 @@ class Temper(enum.Enum):
 class HandReality(Reality):
     """A Reality with a hand, which is there from the beginning."""
 
-    def __init__(self, machine: Topology, settings: Settings, temper: Temper = Temper.STEADY) -> None:
+    def __init__(
+        self, machine: Topology, settings: Settings, temper: Temper = Temper.STEADY, *, needs_service: bool = True
+    ) -> None:
         self.temper = temper
         self.denied: set[str] = set()
         """The containers whose groups the hand can never write."""
@@ -52,7 +54,7 @@ class HandReality(Reality):
         self.hand: ModelHand | None = None
         self.hand_news: list[Fact] = []
         self.new_answers_told: list[HoldAnswers] = []
-        super().__init__(machine, settings)
+        super().__init__(machine, settings, needs_service=needs_service)
         for parent in _PARENTS:
             self.kernel.confine(EMPTY, parent.strip("/"))
         self.begin_hand()

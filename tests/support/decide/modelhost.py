@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sidecar.decide.facts import Phase, ViewKind
+from sidecar.decide.engine_traits import EngineTraits
+from sidecar.decide.facts import EngineInfo, Phase, ViewKind
 from sidecar.decide.orders import Update
 from sidecar.decide.settings import shared_id
 from sidecar.simulation.model_host import ModelHost
@@ -17,8 +18,10 @@ from tests.support.decide.real import ENGINE, Real
 class Host(ModelHost[Real]):
     """A ModelHost on cgroup v2. `group` is the cgroup that confines the shared pool, if it has a name."""
 
-    def __init__(self, machine: Topology, shared_slice: str) -> None:
+    def __init__(self, machine: Topology, shared_slice: str, *, needs_service: bool = True) -> None:
         super().__init__(ModelKernel(machine))
+        self.needs_service = needs_service
+        """Whether containers start through the engine's service alone."""
         self.mems = CPUSet(machine.memory)
         self.moments = 0
         self.is_ruled = False
@@ -37,6 +40,11 @@ class Host(ModelHost[Real]):
     def is_blind(self) -> bool:
         """Whether something happened to the hand that is not reported yet."""
         return False
+
+    def engine_info(self) -> EngineInfo:
+        """Return what the engine says of itself."""
+        traits = EngineTraits(needs_service=self.needs_service)
+        return EngineInfo(name=ENGINE, version="1", api_version="1.41", ncpu=len(self.machine.online), traits=traits)
 
     def create(
         self,

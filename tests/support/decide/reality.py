@@ -7,7 +7,7 @@ daemon killed and restarted at any point. The engine does one order at a time pe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sidecar.commit.unsaved import may_be_saved_later
 from sidecar.decide.container.container import Standing
@@ -18,7 +18,6 @@ from sidecar.decide.facts import (
     CpusetFailed,
     EngineConnected,
     EngineDisconnected,
-    EngineInfo,
     Fact,
     Failure,
     InventoryTaken,
@@ -52,7 +51,8 @@ from state.model import State
 from state.topology import Topology
 from tests.support.decide.modelhost import Host
 from tests.support.decide.news import Inventory, Look
-from tests.support.decide.real import ENGINE, Real
+from tests.support.decide.real import Real
+from tests.support.decide.telling import told_after
 
 _LEFT_ALONE = (Standing.STRANGER, Standing.UNMANAGED)
 
@@ -60,11 +60,11 @@ _LEFT_ALONE = (Standing.STRANGER, Standing.UNMANAGED)
 class Reality(Host):
     """A host with a daemon on it. `orders_given` holds (world before, order) of every order of the last burst."""
 
-    def __init__(self, machine: Topology, settings: Settings) -> None:
-        super().__init__(machine, settings.shared_slice)
+    def __init__(self, machine: Topology, settings: Settings, *, needs_service: bool = True) -> None:
+        super().__init__(machine, settings.shared_slice, needs_service=needs_service)
         self.settings = settings
-        self.redeploys = False
-        self.tickets = 0
+        self.told_alone: Mapping[ContainerKey, CPUSet] = {}
+        self.redeploys, self.tickets = False, 0
         self.flight: list[ApplyCpuset] = []
         self.landed: set[int] = set()
         self.late: list[ApplyCpuset] = []
@@ -106,6 +106,7 @@ class Reality(Host):
         self.planned_from, self.recorded = self.world, self.world.state
         self.world, orders = step(self.world, facts)
         self.last_orders = orders
+        self.told_alone = told_after(self.told_alone, self.world)
         forgotten = set(self.planned_from.state.originals) - set(self.world.state.originals)
         known = [(self.containers[id], each) for id, each in self.world.containers.items() if id in self.containers]
         went = [(real, each.wish.standing) for real, each in known if real.key in forgotten]
@@ -366,8 +367,7 @@ class Reality(Host):
     def connect(self, *, is_slow: bool = False) -> None:
         """Reach the engine, and look at everything; other news may come before all of that is delivered."""
         self.is_reached, self.there_when_reached = True, frozenset(self.containers)
-        engine = EngineInfo(name=ENGINE, version="1", api_version="1.41", ncpu=len(self.machine.online))
-        self.feed(EngineConnected(engine, self.ticket()))
+        self.feed(EngineConnected(self.engine_info(), self.ticket()))
         self.begin_inventory()
         if not is_slow:
             self.deliver_inventory(len(self.inventories) - 1)
@@ -387,7 +387,7 @@ class Reality(Host):
         for real in self.containers.values():
             real.held = None
         self.landed, self.inventories, self.bursts, self.stopping = set(), [], [], []
-        self.paused, self.failed_with_memory = {}, set()
+        self.paused, self.failed_with_memory, self.told_alone = {}, set(), {}
         self.recorded = saved = decode(encode(self.checkpoint), State)
         self.first = self.world = begin(saved, self.topology(), self.settings)
         self.connect(is_slow=is_slow)

@@ -1,0 +1,150 @@
+"""Pods of a real Podman: the examples of their page, limits of a pod, what was copied, and a directory of its own."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from sidecar.status.document import ContainerStatus, SharingStatus
+from tests.live import hostpython
+from tests.live.alonejudge import judged_alone
+from tests.live.image import ensure_image
+from tests.live.kernelview import KernelView, online
+from tests.live.privateengine import opened
+from tests.live.privatepodman import PrivatePodman
+from tests.live.sidecarprocess import LAST, REST, ROOT, SidecarProcess
+from tests.live.waiting import PATIENCE, eventually
+
+pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(120 * PATIENCE)]
+
+PAGE: Final = (ROOT / "docs/how-to/pods-and-kube-play.md").read_text()
+EXAMPLES: Final = re.findall(r"```(sh|yaml) pods\n(.*?)```", PAGE, re.DOTALL)
+IMAGE: Final = "localhost/voice:latest"
+ASKS: Final = ("--label", "cpuset.exclusive=1")
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[PrivatePodman]:
+    """Provide a Podman with the images of the page, and one of the tests' own to hold pods together."""
+    if len(online()) < 2:
+        pytest.skip("a machine with one CPU has none to give")
+    with opened(PrivatePodman) as made:
+        if isinstance(made, str):
+            pytest.skip(made)
+        made.run("create", "--name", "sleeper", ensure_image(made.api), "true")
+        for name in ("voice", "log"):
+            made.run("commit", "-q", "--change", 'CMD ["sleep", "3600"]', "sleeper", f"localhost/{name}:latest")
+        made.run("rm", "sleeper")
+        holds = f'[engine]\ninfra_image = "{IMAGE}"\n'
+        made.configuration.write_text(made.configuration.read_text().replace("[engine]\n", holds))
+        yield made
+
+
+@pytest.fixture
+def sidecar(engine: PrivatePodman, tmp_path: Path) -> Iterator[SidecarProcess]:
+    """Yield a daemon that is ready; no pod and no container is left at the end."""
+    process = SidecarProcess(tmp_path, engine.socket_path)
+    process.start()
+    with judged_alone(process, intrudes=False):
+        yield process
+        process.kill()
+    engine.run("pod", "rm", "-f", "-t0", "-a")
+    engine.run("rm", "-f", "-t0", "-a")
+
+
+def named(sidecar: SidecarProcess, name: str) -> ContainerStatus:
+    """Return the status of a container that has settled."""
+
+    def look() -> ContainerStatus | None:
+        found = [each for each in sidecar.status().containers if each.name.endswith(name)]
+        return next((each for each in found if each.is_settled), None)
+
+    return eventually(look, f"{name} is settled")
+
+
+def run(engine: PrivatePodman, *words: str) -> str:
+    """Run a container that sleeps; return its id."""
+    return engine.run("run", "-d", *words, IMAGE).strip()
+
+
+@pytest.mark.parametrize(("kind", "text"), EXAMPLES, ids=["pod create", "by name", "cpuset.for"])
+def test_the_examples_of_the_page(
+    kind: str, text: str, engine: PrivatePodman, sidecar: SidecarProcess, kernel: KernelView, tmp_path: Path
+) -> None:
+    """The one that is named has a CPU of its own; the other, and what holds the pod together, are in the pool."""
+    if kind == "sh":
+        for line in text.splitlines():
+            words = shlex.split(line)[1:]
+            engine.run(*words, *(("--network", "none") if words[:2] == ["pod", "create"] else ()))
+    else:
+        file = tmp_path / "phone.yaml"
+        file.write_text(re.sub(r"image: (\w+)", r'image: "localhost/\1:latest"', text))
+        engine.run("kube", "play", "--network", "none", str(file))
+    voice, log, infra = (named(sidecar, name) for name in ("voice", "log", "-infra"))
+    voice = sidecar.until(voice.id, lambda each: each.is_alone, "it is alone")
+    assert (voice.sharing, voice.cpus) == (SharingStatus.EXCLUSIVE, LAST)
+    assert {log.sharing, infra.sharing} == {SharingStatus.SHARED}
+    assert [kernel.allowed(each.id) for each in (voice, log, infra)] == [LAST, REST, REST]
+
+
+@pytest.mark.parametrize(
+    ("limit", "says"),
+    [
+        (("--cpuset-cpus", str(min(online()))), "its pod is confined to"),
+        (("--cpus", "0.5"), "its pod has a limit of 0.5 CPUs"),
+    ],
+    ids=["cpuset", "cpus"],
+)
+def test_a_pod_with_limits_has_no_owner(
+    limit: tuple[str, ...], says: str, engine: PrivatePodman, sidecar: SidecarProcess
+) -> None:
+    """It could never have its CPUs, or would be throttled on them: it is told so, and no CPU is kept for it."""
+    engine.run("pod", "create", "--name", "narrow", "--network", "none", *limit)
+    id = run(engine, "--pod", "narrow", *ASKS)
+    found = sidecar.until(id, lambda each: says in each.refusal, "it is refused, with the reason")
+    assert found.sharing is SharingStatus.SHARED
+    assert not sidecar.books().assignments
+    sidecar.until(run(engine, *ASKS), lambda each: each.is_alone, "another container has its CPU")
+
+
+def test_a_clone_is_not_pinned(engine: PrivatePodman, sidecar: SidecarProcess, kernel: KernelView) -> None:
+    """From 5.1 on it has the CPUs that the sidecar wrote, the pool's or an owner's: they are no pin of people."""
+    sidecar.configure(tenants_may=["pin"])
+    sidecar.reload()
+    owner, plain = run(engine, "--name", "owner", *ASKS), run(engine, "--name", "plain")
+    sidecar.until(owner, lambda each: each.is_alone, "alone")
+    sidecar.until_quiet()
+    clones = {}
+    for name in ("plain", "owner"):
+        engine.run("container", "clone", name, f"{name}-2")
+        clones[name] = engine.run("inspect", "-f", "{{.Id}}", f"{name}-2").strip()
+    engine.run("rm", "-f", "-t0", "owner")
+    for id in clones.values():
+        engine.run("start", id)
+    heir = sidecar.until(clones["owner"], lambda each: each.is_settled, "the clone of the owner is where it should be")
+    assert heir.sharing in (SharingStatus.EXCLUSIVE, SharingStatus.SHARED)
+    if heir.sharing is SharingStatus.SHARED:
+        # It asked while the first one was there.
+        engine.run("restart", "-t0", clones["owner"])
+    sidecar.until(clones["owner"], lambda each: each.is_alone, "the CPU is to be had")
+    eventually(lambda: [kernel.allowed(each) for each in (plain, clones["plain"])] == [REST, REST], "in the pool")
+    shared = sidecar.container(clones["plain"])
+    assert shared is not None
+    assert shared.sharing is SharingStatus.SHARED
+
+
+def test_a_container_of_a_pod_finds_its_own_directory(engine: PrivatePodman, sidecar: SidecarProcess) -> None:
+    """Its host name is the pod's."""
+    engine.run("pod", "create", "--name", "phone", "--network", "none")
+    mounts = [f"--volume={each}" for each in hostpython.mounts()]
+    variables = [f"--env={key}={value}" for key, value in hostpython.environment().items()]
+    told = f"--volume={sidecar.projections}:/run/cpuset-sidecar:ro"
+    id = run(engine, "--pod", "phone", *ASKS, *mounts, *variables, told)
+    sidecar.until(id, lambda each: each.is_alone, "it is alone")
+    watch = ("watch", "--until", "alone", "--timeout", "30")
+    assert "exclusive  cpus" in engine.run("exec", id, hostpython.python(), "-m", "sidecar", *watch)

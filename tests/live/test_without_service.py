@@ -1,0 +1,106 @@
+"""Podman's service is away, and its command line goes on starting containers: nothing is told to be alone beside them.
+
+CPUSET_TESTS_AWAY says for how many seconds; rootless with CPUSET_TESTS_ENGINE=rootless.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.live.alonejudge import AloneJudge, judged_alone
+from tests.live.containers import SLEEP, Containers
+from tests.live.image import ensure_image
+from tests.live.kernelview import KernelView, online
+from tests.live.privateengine import opened
+from tests.live.privatepodman import PrivatePodman, asked_engine
+from tests.live.rootlesspodman import RootlessPodman
+from tests.live.sidecarprocess import LAST, REST, SidecarProcess
+from tests.live.waiting import PATIENCE, eventually
+
+pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(180 * PATIENCE)]
+
+AWAY_SECONDS: Final = float(os.environ.get("CPUSET_TESTS_AWAY", "10"))
+STARTS: Final = 10
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[PrivatePodman]:
+    """Provide a Podman for these tests: a user's own if that is asked for."""
+    if len(online()) < 2:
+        pytest.skip("a machine with one CPU has none to give")
+    with opened(RootlessPodman if asked_engine() == "rootless" else PrivatePodman) as made:
+        if isinstance(made, str):
+            pytest.skip(made)
+        yield made
+
+
+@pytest.fixture
+def made(engine: PrivatePodman) -> Iterator[Containers]:
+    """Yield a maker of containers, and remove them at the end of the test."""
+    containers = Containers(engine.api, ensure_image(engine.api))
+    yield containers
+    # All at once, without the time that each has to stop.
+    if containers.made:
+        engine.run("rm", "-f", "-t0", *containers.made)
+
+
+@pytest.fixture
+def sidecar(engine: PrivatePodman, tmp_path: Path) -> Iterator[SidecarProcess]:
+    """Yield a daemon that is not started."""
+    process = SidecarProcess(engine.sidecar_folder(tmp_path), engine.socket_path)
+    process.wrapper = engine.sidecar_wrapper
+    with judged_alone(process, intrudes=False):
+        yield process
+        process.kill()
+
+
+@pytest.mark.parametrize("hand", ["off", "auto"])
+def test_ten_starts_without_the_service(
+    hand: str, engine: PrivatePodman, made: Containers, sidecar: SidecarProcess, kernel: KernelView
+) -> None:
+    """Without a hand the owner is not alone until the service is back, and all was looked at. With one it stays alone,
+    and the newcomers begin elsewhere. The judge bears with no newcomer, hand or not.
+    """
+    sidecar.configure(hand=hand)
+    sidecar.start()
+    owner = made.run("owner", labels={"cpuset.exclusive": "1"})
+
+    def is_told_alone() -> bool:
+        told = sidecar.projection(owner)
+        return told is not None and told.alone
+
+    eventually(is_told_alone, "alone")
+    judge = AloneJudge(sidecar.projections, lambda: sidecar.is_awake, lambda: True)
+    judge.start()
+    engine.kill()
+    began = time.monotonic()
+    alone, newcomers = 0, list[str]()
+    try:
+        if hand == "off":
+            eventually(lambda: not is_told_alone(), "others may be there", seconds=2.0)
+        for number in range(STARTS):
+            name = f"{made.prefix}-new-{number}"
+            newcomers.append(engine.run("run", "-d", "--name", name, made.image, *SLEEP).strip())
+            made.made.append(newcomers[-1])
+            alone += is_told_alone()
+            time.sleep(max(0.0, began + (number + 1) * AWAY_SECONDS / STARTS - time.monotonic()))
+        seconds = time.monotonic() - began
+        where = kernel.all_allowed(newcomers)
+    finally:
+        engine.start()
+    eventually(is_told_alone, "alone again", seconds=30.0)
+    judge.stop()
+    print(
+        f"{hand}: away for {seconds:.1f} s, told alone after {alone} of {STARTS} starts, {judge.judged} samples judged"
+    )
+    assert judge.contradictions == []
+    assert kernel.allowed(owner) == LAST
+    assert set(kernel.all_allowed(newcomers).values()) == {REST}
+    assert alone == (STARTS if hand == "auto" else 0)
+    assert set(where.values()) == {REST if hand == "auto" else online()}
