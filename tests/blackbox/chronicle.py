@@ -286,16 +286,16 @@ class _Settings:
     """
 
     def __init__(self, scenario: Scenario) -> None:
-        self._file = self.in_force = scenario["settings"]
+        self._edited = self._file = self.in_force = scenario["settings"]
         events = [each for each in scenario["event"] if each["do"] == "reload"]
         self._changes = [each["settings"] for each in sorted(events, key=lambda each: each["at"])]
         self.under: dict[str, Table] = {}
 
     def follow(self, line: Said, *, is_watched: bool) -> None:
         if line.what == "reload":
-            change = self._changes.pop(0)
+            self._edited = {**self._edited, **self._changes.pop(0)}
             if not line.why.startswith("not done"):
-                self._file = {**self._file, **change}
+                self._file = self._edited
             self.in_force = self._file if is_watched else self.in_force
         elif line.what == "the sidecar starts":
             self.in_force = self._file

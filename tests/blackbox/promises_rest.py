@@ -214,9 +214,11 @@ def fits(chronicle: Chronicle, stage: Stage, asked: Asked) -> bool:
     if any(each.pin or each.whole_cores for each in there.values()):
         return False
     spare = 0
+    # With `only`, no others are of use to a new request.
+    of_use = chronicle.isolated if stage.settings.get("isolated") == "only" else stage.online
     if stage.is_dynamic:
         spare = sum(
-            max(0, len(each.granted) - chronicle.asked(name, stage).floor)
+            min(max(0, len(each.granted) - chronicle.asked(name, stage).floor), len(each.granted & of_use))
             for name, each in stage.places.items()
             if each.granted is not None
         )

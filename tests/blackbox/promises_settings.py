@@ -112,7 +112,8 @@ def a_reload_leaves_what_it_may(chronicle: Chronicle) -> Iterator[Finding]:
             continue
         for name, place in after.places.items():
             had, asked = before.place(name).granted, chronicle.asked(name, after)
-            if had is None or place.granted is None or name in after.renewed or asked.whole_cores or asked.pin:
+            whole_cores = asked.whole_cores or chronicle.asks_now(name, after).whole_cores
+            if had is None or place.granted is None or name in after.renewed or whole_cores or asked.pin:
                 continue
             if asked.numa in ("single", "restricted") or after.is_strict or not had <= before.online & after.online:
                 continue

@@ -219,10 +219,11 @@ def _awaits(world: World, demand: Demand, before: Assignment, promised: set[Cont
     """
     is_first = before.container not in promised
     promised.add(before.container)
-    cpus = before.cpus - world.strangers if is_first else EMPTY
-    return Refusal(
-        RefusalCode.AWAITS_PLACE, Replaces(before.name, cpus if len(cpus) >= bounds(world, demand)[0] else EMPTY)
-    )
+    rest, (least, most) = before.cpus - world.strangers if is_first else EMPTY, bounds(world, demand)
+    cpus = choose(world.topology, rest, ask_of(world, demand, most)) if len(rest) > most else rest
+    if not isinstance(cpus, CPUSet) or len(cpus) < least:
+        cpus = EMPTY
+    return Refusal(RefusalCode.AWAITS_PLACE, Replaces(before.name, cpus))
 
 
 def _promised_again(world: World, state: State, container: Container, promised: set[ContainerKey]) -> State:

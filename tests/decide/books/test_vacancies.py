@@ -72,6 +72,17 @@ def test_a_successor_does_not_get_what_another_is_pinned_to_by_hand(floor: int, 
     assert story.granted(new) == granted
 
 
+def test_a_smaller_successor_is_told_what_it_will_get() -> None:
+    """And not all that its predecessor has."""
+    story = Story()
+    old = story.arrive("old", 5, labels=compose())
+    new = story.arrive("new", 2, labels=compose(), starts=False)
+    assert story.why_refused(new) == "it replaces old, and gets CPUs 1-2 when that is gone"
+    gone(story, old)
+    story.settle()
+    assert story.granted(new) == "1-2"
+
+
 def test_a_successor_waits_for_its_place_even_if_other_cpus_are_free() -> None:
     """So that shared containers are not moved twice; once it starts it asks like any other."""
     story = Story()

@@ -23,6 +23,8 @@ A restart changes times, and what depends on them. It may do no more than this:
   not seen before may get other CPUs, and as many. For the comparison neither of the two avoids stuck ones any more.
 - Where an order that was lost may still put a container is forgotten. If one is pinned by hand, no other container is
   granted CPUs where it may be, so this moment is passed over.
+- That a container is gone may be told by the answer to its order: then what waits is asked before its successor is
+  known. So such a moment is passed over, too.
 - What is recorded of others keeps the name of a container without records of its own that was renamed while the sidecar
   was down. For the comparison it has the new name.
 - Of a container whose start is under way only a glance is possible, which shows no cpuset. A pin by hand, and what
@@ -69,7 +71,9 @@ def changed_in_unrest(seed: int, length: int = 60) -> list[str]:
     """Restart the sidecar at some moment of the history of this seed, and return what reads differently."""
     going, restarted = _played(seed, length), _played(seed, length)
     is_changed = going.topology() != going.world.topology
-    if going.world.is_releasing or is_changed or _is_starting(going) or _may_land_on_a_pin(going.world):
+    if going.world.is_releasing or is_changed or _is_starting(going):
+        return []
+    if _may_land_on_a_pin(going.world) or _is_ordered_and_gone(going):
         return []
     asked = {key: each.wish.demand for key, each in going.world.containers.items() if key in going.world.loads}
     is_measured = any(demand and demand.scale is Scale.LOAD for demand in asked.values())
@@ -124,6 +128,11 @@ def _may_land_on_a_pin(world: World) -> bool:
     """Return whether an order that was lost may still put a container elsewhere that is pinned by hand."""
     by_hand = (each for each in world.containers.values() if each.wish.standing is Standing.STRANGER)
     return any(doubt.ends is Ends.ORDER for each in by_hand for doubt in each.doubts)
+
+
+def _is_ordered_and_gone(reality: Reality) -> bool:
+    """Return whether an order is outstanding for a container that does not exist any more."""
+    return any(order.container not in reality.containers for order in reality.flight)
 
 
 def _answer(reality: Reality, *, takes_effect: bool) -> None:
