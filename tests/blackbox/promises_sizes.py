@@ -100,7 +100,9 @@ def single_is_one_node(chronicle: Chronicle) -> Iterator[Finding]:
                 fewest = 1 if asked.numa == "single" else _fewest_nodes(chronicle, stage, len(place.granted), asked)
                 most[name] = max(most.get(name, 1), fewest)
                 touched = _touched(chronicle, place.granted & stage.online)
-                most[name] = max(most[name], len(touched) if began and asked.numa == "restricted" else 1)
+                # What it grew onto while the node's rule allowed that, it keeps.
+                is_free = chronicle.asks_now(name, stage).numa not in ("single", "restricted")
+                most[name] = max(most[name], len(touched) if is_free or (began and asked.numa == "restricted") else 1)
                 if stage.is_watched and len(touched) > most[name]:
                     text = f"{listed(place.granted)} is on {len(touched)} nodes under {asked.numa}"
                     yield Finding("single_is_one_node", stage.at, name, text)
