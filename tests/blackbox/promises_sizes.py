@@ -94,18 +94,22 @@ def single_is_one_node(chronicle: Chronicle) -> Iterator[Finding]:
     most: dict[str, int] = {}
     for stage in chronicle.stages:
         began = any(e.what == "the sidecar starts" and 0 <= stage.at - e.at < ORDERS for e in chronicle.said)
+        most = {name: nodes for name, nodes in most.items() if name not in stage.renewed}
         for name, place in stage.places.items():
             asked = chronicle.asked(name, stage)
-            if place.granted and asked.number and asked.numa in ("single", "restricted"):
-                fewest = 1 if asked.numa == "single" else _fewest_nodes(chronicle, stage, len(place.granted), asked)
-                most[name] = max(most.get(name, 1), fewest)
-                touched = _touched(chronicle, place.granted & stage.online)
+            if not place.granted or not asked.number:
+                continue
+            touched = _touched(chronicle, place.granted & stage.online)
+            if not {asked.numa, chronicle.asks_now(name, stage).numa} <= {"single", "restricted"}:
                 # What it grew onto while the node's rule allowed that, it keeps.
-                is_free = chronicle.asks_now(name, stage).numa not in ("single", "restricted")
-                most[name] = max(most[name], len(touched) if is_free or (began and asked.numa == "restricted") else 1)
-                if stage.is_watched and len(touched) > most[name]:
-                    text = f"{listed(place.granted)} is on {len(touched)} nodes under {asked.numa}"
-                    yield Finding("single_is_one_node", stage.at, name, text)
+                most[name] = max(most.get(name, 1), len(touched))
+                continue
+            fewest = 1 if asked.numa == "single" else _fewest_nodes(chronicle, stage, len(place.granted), asked)
+            most[name] = max(most.get(name, 1), fewest)
+            most[name] = max(most[name], len(touched) if began and asked.numa == "restricted" else 1)
+            if stage.is_watched and len(touched) > most[name]:
+                text = f"{listed(place.granted)} is on {len(touched)} nodes under {asked.numa}"
+                yield Finding("single_is_one_node", stage.at, name, text)
 
 
 def _fewest_nodes(chronicle: Chronicle, stage: Stage, size: int, asked: Asked) -> int:
