@@ -243,6 +243,8 @@ def chronicle_of(scenario: Scenario, printed: Printed) -> Chronicle:
                     last = made.pop() if made[-1].at == line.at and not made[-1].said else made[-1]
                     now = last._replace(at=line.at, said=(), is_watched=is_watched, since=since)
                     made.append(now._replace(settings=settings.in_force))
+            elif line.what == "reload" and made and made[-1].at == line.at and not made[-1].said:
+                made[-1] = made[-1]._replace(settings=settings.in_force)
             continue
         if made and made[-1].at == each["at"]:
             # Several decisions of one instant: between them nothing was in force.
