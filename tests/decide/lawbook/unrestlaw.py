@@ -75,6 +75,9 @@ def changed_in_unrest(seed: int, length: int = 60) -> list[str]:
         return []
     if _may_land_on_a_pin(going.world) or _is_ordered_and_gone(going):
         return []
+    # What was refused earlier is asked once more: a refusal tells of the moment at which it was last asked.
+    for each in (going, restarted):
+        each.read_topology()
     asked = {key: each.wish.demand for key, each in going.world.containers.items() if key in going.world.loads}
     is_measured = any(demand and demand.scale is Scale.LOAD for demand in asked.values())
     with patch.object(World, "stuck_beside", lambda world, key: EMPTY):
