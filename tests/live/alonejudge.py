@@ -77,6 +77,9 @@ class AloneJudge(Sampler):
         They are below the same parent, in pods or not, or the daemon tells of them.
         """
         above = next((self._kernel.parent_of(group) for id, group in groups.items() if id.startswith(owner)), None)
+        if above is None:
+            # It runs no more.
+            return []
         told = set(_names(self._files.by_id))
         others = [
             (id, group)

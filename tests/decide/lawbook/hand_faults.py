@@ -200,11 +200,6 @@ def forgets_the_record_of_a_newcomer(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(step, "after_timer", after_timer)
 
 
-def trusts_a_hand_that_does_not_answer_yet(patch: pytest.MonkeyPatch) -> None:
-    honest = World.is_blind
-    patch.setattr(World, "is_blind", property(lambda world: world.hand is None and honest.__get__(world)))
-
-
 FAULTS = (
     Fault(forgets_the_record_of_a_newcomer, placelaws.AGREED),
     Fault(overlooks_a_limit_in_force, laws.IN_FORCE, first=81),
@@ -226,6 +221,5 @@ FAULTS = (
     Fault(confirms_answers_too_early, handlaws.NEWBORNS, first=73),
     Fault(leaves_newborns_with_the_older_answer, handlaws.NEWBORNS, first=59),
     Fault(believes_looks_from_before_the_hand_was_lost, laws.TOLD, first=73),
-    Fault(trusts_a_hand_that_does_not_answer_yet, laws.UNSEEN, first=38),
     Fault(covers_without_a_look, laws.FOOTPRINTS, first=4961),
 )
