@@ -35,7 +35,7 @@ from sidecar.decide.orders import AnswerStart, ApplyCpuset, HoldAnswers, Order, 
 from sidecar.failures import StateUnwritable
 from sidecar.log import Log
 from sidecar.ports import Checkpoints, Journals, StartOrder, Telling
-from sidecar.projection.opened import losers, taken_at_birth
+from sidecar.projection.opened import joined, losers, taken_at_birth
 from sidecar.projection.projection_of import names_of, projection_of
 from sidecar.sifting import decide
 from state.cpuset import CPUSet
@@ -122,7 +122,7 @@ class Allocator:
         if world is not before:
             self._board.post(world)
         # 5. and 6. Tell, start the orders that cannot wait, let them be sent, and then start the rest.
-        for key in losers(before, world):
+        for key in {*losers(before, world), *joined(world, orders)}:
             self.correct(key)
         waiting = [order for order in orders if isinstance(order, ApplyCpuset) and order.live]
         hurried = [order for order in orders if order not in waiting]

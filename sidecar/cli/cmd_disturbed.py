@@ -96,16 +96,16 @@ def _owners(status: Status, wanted: str | None) -> Sequence[ExclusiveCPUs]:
     """Return the containers to measure. SidecarError if there is none."""
     if wanted is not None:
         found = find(status.containers, wanted)
-        if not _cpus_of(found):
+        if not _is_owner(found):
             raise SidecarError(f"{found.name} has no CPUs of its own: `cpuset-sidecar explain {found.name}` tells why")
         return (_owner(found),)
-    owners = [_owner(each) for each in status.containers if _cpus_of(each)]
+    owners = [_owner(each) for each in status.containers if _is_owner(each)]
     if not owners:
         raise SidecarError("no container has CPUs of its own, so none can be disturbed")
     return sorted(owners, key=lambda each: natural(each.name))
 
 
-def _cpus_of(each: ContainerStatus) -> bool:
+def _is_owner(each: ContainerStatus) -> bool:
     return bool(each.granted)
 
 

@@ -291,8 +291,8 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         2. One that the sidecar places, or that is pinned by hand, may start at any moment: its footprint counts.
         3. One that is left alone, and that the hand lets go, gets back what only the hand knows: it may be anywhere
            until the look that follows.
-        4. An unmanaged one may run anywhere, so it counts only while it runs, and while it is about to: it restarts, or
-           the engine holds its lock.
+        4. An unmanaged one may run anywhere, so it counts only while it runs, and while it is about to: it restarts,
+           the engine holds its lock, or its held start goes on.
         5. In the shared group no container has CPUs outside the group's.
         """
         standing, view, group = container.wish.standing, container.view, self.group
@@ -310,7 +310,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         # 4. Unmanaged.
         elif view.phase.is_live and not view.is_glance:
             mask = container.place.seen.mask
-        elif view.phase is Phase.RESTARTING or view.is_glance:
+        elif view.phase is Phase.RESTARTING or view.is_glance or (container.is_strict and container.doubts):
             mask = container.footprint
         else:
             return 0

@@ -1,4 +1,4 @@
-"""Which containers lose CPUs without an order of their own, now or at their next birth. Pure.
+"""Which containers lose CPUs, or are alone no more, without an order of their own, now or at their next birth. Pure.
 
 Within a policy a container leaves CPUs by an order of its own, which withdraws them first, and other containers wait
 for its footprint. A grant that ends, or of which CPUs become reserved, opens them in the same decision, without such
@@ -6,14 +6,15 @@ an order. So the allocator rewrites what is told of them before it sends any ord
 
 A container is born into the answer that the hand holds, also while its engine is away or has another order for it. So
 what new answers take is withdrawn before the hand is told of them. So is all of a container that the hand lets go by
-them: it gets back what only the hand knows.
+them: it gets back what only the hand knows. That may be an owner's CPUs, and so may those of a container that starts as
+it is: the owner stops being told that it is alone before either goes on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from sidecar.decide.orders import Answers, HoldAnswers
+from sidecar.decide.orders import Answers, AnswerStart, HoldAnswers, Order
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
 from state.cpuset import EMPTY, CPUSet
@@ -35,6 +36,27 @@ def losers(before: World, world: World) -> Iterator[ContainerKey]:
             continue
         if (_kept(before, grant) - _kept(world, are.get(key))).mask & known.footprint:
             yield key
+
+
+def joined(world: World, orders: Sequence[Order]) -> Iterator[ContainerKey]:
+    """Yield the owners beside which these orders may let a container that is left alone."""
+    mask = 0
+    for order in orders:
+        match order:
+            case HoldAnswers(answers=answers):
+                left = (world.containers.get(key) for key, cpus in answers.own.items() if cpus is None)
+                for container in left:
+                    if container is not None and world.is_let_go(container):
+                        mask |= world.may_run(container)
+            case AnswerStart(container=key, update=None, refusal=None) if key in world.containers:
+                mask |= world.containers[key].footprint
+            case _:
+                pass
+    if mask:
+        for key in world.state.assignments:
+            known = world.containers.get(key)
+            if known is not None and known.footprint & mask:
+                yield key
 
 
 def taken_at_birth(world: World, order: HoldAnswers) -> Iterator[tuple[ContainerKey, CPUSet]]:

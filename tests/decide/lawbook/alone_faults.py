@@ -49,11 +49,16 @@ def lets_others_in_before_it_tells(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(opened, "losers", lambda before, world: ())
 
 
+def leaves_another_alone_before_it_tells(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(opened, "joined", lambda world, orders: ())
+
+
 def trusts_a_silent_engine(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(World, "is_blind", property(lambda world: False))
 
 
 FAULTS = (
+    Fault(leaves_another_alone_before_it_tells, laws.TOLD_FIRST, first=936),
     Fault(lets_others_in_before_it_tells, laws.TOLD_FIRST, first=3163),
     Fault(trusts_a_silent_engine, laws.UNSEEN, first=226),
     Fault(gives_up_who_waits, laws.NEVER_ALONE, first=7),

@@ -19,9 +19,10 @@ def let_in_early(reality: Reality) -> list[str]:
     half removed.
     """
     before, found = reality.planned_from, list[str]()
-    corrected, entered = set(opened.losers(before, reality.world)), list(_entered(reality.last_orders))
+    entered = [*_entered(reality.last_orders), *_let_go(reality)]
     if not entered:
         return []
+    corrected = {*opened.losers(before, reality.world), *opened.joined(reality.world, reality.last_orders)}
     for key in before.state.assignments.keys() & reality.world.containers.keys():
         if reality.world.containers[key].view.phase is Phase.DEAD:
             continue
@@ -53,5 +54,19 @@ def _entered(orders: tuple[Order, ...]) -> Iterator[tuple[ContainerKey, CPUSet]]
                 yield from ((key, cpus) for key, cpus in answers.own.items() if cpus is not None)
                 if answers.others is not None:
                     yield ContainerKey("", ""), answers.others
+            case _:
+                pass
+
+
+def _let_go(reality: Reality) -> Iterator[tuple[ContainerKey, CPUSet]]:
+    """Yield each container that these orders leave alone from now on, and where it may then be."""
+    world = reality.world
+    for order in reality.last_orders:
+        match order:
+            case HoldAnswers(answers=answers):
+                gone = [world.containers.get(key) for key, cpus in answers.own.items() if cpus is None]
+                yield from ((each.view.key, reality.online) for each in gone if each and world.is_let_go(each))
+            case AnswerStart(container=key, update=None, refusal=None):
+                yield key, CPUSet(cpu for cpu in reality.online if world.containers[key].footprint >> cpu & 1)
             case _:
                 pass

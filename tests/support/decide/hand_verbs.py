@@ -3,7 +3,8 @@
 - **Steady**: orders to the hand are carried out late, and reported later still.
 - **Prompt**: the hand is done at once, as it mostly is; the engine's records then lag behind the kernel.
 - **Weak**: many groups cannot be written, some of them never.
-- **Restless**: the hand is lost and comes back again and again, and containers start meanwhile.
+- **Restless**: the hand is lost and comes back again and again, and containers start meanwhile. The engine may go away
+  before a new hand holds its answers.
 """
 
 from __future__ import annotations
@@ -44,6 +45,17 @@ def _begin(reality: HandReality, _: int) -> None:
     reality.begin_hand()
 
 
+def _begin_as_the_engine_leaves(reality: HandReality, how: int) -> None:
+    """Lose the hand and open a new one; the engine is away before that is given its answers, or holds them."""
+    reality.lose_hand()
+    while reality.hear():
+        pass
+    reality.begin_hand()
+    if how % 3:
+        reality.hear()
+    reality.disconnect()
+
+
 def _settle(reality: HandReality, how: int) -> None:
     """Let the hand do, and report, all that it is ordered, unless that never ends."""
     for _ in range(_MOST_AT_ONCE):
@@ -55,7 +67,14 @@ _VERBS: Final[Mapping[Temper, tuple[_Verb, ...]]] = {
     Temper.STEADY: (*[_act] * 5, *[_hear] * 5, _unstick, _lose, *[_begin] * 2),
     Temper.PROMPT: (*[_settle] * 9, _act, _hear, _unstick, _lose, _begin),
     Temper.WEAK: (*[_fail] * 4, *[_hear] * 4, *[_settle] * 2, *[_unstick] * 2, _lose, _begin),
-    Temper.RESTLESS: (*[_act] * 2, *[_hear] * 2, *[_settle] * 2, *[lambda r, _: r.lose_hand()] * 2, *[_begin] * 5),
+    Temper.RESTLESS: (
+        *[_act] * 2,
+        *[_hear] * 2,
+        *[_settle] * 2,
+        *[lambda r, _: r.lose_hand()] * 2,
+        *[_begin] * 5,
+        _begin_as_the_engine_leaves,
+    ),
 }
 
 
