@@ -1,5 +1,5 @@
-"""The table of engines: what is known of each, from which version on. How an engine
-behaves is asked of its traits; its name decides only what has a name: parents by default, files, and pages for people.
+"""The table of engines: what is known of each, from which version on. How an engine behaves is asked of its traits. Its
+name decides only what has a name: parents by default, files, and pages for people.
 
 The contract suite (`tests/contract`) runs against each engine that is at hand, and goes by this table. Some traits are
 there for that suite alone: they are what a caller of the engine's API meets.

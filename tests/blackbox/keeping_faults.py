@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from sidecar.decide.books import dynamic, gains_and_losses, refit
+from sidecar.decide.books import dynamic, gains_and_losses, pinned, refit
 from sidecar.decide.books.sizes import Claims, sizes
 from sidecar.decide.container import wish
 from sidecar.decide.moves import settled
@@ -40,6 +40,10 @@ def forgets_its_grants_at_its_start(patch: pytest.MonkeyPatch) -> None:
 def keeps_nothing_at_a_hotplug(patch: pytest.MonkeyPatch) -> None:
     """Choose the CPUs of all grants again when one CPU goes."""
     patch.setattr(refit, "_kept", lambda *_: EMPTY)
+
+
+def keeps_what_it_gained_beside_a_pin(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(pinned, "without_gains", lambda *_: None)
 
 
 def cancels_no_take(patch: pytest.MonkeyPatch) -> None:
@@ -110,3 +114,11 @@ KEPT_OUT = scenario(
     [container("a", "2"), {"name": "b", "labels": {"cpuset.manage": "off"}}],
     told((1.0, "run", "b"), (40.0, "run", "a")),
 )
+
+PINNED_ON_ALL = scenario(
+    [container("a", "2", labels={"cpuset.max": "3"}), {"name": "b", "cpuset": "2-3"}],
+    told((1.0, "run", "a"), (40.0, "run", "b")),
+    policy="dynamic",
+)
+"""One CPU of the floor and the one above it: no other CPU is left."""
+PINNED_ON_ALL["machine"] = {"cores": 4}

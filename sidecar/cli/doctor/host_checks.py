@@ -188,7 +188,7 @@ def check_containers(
         (view, wish_of(view, settings, originals.get(view.key) or originals_of(view), online)) for view in report.views
     ]
     if pinned := [view for view, wish in wishes if wish.standing is Standing.STRANGER or wish.pin]:
-        cure = "to have them managed, recreate them without a cpuset; until then their CPUs are never granted"
+        cure = "to have them managed, recreate them without a cpuset; until then no other is granted their CPUs"
         cure += "" if TenantRight.PIN in settings.may else " while they run"
         yield Finding(
             "pinned by hand",

@@ -2,7 +2,7 @@
 
 1. It keeps its other CPUs, and under `dynamic` gives up what it has above its floor there.
 2. Below its least size it is completed as after a CPU went offline, but ends no other grant.
-3. Without other CPUs it stays: it shares them, and is not alone.
+3. Without other CPUs it gives up only what it gained there, and stays on the rest: it shares that, and is not alone.
 """
 
 from __future__ import annotations
@@ -62,8 +62,18 @@ def _elsewhere(world: World, state: State, grant: Assignment, claimed: CPUSet) -
         key: least_part(world, each, each.cpus) for key, each in state.assignments.items() if key != grant.container
     }
     sources = sources_for(world, bare, holdings, grant)
-    # 3. Else it stays.
-    return replaced(world, with_holdings(world, bare, floors), demand, kept, sources, least)
+    found = replaced(world, with_holdings(world, bare, floors), demand, kept, sources, least)
+    # 3. All but what it gained.
+    return without_gains(world, grant, claimed) if found is None else found
+
+
+def without_gains(world: World, grant: Assignment, claimed: CPUSet) -> CPUSet | None:
+    """Return what remains of a grant without the claimed CPUs that it gained above its floor; None if it gained none of
+    them, or its rules need them.
+    """
+    rest = left_without(world, grant, grant.cpus, claimed - grant.original)
+    is_enough = fewest_for(world, grant.demand) <= len(rest) < len(grant.cpus)
+    return rest if is_enough and is_by_its_rules(world, grant.demand, rest) else None
 
 
 def _exchanged(world: World, state: State, grant: Assignment, cpus: CPUSet, pinned: CPUSet) -> State:

@@ -306,8 +306,10 @@ def _notes(traits: EngineTraits, *, is_rootless: bool) -> list[str]:
         )
     elif traits.resets_unnamed_limits:
         notes.append("this Podman may reset limits that an update does not name (before 5.4): best effort")
-    late = f"{traits.tells_late:g} s late"
-    notes.append(f"Podman reports events up to {late}: a new container may run outside its CPUs for that long")
+    notes.append(
+        f"Podman reports events up to {traits.tells_late:g} s late: "
+        "a new container may run outside its CPUs for that long"
+    )
     if is_rootless:
         notes.append(engine_identity.ROOTLESS_NOTE)
     return notes

@@ -14,6 +14,7 @@ from sidecar.words.changes import news
 from state.cause import Pinned
 from state.refusal import RefusalCode
 from state.topology import uniform
+from tests.support.decide.dynamic import Dynamic
 from tests.support.decide.stories import Story, cpus, where
 
 
@@ -40,6 +41,18 @@ def test_the_owner_stays_where_no_other_cpus_are_free() -> None:
     assert story.is_settled(rt)
     (clash,) = clashes(story.world)
     assert (clash.owner.name, clash.pinned.view.name, clash.cpus) == ("rt", "pinned", cpus("1"))
+
+
+def test_an_elastic_owner_that_cannot_move_gives_up_what_it_gained() -> None:
+    """It keeps its floor, and shares one CPU of that."""
+    story = Dynamic(uniform(cores=4))
+    rt = story.elastic("rt", 2, most=3)
+    assert (str(story.grant(rt).original), story.granted(rt)) == ("1-2", "1-3")
+    story.arrive("pinned", cpuset="2-3")
+    assert story.granted(rt) == "1-2"
+    assert story.why(rt) == "a container was pinned by hand to CPUs 2-3"
+    (clash,) = clashes(story.world)
+    assert clash.cpus == cpus("2")
 
 
 def test_it_moves_by_its_own_rules() -> None:

@@ -27,8 +27,9 @@ def granted_where_pinned(reality: Reality) -> Iterator[str]:
 
 
 def beside_the_pinned(reality: Reality) -> Iterator[str]:
-    """Yield grants on which a container that is pinned by hand runs, although enough other CPUs are free. Grants whose
-    rules may exclude the free ones do not count.
+    """Yield grants on which a container that is pinned by hand runs, although enough other CPUs are free, or although
+    the owner gained these above its floor. Grants do not count whose rules may exclude the free ones, or the rest; nor
+    what is gained where a container runs only because its pin is offline.
     """
     world = reality.world
     if world.settings.policy is PolicyName.NONE or world.settings.isolated is not IsolatedRule.IGNORE:
@@ -38,10 +39,15 @@ def beside_the_pinned(reality: Reality) -> Iterator[str]:
         for key, real in reality.containers.items()
         if key in world.containers and world.containers[key].wish.standing is Standing.STRANGER
     )
+    strangers = (each for each in world.containers.values() if each.wish.standing is Standing.STRANGER)
+    asked = union(each.place.configured for each in strangers)
     for grant in world.state.assignments.values():
         both, free = grant.cpus & pins, _free(reality, grant)
         if both and len(grant.cpus & _pins(reality)) <= len(free) and not _is_choosy(reality, grant):
             yield f"{grant.name} shares {both} with a pinned container, and {free} are free"
+        gained = (grant.cpus - grant.original) & pins & asked
+        if gained and len(grant.cpus - gained) >= grant.demand.floor and not _is_choosy(reality, grant):
+            yield f"{grant.name} shares {gained} with a pinned container, and gained them above its floor"
 
 
 def _pins(reality: Reality) -> CPUSet:
