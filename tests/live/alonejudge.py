@@ -5,9 +5,7 @@ the kernel cannot be read in one instant, so the projection is read before and a
 A daemon that is dead or frozen tells nothing: its files are what it told last, as their leases say.
 
 Without a hand on the cgroups a newcomer runs where the engine puts it, until the daemon has seen it: then only a
-neighbour that stays contradicts. So it is with a hand for one that the sidecar leaves alone, by its label or the
-configuration: it starts where it likes, and counts from the first look at it. Its own projection says that it is one,
-perhaps later.
+neighbour that stays contradicts.
 
 A test that itself puts a container beside an owner, behind the daemon's back, is marked `intrudes` with the reason.
 """
@@ -23,7 +21,7 @@ from typing import Final
 
 from compose.demo.sampler import Sampler
 from state.cpuset import CPUSet
-from state.projection import Projection, Sharing
+from state.projection import Projection
 from tests.live.kernelview import KernelView
 from tests.live.sidecarprocess import SidecarProcess
 from tests.live.toldfiles import ToldFiles
@@ -43,11 +41,9 @@ class AloneJudge(Sampler):
 
     def __init__(self, projections: Path, is_awake: Callable[[], bool], has_hand: Callable[[], bool]) -> None:
         super().__init__(_PAUSE, self.sample)
+        self.contradictions: list[str] = []
         self.judged = 0
         """Samples in which a container was told to be alone."""
-        self._found: list[str] = []
-        self._suspects: dict[str, str] = {}
-        """What contradicts unless the newcomer with this id is left alone."""
         self._is_awake = is_awake
         self._has_hand = has_hand
         self._since: dict[tuple[str, str], float] = {}
@@ -57,7 +53,6 @@ class AloneJudge(Sampler):
 
     def sample(self) -> None:
         """Compare once what is told with the kernel."""
-        self._suspects = {id: text for id, text in self._suspects.items() if not self._is_left_alone(id)}
         told = self._told_alone()
         if not told:
             return
@@ -71,21 +66,11 @@ class AloneJudge(Sampler):
                 continue
             for id, cpus in beside[owner]:
                 seen[owner, id] = since = self._since.get((owner, id), now)
-                text = f"{each.name} is told to be alone on {each.cpus}, and {id[:12]} may run on {cpus}"
-                if now - since >= _UNSEEN_SECONDS:
-                    self._found = [*self._found, text][:_MOST]
-                elif self._has_hand():
-                    self._suspects.setdefault(id, text)
+                if now - since >= (0.0 if self._has_hand() else _UNSEEN_SECONDS) and len(self.contradictions) < _MOST:
+                    self.contradictions.append(
+                        f"{each.name} is told to be alone on {each.cpus}, and {id[:12]} may run on {cpus}"
+                    )
         self._since = seen
-
-    @property
-    def contradictions(self) -> list[str]:
-        """What was told and was not so, as sentences."""
-        return [*self._found, *self._suspects.values()]
-
-    def _is_left_alone(self, id: str) -> bool:
-        told = self._files.read(id)
-        return told is not None and told.sharing is Sharing.UNMANAGED
 
     def _beside(self, groups: Mapping[str, Path], owner: str, cpus: CPUSet) -> list[tuple[str, CPUSet]]:
         """Return the other containers of the owner's engine that may run on any of these CPUs, and where they may.

@@ -3,7 +3,9 @@
 1. A container with a grant gets what it may be sent now (`target`): at rest its whole grant, but for CPUs of another
    exclusive container's footprint. A grant of which only the State knows is answered in full, so that a restart of the
    daemon protects it at once.
-2. A container that is left alone gets nothing.
+2. A container that is left alone gets nothing: one that is pinned by hand at once, since it counts where it is pinned;
+   any other from the first look that shows it run. Until then it is born as all others are, so that no owner is told to
+   be alone beside it.
 3. All others get the vacated part of the shared pool, under the rules of a live container: they stay where the last
    answer put them, and enter what no exclusive footprint touches. Each container that is known has an entry for that.
    What is not known keeps the CPUs that its own runtime writes, but for owned ones: another engine's, a build's.
@@ -18,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sidecar.decide.container.container import Standing
+from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.covering import is_answered, told_of_answers
 from sidecar.decide.moves.settled import desires
 from sidecar.decide.moves.target import target
@@ -76,7 +78,7 @@ def answers_of(world: World) -> Answers:
     for key, container in world.containers.items():
         if container.wish.standing in _LEFT_ALONE:
             # 2.
-            if not container.view.is_glance:
+            if is_let_be(container):
                 own[key] = None
         elif key in state.assignments and (wanted := where(container)) is not None:
             # 1.
@@ -94,6 +96,12 @@ def answers_of(world: World) -> Answers:
     )
     left = _configured(world, (key for key, cpus in own.items() if cpus is None))
     return Answers(others=others, own=own, owned=state.exclusive | state.leaving, left=left)
+
+
+def is_let_be(container: Container) -> bool:
+    """Return whether nothing is written into the next group of a container that is left alone."""
+    is_pinned = container.wish.standing is Standing.STRANGER
+    return not container.view.is_glance and (is_pinned or container.view.phase.is_live)
 
 
 def _configured(world: World, keys: Iterable[ContainerKey]) -> dict[ContainerKey, CPUSet]:
