@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from sidecar.disturbance.switch_positions import read_positions
 from sidecar.status.document import SharingStatus
 from tests.live.containers import Containers
 from tests.live.sidecarprocess import LAST, SidecarProcess
@@ -37,7 +38,35 @@ def test_an_intruder_is_told_by_name_and_the_owner_is_not(
     assert page.returncode == 0
     assert f"owner, CPU {cpu}, 0.5 s; others ran there for " in page.stdout
     assert "disturber" in page.stdout
-    print(page.stdout)
+
+
+def test_doctor_tells_what_would_silence_an_intruder_and_changes_nothing(
+    running: SidecarProcess, workloads: Containers, tmp_path: Path
+) -> None:
+    """The commands name CPUs of this host that no container has for its own."""
+    id = workloads.run("owner", labels={"cpuset.exclusive": "1"})
+    running.until(id, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "alone")
+    with mounted(tmp_path / "tracefs") as tracefs, waker(LAST.lowest(), tmp_path, pause=0.009, work=0.001):
+        before = read_positions(LAST)
+        done = running.command("doctor", "--quiet", id, "--seconds", "1", "--json", "--tracefs", tracefs)
+        page = running.command("doctor", "--quiet", id, "--seconds", "500ms", "--tracefs", tracefs)
+        assert read_positions(LAST) == before
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert (told["container"]["name"], told["method"]) == ("owner", "trace")
+    [found] = [
+        each for each in told["remedies"] if [it for it in each["silences"] if it.startswith("process disturber")]
+    ]
+    assert not found["needs_reboot"]
+    assert found["command"].split()[-1].removeprefix("AllowedCPUs=") == str(before.others)
+    assert page.returncode == 0, page.stderr
+    assert "at once:" in page.stdout
+    assert "process disturber" in page.stdout
+    plain = workloads.run("plain")
+    running.until_quiet()
+    refused = running.command("doctor", "--quiet", plain)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "has no CPUs of its own" in refused.stderr
 
 
 def test_a_container_without_cpus_of_its_own_has_nothing_to_measure(
