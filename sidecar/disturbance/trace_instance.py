@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Final
 
@@ -134,13 +134,19 @@ class TraceInstance:
         _take_away(self._path)
 
 
-def remove_left(place: str) -> None:
-    """Take away the instances of processes that have ended."""
+def left(place: str) -> Iterator[str]:
+    """Yield the paths of the instances whose processes have ended. Numbers are those of the host's PID namespace."""
     with contextlib.suppress(OSError):
         for name in os.listdir(f"{place}/instances"):
             number = name.removeprefix(_PREFIX)
             if number != name and number.isdigit() and not os.path.exists(f"/proc/{number}"):
-                _take_away(f"{place}/instances/{name}")
+                yield f"{place}/instances/{name}"
+
+
+def remove_left(place: str) -> None:
+    """Take away the instances of processes that have ended."""
+    for path in left(place):
+        _take_away(path)
 
 
 def _take_away(path: str) -> None:
