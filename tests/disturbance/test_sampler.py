@@ -27,6 +27,7 @@ from state.cpuset import CPUSet
 from state.key import ContainerKey
 from state.topology import uniform
 from tests.cli.worlds import container, world
+from tests.support.daemon.host import inline
 from tests.support.tracefs import instances, mounted
 
 KEY, OTHER = ContainerKey("docker", "d" * 64), ContainerKey("docker", "e" * 64)
@@ -116,7 +117,14 @@ def test_one_that_came_meanwhile_begins_at_zero_and_one_that_is_gone_has_no_sums
     assert {key: (each.name, each.of_seconds) for key, each in found.items()} == {OTHER: ("web", 0.0)}
 
 
+@pytest.fixture
+def inline_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a clock that jumps."""
+    monkeypatch.setattr(trio.to_thread, "run_sync", inline)
+
+
 @pytest.mark.trio
+@pytest.mark.usefixtures("inline_threads")
 async def test_owners_are_sampled_every_period_and_the_metrics_have_the_sums(autojump_clock: MockClock) -> None:
     rig = Rig()
     with trio.move_on_after(95):
@@ -129,6 +137,7 @@ async def test_owners_are_sampled_every_period_and_the_metrics_have_the_sums(aut
 
 
 @pytest.mark.trio
+@pytest.mark.usefixtures("inline_threads")
 async def test_without_a_period_nothing_is_sampled(autojump_clock: MockClock) -> None:
     rig = Rig(period=0)
     await rig.sampler.run()
@@ -136,6 +145,7 @@ async def test_without_a_period_nothing_is_sampled(autojump_clock: MockClock) ->
 
 
 @pytest.mark.trio
+@pytest.mark.usefixtures("inline_threads")
 async def test_without_owners_nothing_is_traced(autojump_clock: MockClock) -> None:
     rig = Rig()
     await rig.sampler.sample(1.0)
@@ -146,6 +156,7 @@ async def test_without_owners_nothing_is_traced(autojump_clock: MockClock) -> No
 
 
 @pytest.mark.trio
+@pytest.mark.usefixtures("inline_threads")
 async def test_where_it_cannot_be_that_is_a_problem_and_logged_once(autojump_clock: MockClock) -> None:
     """It is tried again, and what is solved is no problem any longer."""
     rig = Rig()
@@ -163,6 +174,7 @@ async def test_where_it_cannot_be_that_is_a_problem_and_logged_once(autojump_clo
 
 
 @pytest.mark.trio
+@pytest.mark.usefixtures("inline_threads")
 async def test_an_unexpected_error_costs_one_sample(autojump_clock: MockClock) -> None:
     rig = Rig()
     rig.tracer.error = OSError("gone")
@@ -179,7 +191,7 @@ def tracefs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         yield directory
 
 
-@pytest.mark.trio
+@pytest.mark.trio  # with real threads
 async def test_a_daemon_that_ends_leaves_no_instance_and_does_not_wait_for_the_sample(tracefs: str) -> None:
     """On the real kernel, with a sample of a minute."""
     board = Rig().board
