@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 
 import msgspec
 import trio
 
 from sidecar.decide.world import World
+from state.key import ContainerKey
 
 ProblemText = str | Callable[[World], str]
 """A clause for people. One that is about containers is made from the World that it is shown with: it has their present
@@ -25,6 +26,20 @@ class BirthCounts(msgspec.Struct, frozen=True):
     overwritten: int = 0
 
 
+class SampledDisturbance(msgspec.Struct, frozen=True):
+    """What was sampled of a container's CPUs since the daemon began.
+
+    Others ran there for `foreign` seconds by kind, of `of_seconds` of all its CPUs together, and a hypervisor took
+    `stolen`. Samples that were `incomplete` are in none of these.
+    """
+
+    name: str
+    foreign: Mapping[str, float] = {}
+    stolen: float = 0.0
+    of_seconds: float = 0.0
+    incomplete: int = 0
+
+
 class Board:
     """Only the allocator posts to it. Readers get a frozen value: read `latest` once, and use that."""
 
@@ -35,6 +50,8 @@ class Board:
         """When the daemon last vouched for the latest World, in seconds since 1970; None before the first time."""
         self.births = BirthCounts()
         """What the hand did since the daemon began."""
+        self.disturbances: Mapping[ContainerKey, SampledDisturbance] = {}
+        """What disturbed owners, as far as it is sampled."""
         self.crashes = 0
         """Unexpected errors that were contained since the daemon began."""
         self._changed = trio.Event()

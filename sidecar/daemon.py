@@ -43,6 +43,7 @@ from sidecar.decide.facts import EngineConnected, EngineInfo, Fact
 from sidecar.decide.reconcile import begin
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
+from sidecar.disturbance.sampler import DisturbanceSampler
 from sidecar.engines import open_engine as open_engine_module
 from sidecar.failures import CgroupClosed, SidecarError
 from sidecar.hand.cgroup_hand import CgroupHand
@@ -339,6 +340,8 @@ class _Daemon:
         sources.start_soon(Voucher(self._board, self._projections, state_dir, report, signs).run)
         sources.start_soon(AckReader(self._board, self._projections, outbox, log=self._log).run)
         sources.start_soon(self._measure, outbox)
+        period = self._config.disturbed_period_seconds
+        sources.start_soon(DisturbanceSampler(self._board, period_seconds=period, log=self._log).run)
         sources.start_soon(self._watch_cpus, looker, outbox)
         sources.start_soon(self._narrator.keep_status)
         group = self._config.api_group

@@ -7,14 +7,14 @@ from the start of the daemon, since the State does not number them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from sidecar.board import BirthCounts, Board
+from sidecar.board import BirthCounts, Board, SampledDisturbance
 from sidecar.decide.books.clashes import clashes
 from sidecar.decide.books.room import capacity, free
 from sidecar.decide.container.askers import is_standing
@@ -85,6 +85,7 @@ class Metrics:
         pending = sum(1 for each in world.containers.values() if each.order)
         yield _gauge("cpuset_sidecar_orders_pending", "Orders that the engine has not answered.", pending)
         yield from _of_hand(world, self._board.births)
+        yield from _sampled(self._board.disturbances.values())
         told = "Unexpected errors in the work for one container, since the start."
         yield _counter("cpuset_sidecar_crashes", told, self._board.crashes)
         yield _advertised(world)
@@ -146,6 +147,27 @@ def _of_hand(world: World, births: BirthCounts) -> Iterator[Metric]:
     yield _gauge("cpuset_sidecar_guarded_containers", "Containers whose cgroups are written and guarded.", guarded)
     closed = sum(1 for each in containers if isinstance(each.grip, Closed) and not each.is_idle)
     yield _gauge("cpuset_sidecar_closed_containers", "Containers whose cgroups cannot be written.", closed)
+
+
+def _sampled(disturbances: Collection[SampledDisturbance]) -> Iterator[Metric]:
+    """Yield what disturbed owners in samples; no value where nothing is sampled."""
+    label = ("container",)
+    told = "Seconds in which others ran on exclusive CPUs, of those that were sampled, by kind."
+    foreign = CounterMetricFamily("cpuset_sidecar_disturbed_seconds", told, labels=("container", "kind"))
+    told = "Seconds that a hypervisor took of exclusive CPUs, of those that were sampled."
+    stolen = CounterMetricFamily("cpuset_sidecar_disturbed_stolen_seconds", told, labels=label)
+    told = "Seconds of exclusive CPUs that were sampled."
+    sampled = CounterMetricFamily("cpuset_sidecar_disturbed_sampled_seconds", told, labels=label)
+    told = "Samples that were incomplete, and are not counted."
+    incomplete = CounterMetricFamily("cpuset_sidecar_disturbed_incomplete_samples", told, labels=label)
+    # A name that passes from one container to another is two containers' for a moment, and no series may come twice.
+    for each in {each.name: each for each in disturbances}.values():
+        for kind, seconds in each.foreign.items():
+            foreign.add_metric((each.name, kind), seconds)
+        stolen.add_metric((each.name,), each.stolen)
+        sampled.add_metric((each.name,), each.of_seconds)
+        incomplete.add_metric((each.name,), each.incomplete)
+    yield from (foreign, stolen, sampled, incomplete)
 
 
 def _advertised(world: World) -> Metric:

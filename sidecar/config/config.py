@@ -75,6 +75,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     hand: str = "auto"
     shared_slice: str = ""
     listen: str = ""
+    disturbed_period_seconds: float = 0.0
+    """Off: tracing costs the CPUs of owners something, and is of use only to readers of the metrics."""
     api_group: str = ""
     log_level: str = "info"
     log_format: str = "text"

@@ -298,6 +298,9 @@ KEYS: Final[Mapping[str, Key]] = {
         "where metrics are served over TCP as well: an address and a port",
         example="127.0.0.1:9413",
     ),
+    "disturbed_period": _key(
+        duration(0, 3600), "disturbed_period_seconds", "0s", "how often what disturbs is sampled for 1s; 0: never"
+    ),
     "api_group": _key(
         _group, "api_group", "", "a group whose members may read the status and the API", example="monitoring"
     ),

@@ -29,6 +29,7 @@ _MODE: Final = 0o600
 RESTART_KEYS: Final = (
     *("engine", "state_dir", "projections", "cgroup", "hand", "shared_slice", "listen", "api_group"),
     *("reconcile_seconds", "load_period_seconds", "load_half_life_seconds", "log_level", "log_format"),
+    "disturbed_period_seconds",
 )
 """Fields of the configuration that take effect only after a restart."""
 

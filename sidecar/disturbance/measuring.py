@@ -16,7 +16,7 @@ from sidecar.disturbance.account import ExclusiveCPUs, Tasks, tallied, traced
 from sidecar.disturbance.counters import Counted, count
 from sidecar.disturbance.disturbance_report import Method, Report
 from sidecar.disturbance.ledger import Ledger
-from sidecar.disturbance.task_places import TaskPlace, place_of, tasks_of, waited
+from sidecar.disturbance.task_places import TaskPlace, place_of, sees_every_task, tasks_of, waited
 from sidecar.disturbance.trace_instance import PLACES, NoTracing, TraceInstance, find
 from sidecar.disturbance.trace_lines import read_lines
 from state.cpuset import CPUSet, union
@@ -41,15 +41,28 @@ def measure(
     progress: Progress = lambda _: None,
 ) -> Report:
     """Return what disturbed these owners in the next seconds. `names` are those of containers by id."""
+    try:
+        return trace(owners, names, seconds, tracefs=tracefs, progress=progress)
+    except NoTracing as why:
+        with _elsewhere(union(owner.cpus for owner in owners)) as note:
+            less = f"only counters, without the names and times of processes: {why}"
+            return _counted(owners, seconds, (less, *([note] if note else [])), progress)
+
+
+def trace(
+    owners: Sequence[ExclusiveCPUs],
+    names: Mapping[str, str],
+    seconds: float,
+    *,
+    tracefs: Sequence[str] = PLACES,
+    progress: Progress = lambda _: None,
+) -> Report:
+    """Return the same by the kernel's trace. NoTracing where that cannot be. What `progress` raises ends it early."""
+    if not sees_every_task():
+        raise NoTracing("the host's processes are not visible here: run it on the host, or with pid: host")
     cpus = union(owner.cpus for owner in owners)
     with _elsewhere(cpus) as note:
-        notes = (note,) if note else ()
-        try:
-            place = find(tracefs)
-            return _traced(owners, cpus, names, seconds, place, notes, progress)
-        except NoTracing as why:
-            less = f"only counters, without the names and times of processes: {why}"
-            return _counted(owners, seconds, (less, *notes), progress)
+        return _traced(owners, cpus, names, seconds, find(tracefs), (note,) if note else (), progress)
 
 
 @contextlib.contextmanager

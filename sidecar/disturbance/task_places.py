@@ -7,9 +7,13 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final, NamedTuple
 
+_EXITING: Final = 0x00000004
 _KERNEL_THREAD: Final = 0x00200000
 _BOUND: Final = 0x04000000
-"""PF_KTHREAD and PF_NO_SETAFFINITY of include/linux/sched.h."""
+"""PF_EXITING, PF_KTHREAD and PF_NO_SETAFFINITY of include/linux/sched.h."""
+
+_HOSTS_NAMESPACE: Final = f"pid:[{0xEFFFFFFC}]"
+"""PROC_PID_INIT_INO of include/linux/proc_ns.h: the first namespace, which is never another one."""
 
 _ID: Final = re.compile(r"(?:^|[-:])([0-9a-f]{64})(?:\.scope)?$")
 _UNIT: Final = re.compile(r"\.(?:service|scope|slice)$")
@@ -28,14 +32,31 @@ class TaskPlace(NamedTuple):
     is_bound: bool = False
 
 
-def place_of(task: int, proc: str = "/proc") -> TaskPlace | None:
-    """Return where a task is; None if it has ended. A thread's id is as good as a process's."""
+def sees_every_task(proc: str = "/proc") -> bool:
+    """Return whether tasks have the numbers here that the kernel's trace has: those of the host's own PID namespace.
+
+    In another one an owner's tasks would be taken for others.
+    """
     try:
-        with open(f"{proc}/{task}/stat", encoding="ascii", errors="replace") as file:
-            flags = int(file.read().rpartition(")")[2].split()[6])
+        return os.readlink(f"{proc}/self/ns/pid") == _HOSTS_NAMESPACE
+    except OSError:
+        return False
+
+
+def place_of(task: int, proc: str = "/proc") -> TaskPlace | None:
+    """Return where a task is; None if it has ended. A thread's id is as good as a process's.
+
+    One that is ending is in the root group on cgroup v1 (kernel/cgroup/cgroup.c, `proc_cgroup_show`), which is where it
+    never was: so the group is read first, and believed if the task is not ending after that.
+    """
+    try:
         with open(f"{proc}/{task}/cgroup", encoding="utf-8", errors="surrogateescape") as file:
             paths = [line.split(":", 2)[2] for line in file.read().splitlines() if line.count(":") >= 2]
+        with open(f"{proc}/{task}/stat", encoding="ascii", errors="replace") as file:
+            flags = int(file.read().rpartition(")")[2].split()[6])
     except (OSError, IndexError, ValueError):
+        return None
+    if flags & _EXITING:
         return None
     if flags & _KERNEL_THREAD:
         return TaskPlace(is_kernel=True, is_bound=bool(flags & _BOUND))

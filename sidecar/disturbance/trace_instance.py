@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Final
 
+from sidecar.disturbance.bitmaps import bitmap
 from sidecar.failures import SidecarError
 from state.cpuset import CPUSet
 
@@ -103,7 +104,7 @@ class TraceInstance:
     def _begin(self) -> None:
         self._write("tracing_on", "0")
         self._write("trace_clock", "mono")
-        self._write("tracing_cpumask", _mask(self._cpus))
+        self._write("tracing_cpumask", bitmap(self._cpus))
         for cpu in self._cpus:
             self._write(f"per_cpu/cpu{cpu}/buffer_size_kb", str(_BUFFER_KIB))
         for event in _EVENTS:
@@ -133,13 +134,19 @@ class TraceInstance:
         _take_away(self._path)
 
 
-def remove_left(place: str) -> None:
-    """Take away the instances of processes that have ended."""
+def left(place: str) -> Iterator[str]:
+    """Yield the paths of the instances whose processes have ended. Numbers are those of the host's PID namespace."""
     with contextlib.suppress(OSError):
         for name in os.listdir(f"{place}/instances"):
             number = name.removeprefix(_PREFIX)
             if number != name and number.isdigit() and not os.path.exists(f"/proc/{number}"):
-                _take_away(f"{place}/instances/{name}")
+                yield f"{place}/instances/{name}"
+
+
+def remove_left(place: str) -> None:
+    """Take away the instances of processes that have ended."""
+    for path in left(place):
+        _take_away(path)
 
 
 def _take_away(path: str) -> None:
@@ -149,14 +156,3 @@ def _take_away(path: str) -> None:
             with contextlib.suppress(OSError), open(f"{path}/{name}", "w", encoding="ascii") as file:
                 file.write("0")
         os.rmdir(path)
-
-
-def _mask(cpus: CPUSet) -> str:
-    """Return the CPUs as the kernel's bitmap: words of 32 bits in hexadecimal digits, the highest first."""
-    return ",".join(f"{word:08x}" for word in _words(cpus.mask))
-
-
-def _words(mask: int) -> Iterator[int]:
-    count = max(1, -(-mask.bit_length() // 32))
-    for place in reversed(range(count)):
-        yield mask >> (32 * place) & 0xFFFFFFFF

@@ -46,6 +46,7 @@ def test_a_whole_file_is_read(tmp_path: Path) -> None:
         reconcile_period = 30
         load_period = "500ms"
         load_half_life = "1m"
+        disturbed_period = "30s"
         load_low = 0.25
         load_high = 1
         load_pressure = 12.5
@@ -72,6 +73,7 @@ def test_a_whole_file_is_read(tmp_path: Path) -> None:
     )
     assert (config.reconcile_seconds, config.engine, config.state_dir) == (30, "unix:///run/docker.sock", "/srv/state")
     assert (config.load_period_seconds, config.load_half_life_seconds) == (0.5, 60)
+    assert config.disturbed_period_seconds == 30
     assert (config.cgroup, config.log_level, config.log_format) == ("/host/cgroup", "debug", "json")
 
 

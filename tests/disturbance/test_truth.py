@@ -63,7 +63,7 @@ def test_a_program_is_told_by_name_and_amount(tracefs: str, tmp_path: Path) -> N
     found, (first, *_, last) = of_the_waker(report), meanwhile
     stolen = report.containers[0].stolen_ms
     assert found.total_ms == pytest.approx(1000 * (last.seconds - first.seconds), rel=0.05, abs=2 + stolen)
-    assert found.count >= last.woken - first.woken
+    assert found.count >= 0.95 * (last.woken - first.woken)
     assert found.cpus == CPUSet.of(LAST)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -12,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from sidecar.cli.arguments import misused
 from sidecar.cli.cmd_state import read_books
 from sidecar.cli.doctor.engine_checks import (
     UNJUDGED,
@@ -45,8 +47,10 @@ from sidecar.cli.doctor.host_checks import (
     check_rules,
     check_state_dir,
 )
+from sidecar.cli.doctor.quiet_page import run_quiet
 from sidecar.cli.flags import add_config, add_json, daemons_config, print_json, this_machine
 from sidecar.cli.machine_drawing import coloured
+from sidecar.cli.owner_measurement import add_measuring
 from sidecar.cli.printout import LEAST_WIDTH, printout, wrapped
 from sidecar.cli.setup.cmd_swarm import check_swarm, node_capacity
 from sidecar.config.config import Config
@@ -59,6 +63,7 @@ from sidecar.hand.reflex_queue import find_library
 from sidecar.host.cgroup.engine_lock import EngineLock
 from sidecar.host.cgroup.host_kernel import HostKernel, find_hierarchy
 from sidecar.host.install.daemon_json import DAEMON_JSON, read_daemon_json
+from sidecar.misreadings import Absent, Misreading
 from sidecar.ports import Engine, Kernel
 from sidecar.status.status_file import is_daemon_running, read_status
 from sidecar.words.counts import counted
@@ -80,18 +85,28 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "doctor",
         help="what will not work on this host, and how to fix it",
         description="Check the engine, kernel, machine, directories, configuration and containers, and report\n"
-        "what will not work and how to fix it. Changes nothing.",
-        epilog="examples:\n  cpuset-sidecar doctor\n  cpuset-sidecar doctor --policy static --reserved 0-1\n\n"
+        "what will not work and how to fix it. With --quiet, measure what runs on a container's exclusive CPUs and\n"
+        "is not its own, and say which switch would silence it. Changes nothing.",
+        epilog="examples:\n  cpuset-sidecar doctor\n  cpuset-sidecar doctor --policy static --reserved 0-1\n"
+        "  cpuset-sidecar doctor --quiet db --seconds 30\n\n"
         "exit codes: 0 nothing failed (there may be warnings), 1 something did\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument(
+        "--quiet", metavar="CONTAINER", help="instead of the checks: what would silence what disturbs this container"
+    )
+    add_measuring(parser, only="with --quiet: ")
     add_json(parser)
     add_config(parser, KEYS)
-    parser.set_defaults(func=run)
+    parser.set_defaults(func=functools.partial(run, parser))
 
 
-def run(args: argparse.Namespace) -> int:
+def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     """Print the findings. Return 1 if one of them is a failure."""
+    if args.quiet is not None:
+        return run_quiet(args)
+    if wrong := [name for name, given in (("--seconds", args.seconds), ("--tracefs", args.tracefs)) if given]:
+        misused(parser, [Misreading(name=name, flaw=Absent(("--quiet",))) for name in wrong[:1]])
     findings: list[Finding] = []
     try:
         config, whose = daemons_config(args, this_machine)

@@ -1,0 +1,135 @@
+"""The measurement of `disturbed` and `doctor --quiet`: flags, the containers that are measured, and the headline."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from sidecar.cli.arguments import typed
+from sidecar.disturbance.account import ExclusiveCPUs
+from sidecar.disturbance.disturbance_report import Disturbed, Report
+from sidecar.disturbance.measuring import measure
+from sidecar.disturbance.trace_instance import PLACES
+from sidecar.failures import SidecarError
+from sidecar.natural_order import natural
+from sidecar.readers import duration
+from sidecar.status.document import ContainerStatus, Status
+from sidecar.status.find_container import find
+from sidecar.status.status_reader import read_last_status
+from sidecar.words.counts import named
+from state.cpuset import CPUSet, union
+
+DEFAULT_SECONDS: Final = 10.0
+
+_SECONDS: Final = (0.1, 3600.0)
+
+
+class Measured(NamedTuple):
+    """A report, all CPUs that are exclusive, and why whose CPUs these are may be out of date ("" if it is not)."""
+
+    report: Report
+    exclusive: CPUSet
+    outdated: str
+
+
+def add_measuring(parser: argparse.ArgumentParser, *, only: str = "") -> None:
+    """Add the measurement's flags; `only` says with what they have a meaning. A flag that is not given is None."""
+    parser.add_argument(
+        "--seconds",
+        type=typed("--seconds", duration(*_SECONDS)),
+        metavar="N",
+        help=f"{only}how long to measure, as 30, 500ms or 1m (default: {DEFAULT_SECONDS:g})",
+    )
+    parser.add_argument(
+        "--tracefs",
+        metavar="DIR",
+        help=f"{only}where the kernel's tracefs is mounted (default: {' or '.join(PLACES)})",
+    )
+
+
+def measured(args: argparse.Namespace, state_dir: str, wanted: str | None) -> Measured | None:
+    """Measure a container, or all exclusive ones. Return None after Ctrl-C, which is told on stderr."""
+    last = read_last_status(state_dir, time.time())
+    owners = _owners(last.reading, wanted)
+    names = {each.id: each.name for each in last.reading.containers}
+    seconds = DEFAULT_SECONDS if args.seconds is None else args.seconds
+    try:
+        report = measure(
+            owners,
+            names,
+            seconds,
+            tracefs=(args.tracefs,) if args.tracefs else PLACES,
+            progress=_progress(seconds),
+        )
+    except KeyboardInterrupt:
+        sys.stderr.write("cpuset-sidecar: interrupted: nothing was measured\n")
+        return None
+    return Measured(report, union(each.granted for each in last.reading.containers), last.outdated)
+
+
+def exit_code(done: Measured) -> int:
+    """Return 0, or 1 after a line on stderr if no daemon vouches for whose CPUs these are."""
+    if done.outdated:
+        sys.stderr.write(f"cpuset-sidecar: {done.outdated}\n")
+        return 1
+    return 0
+
+
+def _owners(status: Status, wanted: str | None) -> Sequence[ExclusiveCPUs]:
+    """Return the containers to measure. SidecarError if there is none."""
+    if wanted is not None:
+        found = find(status.containers, wanted)
+        if not _is_owner(found):
+            raise SidecarError(f"{found.name} has no CPUs of its own: `cpuset-sidecar explain {found.name}` tells why")
+        return (_owner(found),)
+    owners = [_owner(each) for each in status.containers if _is_owner(each)]
+    if not owners:
+        raise SidecarError("no container has CPUs of its own, so none can be disturbed")
+    return sorted(owners, key=lambda each: natural(each.name))
+
+
+def _is_owner(each: ContainerStatus) -> bool:
+    return bool(each.granted)
+
+
+def _owner(each: ContainerStatus) -> ExclusiveCPUs:
+    return ExclusiveCPUs(each.id, each.name, each.granted)
+
+
+def _progress(seconds: float) -> Callable[[float], None]:
+    """Return what shows on a terminal that the measurement goes on."""
+    if not sys.stderr.isatty():
+        return lambda _: None
+
+    def show(left: float) -> None:
+        said = f"measuring, {left:.0f} of {seconds:g} s left" if left > 0 else ""
+        sys.stderr.write(f"\r\x1b[K{said}")
+        sys.stderr.flush()
+
+    return show
+
+
+def headline(each: Disturbed, report: Report) -> str:
+    """Return what all of it amounts to."""
+    said = [f"{each.name}, {named(each.cpus)}, {report.seconds:.1f} s"]
+    if each.foreign_ms is not None and each.share is not None:
+        said.append(f"others ran there for {in_ms(each.foreign_ms)} ms ({_percent(each.share)})")
+    if each.waited_ms is not None:
+        said.append(f"it waited {in_ms(each.waited_ms)} ms for a CPU")
+    if each.stolen_ms:
+        said.append(f"a hypervisor took {in_ms(each.stolen_ms)} ms")
+    return "; ".join(said)
+
+
+def in_ms(value: float | None) -> str:
+    """Return milliseconds with the digits that matter; a dash if they are not known."""
+    if value is None:
+        return "-"
+    return f"{value:.3f}" if value < 1 else f"{value:.1f}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2f} %"
