@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from sidecar.cli.arguments import typed
@@ -41,7 +43,7 @@ def add_measuring(parser: argparse.ArgumentParser, *, only: str = "") -> None:
         "--seconds",
         type=typed("--seconds", duration(*_SECONDS)),
         metavar="N",
-        help=f"{only}how long to measure, as 30, 500ms or 1m (default: {DEFAULT_SECONDS:g})",
+        help=f"{only}how long to measure, as 30, 500ms or 1m, at most 1h (default: {DEFAULT_SECONDS:g})",
     )
     parser.add_argument(
         "--tracefs",
@@ -51,23 +53,38 @@ def add_measuring(parser: argparse.ArgumentParser, *, only: str = "") -> None:
 
 
 def measured(args: argparse.Namespace, state_dir: str, wanted: str | None) -> Measured | None:
-    """Measure a container, or all exclusive ones. Return None after Ctrl-C, which is told on stderr."""
+    """Measure a container, or all exclusive ones. Return None after Ctrl-C, SIGTERM or SIGHUP, which stderr tells."""
     last = read_last_status(state_dir, time.time())
     owners = _owners(last.reading, wanted)
     names = {each.id: each.name for each in last.reading.containers}
     seconds = DEFAULT_SECONDS if args.seconds is None else args.seconds
     try:
-        report = measure(
-            owners,
-            names,
-            seconds,
-            tracefs=(args.tracefs,) if args.tracefs else PLACES,
-            progress=_progress(seconds),
-        )
+        with interrupted_by(signal.SIGTERM, signal.SIGHUP):
+            report = measure(
+                owners,
+                names,
+                seconds,
+                tracefs=(args.tracefs,) if args.tracefs else PLACES,
+                progress=_progress(seconds),
+            )
     except KeyboardInterrupt:
         sys.stderr.write("cpuset-sidecar: interrupted: nothing was measured\n")
         return None
     return Measured(report, union(each.granted for each in last.reading.containers), last.outdated)
+
+
+@contextmanager
+def interrupted_by(*signals: signal.Signals) -> Iterator[None]:
+    """Have these signals end the block as Ctrl-C does: the kernel would go on tracing."""
+    before = {each: signal.getsignal(each) for each in signals}
+    heeded = [each for each in signals if before[each] is not signal.SIG_IGN]
+    for each in heeded:
+        signal.signal(each, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        for each in heeded:
+            signal.signal(each, before[each])
 
 
 def exit_code(done: Measured) -> int:
