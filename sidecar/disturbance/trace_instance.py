@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Final
 
 from sidecar.disturbance.bitmaps import bitmap
+from sidecar.disturbance.task_places import place_of
 from sidecar.failures import SidecarError
 from state.cpuset import CPUSet
 
@@ -135,11 +136,13 @@ class TraceInstance:
 
 
 def left(place: str) -> Iterator[str]:
-    """Yield the paths of the instances whose processes have ended. Numbers are those of the host's PID namespace."""
+    """Yield the paths of the instances whose processes have ended, zombies too. Numbers are those of the host's PID
+    namespace.
+    """
     with contextlib.suppress(OSError):
         for name in os.listdir(f"{place}/instances"):
             number = name.removeprefix(_PREFIX)
-            if number != name and number.isdigit() and not os.path.exists(f"/proc/{number}"):
+            if number != name and number.isdigit() and place_of(int(number)) is None:
                 yield f"{place}/instances/{name}"
 
 

@@ -100,7 +100,8 @@ def test_the_instance_is_gone_afterwards(tracefs: str) -> None:
     assert instances(tracefs) == []
 
 
-def test_an_instance_that_a_killed_one_left_is_taken_away(tracefs: str) -> None:
+@pytest.mark.parametrize("is_waited_for", [True, False], ids=["gone", "zombie"])
+def test_an_instance_that_a_killed_one_left_is_taken_away(tracefs: str, *, is_waited_for: bool) -> None:
     words = (
         "import sys, time; from sidecar.disturbance.trace_instance import TraceInstance; "
         "from state.cpuset import CPUSet; "
@@ -111,11 +112,15 @@ def test_an_instance_that_a_killed_one_left_is_taken_away(tracefs: str) -> None:
     assert process.stdout is not None
     assert process.stdout.readline() == "on\n"
     process.send_signal(signal.SIGKILL)
-    process.wait()
-    process.stdout.close()
+    if is_waited_for:
+        process.wait()
+    else:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     assert instances(tracefs) == [f"cpuset-sidecar-{process.pid}"]
     remove_left(tracefs)
     assert instances(tracefs) == []
+    process.wait()
+    process.stdout.close()
 
 
 def test_a_ctrl_c_leaves_nothing(tracefs: str) -> None:
