@@ -35,6 +35,11 @@ from tests.blackbox.drawn_settings import EVERY_RIGHT
 from tests.blackbox.plain_values import Scenario, Table
 
 
+def forgets_what_waits_behind_a_start(patch: pytest.MonkeyPatch) -> None:
+    """Take it that the engine has no order of an earlier run of the sidecar."""
+    patch.setattr(starts, "_behind", lambda world, container: EMPTY)
+
+
 def hears_no_reload(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ModelSidecar, "reload", lambda *_: None)
 
@@ -161,7 +166,10 @@ def container(name: str, exclusive: str = "", **more: Any) -> Table:
 
 def told(*events: tuple[float, str, Any]) -> list[Table]:
     """Return events, each of a container or with settings."""
-    return [{"at": at, "do": do, ("settings" if do == "reload" else "container"): what} for at, do, what in events]
+    return [
+        {"at": at, "do": do} | ({("settings" if do == "reload" else "container"): what} if what else {})
+        for at, do, what in events
+    ]
 
 
 def scenario(containers: list[Table], events: list[Table], *, isolated: str = "", **more: Any) -> Scenario:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sidecar.decide.container.container import Standing
+from sidecar.decide.container.start import Held
 from sidecar.decide.facts import StartHeld, StartLetGo
 from sidecar.decide.orders import AnswerStart
 from sidecar.decide.world import replace
@@ -16,11 +17,29 @@ def hold(reality: Reality, real: Real) -> None:
     """Start it through the engine, whose runtime asks."""
     if real.is_locked or real.phase not in STARTABLE:
         return
-    real.held = number = reality.ticket()
     reality.given_up.pop(real.key, None)
+    _ask(reality, real)
+
+
+def ask_next(reality: Reality) -> bool:
+    """Let a runtime whose start is held since an earlier life of the daemon ask this one; return whether there was any."""
+    for real in reality.containers.values():
+        if real.held is not None and not _is_asked_for(reality, real):
+            _ask(reality, real)
+            return True
+    return False
+
+
+def _is_asked_for(reality: Reality, real: Real) -> bool:
+    known = reality.world.containers.get(real.key)
+    return known is not None and isinstance(known.start, Held) and known.start.number == real.held
+
+
+def _ask(reality: Reality, real: Real) -> None:
     known = reality.world.containers.get(real.key)
     in_bundle = real.had.cpu_quota or real.had.nano_cpus // 10_000
     view = known.view if known else replace(real.glance(), cpuset=real.cpuset, mems=real.mems, cpu_quota=in_bundle)
+    real.held = number = reality.ticket()
     reality.feed(StartHeld(view, number, reality.ticket()))
 
 
