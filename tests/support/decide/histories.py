@@ -168,7 +168,8 @@ def rest(reality: Reality) -> None:
     """
     while reality.land_late():
         pass
-    while strictstarts.one_goes_on(reality) or strictstarts.ask_next(reality):
+    strictstarts.ask_again(reality)
+    while strictstarts.one_goes_on(reality):
         pass
     reality.read_topology()
     if not reality.is_reached:
@@ -199,7 +200,7 @@ def going_on(reality: Reality, op: Op) -> None:
 
 def _end_start(reality: Reality, who: int, how: int) -> None:
     """Let a held start go on, fail, be given up, or be asked for once more."""
-    if how % 4 and strictstarts.ask_next(reality):
+    if how % 4 and strictstarts.ask_again(reality):
         return
     locked = [real for real in reality.containers.values() if real.is_locked]
     if locked and (real := locked[who % len(locked)]).verdict:

@@ -42,7 +42,7 @@ from sidecar.decide.orders import (
 from sidecar.decide.reconcile import begin
 from sidecar.decide.settings import Settings
 from sidecar.decide.step import step
-from sidecar.decide.world import World, replace
+from sidecar.decide.world import replace
 from sidecar.simulation.model_limits import changed
 from state.codec import decode, encode, to_builtins
 from state.cpuset import CPUSet
@@ -395,10 +395,3 @@ class Reality(Host):
         self.recorded = saved = decode(encode(self.checkpoint), State)
         self.first = self.world = begin(saved, self.topology(), self.settings)
         self.connect(is_slow=is_slow)
-
-    def replayed(self) -> World:
-        """Return the World that results from the journal of this life."""
-        world = self.first
-        for burst in self.bursts:
-            world, _ = step(world, burst)
-        return world

@@ -21,16 +21,15 @@ def hold(reality: Reality, real: Real) -> None:
     _ask(reality, real)
 
 
-def ask_next(reality: Reality) -> bool:
-    """Let a runtime whose start is held since an earlier life of the daemon ask this one; return whether there was any."""
-    for real in reality.containers.values():
-        if real.held is not None and not _is_asked_for(reality, real):
-            _ask(reality, real)
-            return True
-    return False
+def ask_again(reality: Reality) -> bool:
+    """Let the runtimes that hold a start since an earlier life of the daemon ask this one; return whether any did."""
+    waiting = [real for real in reality.containers.values() if real.held is not None and not _has_asked(reality, real)]
+    for real in waiting:
+        _ask(reality, real)
+    return bool(waiting)
 
 
-def _is_asked_for(reality: Reality, real: Real) -> bool:
+def _has_asked(reality: Reality, real: Real) -> bool:
     known = reality.world.containers.get(real.key)
     return known is not None and isinstance(known.start, Held) and known.start.number == real.held
 
