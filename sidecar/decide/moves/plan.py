@@ -205,9 +205,13 @@ def _holds_slot(container: Container) -> bool:
 
 
 def _without_the_restored(world: World) -> World:
-    """Return the world, during a release, without the originals of containers that are restored, or that are going."""
-    state = world.state
-    for key in state.originals:
+    """Return the world, during a release, without the originals of containers that are restored, or that are going. The
+    shared group is restored last: CPUs may come online that its members have to get back.
+    """
+    state, group = world.state, world.group and world.group.view.key
+    for key in sorted(state.originals, key=lambda each: each == group):
+        if key == group and len(state.originals) > 1:
+            continue
         container = world.containers.get(key)
         wanted = released_to(world, container) if container and container.order is None else None
         if container is None or wanted is None:
