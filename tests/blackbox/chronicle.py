@@ -25,11 +25,14 @@ class Said(NamedTuple):
 
 
 class Place(NamedTuple):
-    """One container: the CPUs that it runs on (none if it does not run), its grant (None without), what is leaving."""
+    """One container: the CPUs that it runs on (none if it does not run), its grant (None without), what is leaving, and
+    whether it is told to be alone.
+    """
 
     cpus: CPUs
     granted: CPUs | None
     leaving: CPUs
+    is_alone: bool = False
 
     @property
     def own(self) -> CPUs:
@@ -254,6 +257,7 @@ def chronicle_of(scenario: Scenario, printed: Printed) -> Chronicle:
                 numbers(one["cpus"]),
                 None if one["granted"] is None else numbers(one["granted"]),
                 numbers(one["leaving"]),
+                one["alone"],
             )
             for one in each["holdings"]
         }

@@ -24,7 +24,7 @@ from sidecar.decide.placement.tiers import alternatives, tiers
 from sidecar.decide.reconcile import with_settings
 from sidecar.decide.settings import IsolatedRule, Settings
 from sidecar.decide.world import World, replace
-from sidecar.simulation import happenings, model_sidecar
+from sidecar.simulation import happenings, model_sidecar, virtual_host
 from sidecar.simulation.happenings import Happening, What
 from sidecar.simulation.model_sidecar import ModelSidecar
 from sidecar.simulation.virtual_host import Simulation
@@ -38,6 +38,10 @@ from tests.blackbox.plain_values import Scenario, Table
 def forgets_what_waits_behind_a_start(patch: pytest.MonkeyPatch) -> None:
     """Take it that the engine has no order of an earlier run of the sidecar."""
     patch.setattr(starts, "_behind", lambda world, container: EMPTY)
+
+
+def tells_whoever_is_settled_to_be_alone(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(virtual_host, "is_alone", settled.is_settled)
 
 
 def hears_no_reload(patch: pytest.MonkeyPatch) -> None:
@@ -192,6 +196,11 @@ RULED = scenario(
     [{"name": "a"}],
     told((1.0, "run", "a"), (40.0, "reload", {"rule": []})),
     rule=[{"match": {"name": "a"}, "exclusive": 2}],
+)
+
+BESIDE_ONE_KEPT_OUT = scenario(
+    [container("a", "2"), {"name": "b", "labels": {"cpuset.manage": "off"}}],
+    told((1.0, "run", "b"), (2.0, "run", "a")),
 )
 
 ISOLATED = scenario(
