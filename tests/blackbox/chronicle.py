@@ -307,6 +307,9 @@ class _Settings:
             self.in_force = self._file
         elif line.what == "granted":
             self.under[line.container] = self.in_force
+        elif line.what.startswith("the recorded grants were adapted") and " lost its exclusive CPUs" in line.why:
+            # It may be granted others in the same decision, by the rules of now.
+            self.under[line.why.partition(" lost")[0]] = self.in_force
 
 
 def _timed(stages: Sequence[Stage], ends: float) -> Iterator[Stage]:

@@ -101,6 +101,12 @@ class CpusCame(msgspec.Struct, frozen=True):
     place: Place
 
 
+class CpusWent(msgspec.Struct, frozen=True):
+    """All CPUs on which it was seen went offline. Until a look, it may run anywhere on those that are left."""
+
+    online: CPUSet
+
+
 class Recognized(msgspec.Struct, frozen=True):
     """News other than a look changed what a look would show, and its wish was read from that."""
 
@@ -200,5 +206,16 @@ GripNews = Looked | HoldBegan | WriteSent | WriteDone | WriteUndone | AnswersTol
 """The input of the machine of the hand's grip."""
 
 News = (
-    LineNews | StartNews | GripNews | HeldBack | NotStopped | CpusCame | Recognized | Lapsed | Disputed | Came | Lasted
+    LineNews
+    | StartNews
+    | GripNews
+    | HeldBack
+    | NotStopped
+    | CpusCame
+    | CpusWent
+    | Recognized
+    | Lapsed
+    | Disputed
+    | Came
+    | Lasted
 )
