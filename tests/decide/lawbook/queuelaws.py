@@ -118,8 +118,9 @@ def _is_exempt(before: World, world: World, granted: Assignment) -> bool:
     """Return whether a grant was not from the queue: of a successor, or of a container that kept its own CPUs."""
     left = [*before.state.vacancies.values(), *before.state.assignments.values()]
     roles = {each.demand.role for each in left} - {""}
-    container = world.containers[granted.container]
-    keeps_its_own = bool(container.view.cpuset) and granted.container not in before.state.originals
+    container, originals = world.containers[granted.container], before.state.originals.get(granted.container)
+    own = container.view.cpuset
+    keeps_its_own = bool(own) and (originals is None or originals.cpuset == own)
     return granted.demand.role in roles or keeps_its_own
 
 
