@@ -5,10 +5,10 @@ from __future__ import annotations
 from sidecar.decide.books.refit import refit
 from sidecar.decide.books.vacancies import after_refit
 from sidecar.decide.container.machine import after
-from sidecar.decide.container.news import CpusCame, CpusWent, WishRead
+from sidecar.decide.container.news import CpusCame, WishRead
 from sidecar.decide.container.place import with_cpus
 from sidecar.decide.settings import Settings
-from sidecar.decide.sightings import wish_in
+from sidecar.decide.sightings import stranded, wish_in
 from sidecar.decide.world import World, replace
 from state.cpuset import union
 from state.model import State
@@ -44,9 +44,9 @@ def with_topology(world: World, topology: Topology) -> World:
     """
     if topology == world.topology:
         return world
-    stranded = [each for each in world.containers.values() if not each.is_idle and not each.present & topology.online]
-    for each in stranded:
-        world = world.with_container(after(each, CpusWent(topology.online)))
+    for each in world.containers.values():
+        if (left := stranded(each, topology.online)) is not each:
+            world = world.with_container(left)
     if came := topology.online - world.topology.online:
         places = {
             key: with_cpus(each.view, each.place, came, topology.online) for key, each in world.containers.items()

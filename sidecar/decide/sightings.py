@@ -9,7 +9,7 @@ from __future__ import annotations
 from sidecar.decide.container.container import Container, Standing, Wish
 from sidecar.decide.container.copied import copied
 from sidecar.decide.container.machine import after, first_seen, rests
-from sidecar.decide.container.news import Came, Disputed, HeldBack, Lapsed, Looked, Recognized
+from sidecar.decide.container.news import Came, CpusWent, Disputed, HeldBack, Lapsed, Looked, Recognized
 from sidecar.decide.container.originals import cpu_limit, originals_of
 from sidecar.decide.container.place import place_of
 from sidecar.decide.container.wish import wish_of
@@ -49,9 +49,18 @@ def sighted(world: World, view: ContainerView, began: int) -> World:
             made = after(made, Lapsed())
         if (text := _held_back(world.state, made)) is not None:
             made = after(made, HeldBack(text))
+        made = stranded(made, world.topology.online)
         return replace(world.with_container(made), numbers=world.numbers + 1)
     wish = before.wish if _shows_the_same_wish(before.view, view) else _wish(world, view)
-    return world.with_container(after(before, Looked(view=view, place=place, wish=wish, began=began)))
+    looked = after(before, Looked(view=view, place=place, wish=wish, began=began))
+    return world.with_container(stranded(looked, world.topology.online))
+
+
+def stranded(container: Container, online: CPUSet) -> Container:
+    """Return the container, in doubt if it runs and was last seen on none of the CPUs that are online: its own went
+    since, and the kernel runs it elsewhere. The same container if it is not.
+    """
+    return after(container, CpusWent(online)) if not container.is_idle and not container.present & online else container
 
 
 def recognized(world: World, container: Container) -> Container:

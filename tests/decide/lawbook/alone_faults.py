@@ -6,7 +6,7 @@ from functools import cached_property
 
 import pytest
 
-from sidecar.decide import reconcile
+from sidecar.decide import sightings
 from sidecar.decide.books import dynamic, static
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.news import CpusWent
@@ -60,7 +60,7 @@ def trusts_a_silent_engine(patch: pytest.MonkeyPatch) -> None:
 
 
 def leaves_the_stranded_where_they_were(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(reconcile, "CpusWent", lambda online: CpusWent(EMPTY))
+    patch.setattr(sightings, "CpusWent", lambda online: CpusWent(EMPTY))
 
 
 FAULTS = (
