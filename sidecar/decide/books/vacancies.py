@@ -21,7 +21,7 @@ gone, or will never start again, is handed on, and only CPUs that this container
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from sidecar.decide.books.grants import ask_of, bounds, fallen_short, keeps, may_hold, misunderstood, never
@@ -92,6 +92,10 @@ def _answered(world: World, state: State, answer: Answer, last: World | None) ->
     """Return the State after one round; instead, the key of a vacancy whose successor was refused."""
     lacking, marks, promised = dict[object, Refusal](), set[object](), set[ContainerKey]()
     asking = in_turn(world, state)
+    if state.vacancies:
+        # What a successor does not take is free for those that are asked before it.
+        state = _with_successors(world, state, asking)
+        asking = [each for each in asking if each.view.key not in state.assignments]
     if asking:
         marks.update(*(_marks(each.demand) for each in state.assignments.values()))
     known = last if asking and last and has_the_same_books(last, world, state) else None
@@ -106,7 +110,7 @@ def _answered(world: World, state: State, answer: Answer, last: World | None) ->
         if left := _left_to(state, demand):
             # 2. What its predecessor left.
             free = state.keeping(_without(state.vacancies, left.container))
-            state = _taken_over(world, free, demand, left) or _after(world, free, container, demand, answer, {})
+            state = _after(world, free, container, demand, answer, {})
             if demand.container not in state.assignments:
                 return left.container
             state = _in_its_place(state, demand.container, left)
@@ -126,6 +130,18 @@ def _answered(world: World, state: State, answer: Answer, last: World | None) ->
         if state.assignments is not grants:
             lacking, known = {}, None
             marks |= _marks(demand)
+    return state
+
+
+def _with_successors(world: World, state: State, asking: Iterable[Container]) -> State:
+    """Return the State in which each successor has what its predecessor left, if that suffices for it."""
+    for container in asking:
+        demand = container.wish.demand
+        if demand is None or (left := _left_to(state, demand)) is None:
+            continue
+        free = state.keeping(_without(state.vacancies, left.container))
+        if taken := _taken_over(world, free, demand, left):
+            state = _in_its_place(taken, demand.container, left)
     return state
 
 

@@ -66,7 +66,9 @@ def after_letting_go(world: World, fact: StartLetGo) -> World:
 def answers(world: World) -> tuple[World, tuple[AnswerStart, ...]]:
     """Return the world in which all possible answers to held starts are given, and these answers."""
     given: list[AnswerStart] = []
-    for container in [each for each in world.containers.values() if each.is_held]:
+    held = [each for each in world.containers.values() if each.is_held]
+    # Those first that may come to be anywhere (7): no other start is answered beside them.
+    for container in sorted(held, key=lambda each: not _behind(world, each)):
         assert isinstance(container.start, Held)
         answer = answer_to(world, container, container.start.number)
         if answer is None:

@@ -191,6 +191,18 @@ def test_a_successor_that_asks_for_too_much_leaves_the_place_to_the_queue() -> N
     assert "this machine can give 7 at most" in story.why_refused(new)
 
 
+def test_what_a_successor_does_not_take_goes_to_the_queue_in_its_order() -> None:
+    """One that waits longer is asked before a later one, though the successor came after both."""
+    story = Story()
+    old = story.arrive("old", 7, labels=compose())
+    first = story.arrive("first", 3, starts=False)
+    new = story.arrive("new", 2, labels=compose(), starts=False)
+    last = story.arrive("last", 3, starts=False)
+    gone(story, old)
+    story.settle()
+    assert (story.granted(new), story.granted(first), story.granted(last)) == ("1-2", "3-5", None)
+
+
 def test_of_two_successors_the_first_takes_over() -> None:
     story = Story()
     old = story.arrive("old", 5, labels=compose())
