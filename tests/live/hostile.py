@@ -60,10 +60,11 @@ class HostileTenant:
     def _act(self, seed: float) -> None:
         for attack in rounds(Random(seed), list(Attack)):
             # The engine refuses some: a name in use, a container that another thread has removed.
+            has_acted = True
             with suppress(ApiError, OSError, HTTPException):
-                getattr(self, f"_{attack}")()
+                has_acted = getattr(self, f"_{attack}")() is not False
             with self._guard:
-                self.acts[attack] += 1
+                self.acts[attack] += has_acted
             if self._over.wait(PAUSE_SECONDS):
                 return
 
@@ -86,6 +87,15 @@ class HostileTenant:
                 return self._chance.choice(self._own)
         return self._run()
 
+    def _snapshot(self) -> list[str]:
+        with self._guard:
+            return list(self._own)
+
+    def _is_placed(self, id: str) -> bool:
+        """Return whether the engine's record shows CPUs that this tenant did not ask for: the sidecar's."""
+        cpuset = str(self._api.inspect(id)["HostConfig"]["CpusetCpus"])
+        return cpuset not in ("", str(online()))
+
     def _giant(self) -> None:
         self._run({"x": "a" * GIANT})
 
@@ -103,9 +113,16 @@ class HostileTenant:
         for _ in range(LOOP):
             self._repin()
 
-    def _rename(self) -> None:
+    def _rename(self) -> bool:
+        """Rename one that was placed: whoever may create a container with a name of the unmanaged is left alone. Return
+        False if there is none.
+        """
+        placed = [each for each in self._snapshot() if self._is_placed(each)]
+        if not placed:
+            return False
         name = self._chance.choice([UNMANAGED, self._victim])
-        self._api.ask("POST", f"containers/{self._one()}/rename", name=f"{self._containers.prefix}-{name}")
+        self._api.ask("POST", f"containers/{self._chance.choice(placed)}/rename", name=f"{self._containers.prefix}-{name}")
+        return True
 
     def _crowd(self) -> None:
         threads = [threading.Thread(target=self._quietly_run) for _ in range(CROWD)]
