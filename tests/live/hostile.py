@@ -121,7 +121,9 @@ class HostileTenant:
         if not placed:
             return False
         name = self._chance.choice([UNMANAGED, self._victim])
-        self._api.ask("POST", f"containers/{self._chance.choice(placed)}/rename", name=f"{self._containers.prefix}-{name}")
+        self._api.ask(
+            "POST", f"containers/{self._chance.choice(placed)}/rename", name=f"{self._containers.prefix}-{name}"
+        )
         return True
 
     def _crowd(self) -> None:
