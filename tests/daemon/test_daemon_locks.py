@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -29,6 +29,12 @@ async def locked(host: Host, count: int) -> list[str]:
     return made
 
 
+def release(host: Host, held: Iterable[str]) -> None:
+    """Release the locks of these containers."""
+    for each in held:
+        host.docker.container(each).lock.release()
+
+
 async def arrival(host: Host, name: str, seconds: float) -> tuple[str, float]:
     """Run an exclusive container. Return it, and how long it took until its CPUs were its own but for locked ones."""
     began = trio.current_time()
@@ -53,13 +59,14 @@ async def test_an_arrival_is_placed_however_many_locks_are_held(
     async with host.running():
         plain = [await host.docker.run(f"plain{number}") for number in range(10)]
         held = await locked(host, count)
-        one, first = await arrival(host, "one", 60)
-        await trio.sleep(0.5)
-        assert host.is_settled(one) is (count == 0)
-        two, second = await arrival(host, "two", 60)
-        assert (first < 5, second < 0.3) == (True, True)
-        for each in held:
-            host.docker.container(each).lock.release()
+        try:
+            one, first = await arrival(host, "one", 60)
+            await trio.sleep(0.5)
+            assert host.is_settled(one) is (count == 0)
+            two, second = await arrival(host, "two", 60)
+            assert (first < 5, second < 0.3) == (True, True)
+        finally:
+            release(host, held)
         await host.settled(one, two)
     assert host.broken == []
     assert plain
@@ -78,8 +85,7 @@ async def test_with_a_hand_an_arrival_is_settled_however_many_locks_are_held(
             began = trio.current_time()
             await host.settled(await host.docker.run(name, labels=ONE))
             assert trio.current_time() - began < 0.6
-        for each in held:
-            host.docker.container(each).lock.release()
+        release(host, held)
     assert host.broken == []
 
 
@@ -118,13 +124,13 @@ async def test_locks_that_are_taken_before_the_first_look_delay_no_arrival(
                 nursery.start_soon(make, number)
         for each in held:
             await host.docker.container(each).lock.acquire()
-        await trio.sleep(10)
-        for name in ("one", "two"):
-            began = trio.current_time()
-            one = await host.docker.run(name, labels=ONE)
-            await host.settled(one)
-            assert trio.current_time() - began < 0.6
-        for each in held:
-            host.docker.container(each).lock.release()
+        try:
+            await trio.sleep(10)
+            for name in ("one", "two"):
+                began = trio.current_time()
+                await host.settled(await host.docker.run(name, labels=ONE))
+                assert trio.current_time() - began < 0.6
+        finally:
+            release(host, held)
         await trio.sleep(30)
     assert host.broken == []

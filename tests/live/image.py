@@ -63,10 +63,10 @@ def with_stop_signal(api: EngineApi, image: str, signal: str) -> str:
     parts.pop("repositories", None)
     made = io.BytesIO()
     with tarfile.open(fileobj=made, mode="w") as archive:
-        for path, content in parts.items():
+        for path, part in parts.items():
             entry = tarfile.TarInfo(path)
-            entry.size = len(content)
-            archive.addfile(entry, io.BytesIO(content))
+            entry.size = len(part)
+            archive.addfile(entry, io.BytesIO(part))
     api.ask("POST", "images/load", made.getvalue())
     return name
 

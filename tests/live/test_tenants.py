@@ -19,7 +19,6 @@ from tests.live.containers import Containers
 from tests.live.crowd import footprint
 from tests.live.engineapi import ApiError, EngineApi, lock_held
 from tests.live.hostile import HostileTenant
-from tests.live.image import with_stop_signal
 from tests.live.kernelview import KernelView, online
 from tests.live.privateengine import PrivateEngine
 from tests.live.sidecarfixtures import Ground
@@ -122,27 +121,6 @@ def test_mounts_of_any_size_delay_no_decision(running: SidecarProcess, workloads
     journals = [path for path in running.state_dir.iterdir() if path.name.startswith("journal")]
     assert sum(path.stat().st_size for path in journals) <= MOST_WRITTEN
     assert footprint(running.pid).resident_kib <= MOST_MEMORY
-
-
-def test_an_image_with_a_stop_signal_that_is_no_number_ends_nothing(
-    sidecar: SidecarProcess, workloads: Containers
-) -> None:
-    """The engine checks a request's, and not an image's. The sidecar asks for it before each signal that it sends."""
-    image = with_stop_signal(workloads.api, workloads.image, "9" * 5000)
-    sidecar.configure(policy="dynamic", tenants_may=["lift-quota", "priority"])
-    sidecar.start()
-    pid = sidecar.pid
-    labels = {"cpuset.exclusive": "1", "cpuset.max": "99", "cpuset.signal": "HUP"}
-    name, loop = f"{workloads.prefix}-crafted", "trap : HUP; while :; do sleep 1; done"
-    made = workloads.api.create(name, image, "sh", "-c", loop, labels=labels, stop_signal="")
-    workloads.made.append(made)
-    workloads.api.act(made, "start")
-    until_alone(sidecar, made)
-    assert workloads.api.inspect(made)["Config"]["StopSignal"] == "9" * 5000
-    # A signal is sent for each change of its CPUs: here, that they go to another container, which comes and is placed.
-    workloads.api.remove(made)
-    until_alone(sidecar, workloads.run("owner", labels=ONE))
-    assert sidecar.pid == pid
 
 
 def test_a_name_stays_with_the_container_that_claimed_it_first(running: SidecarProcess, workloads: Containers) -> None:
@@ -270,15 +248,16 @@ def test_an_id_as_a_name_shadows_no_container(running: SidecarProcess, workloads
 
 @pytest.mark.intrudes("neighbours are updated onto the CPU of the owner")
 def test_acts_of_all_kinds_at_random_delay_no_arrival_and_disturb_no_owner(
-    sidecar: SidecarProcess, workloads: Containers, kernel: KernelView, tmp_path: Path
+    sidecar: SidecarProcess, own_engine: PrivateEngine, workloads: Containers, kernel: KernelView, tmp_path: Path
 ) -> None:
     """Beside a tenant that does all of this at once: arrivals one after the other, then an owner that stays."""
+    parent = "" if own_engine.cgroup_parent.endswith(".slice") else own_engine.cgroup_parent
     sidecar.configure(unmanaged=[f"{workloads.prefix}-{UNMANAGED}"])
     sidecar.start()
     named = {"cpuset.projection": "voice"}
     undisturbed = [arrival(sidecar, workloads, f"before-{number}") for number in range(ARRIVALS)]
     took: list[tuple[float, float]] = []
-    with HostileTenant(workloads, Random(1), "voice") as tenant:
+    with HostileTenant(workloads, Random(1), "voice", parent) as tenant:
         while len(took) < ARRIVALS or set(tenant.acts) != set(Attack):
             took.append(arrival(sidecar, workloads, f"beside-{len(took)}"))
         owner = workloads.run("owner", labels={**WAITING, **named})
