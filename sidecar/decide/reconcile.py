@@ -5,7 +5,7 @@ from __future__ import annotations
 from sidecar.decide.books.refit import refit
 from sidecar.decide.books.vacancies import after_refit
 from sidecar.decide.container.machine import after
-from sidecar.decide.container.news import CpusCame, WishRead
+from sidecar.decide.container.news import CpusCame, CpusWent, WishRead
 from sidecar.decide.container.place import with_cpus
 from sidecar.decide.settings import Settings
 from sidecar.decide.sightings import wish_in
@@ -39,10 +39,14 @@ def with_settings(world: World, settings: Settings) -> World:
 
 def with_topology(world: World, topology: Topology) -> World:
     """Return the world on a changed machine; the same world if nothing changed. Updates that the engine refused before
-    may be tried again. CPUs that came online are in use by all that may have them, until a look shows otherwise.
+    may be tried again. CPUs that came online are in use by all that may have them, until a look shows otherwise. What
+    lost its last CPU, the kernel runs on others.
     """
     if topology == world.topology:
         return world
+    stranded = [each for each in world.containers.values() if not each.is_idle and not each.present & topology.online]
+    for each in stranded:
+        world = world.with_container(after(each, CpusWent(topology.online)))
     if came := topology.online - world.topology.online:
         places = {
             key: with_cpus(each.view, each.place, came, topology.online) for key, each in world.containers.items()

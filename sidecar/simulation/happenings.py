@@ -70,13 +70,15 @@ class Happening(msgspec.Struct, frozen=True, kw_only=True):
 class Holding(msgspec.Struct, frozen=True, kw_only=True):
     """One container for some time: where it runs, its grant, and what is leaving it.
 
-    `granted` is None without a grant. `wants` is the CPUs that it would use if it had them.
+    `granted` is None without a grant, `alone` is whether it is told to be, and `wants` the CPUs that it would use if it
+    had them.
     """
 
     name: str
     cpus: CPUSet
     granted: CPUSet | None = None
     leaving: CPUSet = EMPTY
+    alone: bool = False
     wants: float = 0.0
 
 

@@ -18,6 +18,7 @@ from sidecar.config.misfits import misfits
 from sidecar.decide.books.give_up import obstacle
 from sidecar.decide.books.resize import objection
 from sidecar.decide.facts import DefragmentRequested, GiveUpRequested, ResizeRequested
+from sidecar.decide.moves.alone import is_alone
 from sidecar.decide.moves.settled import is_settled
 from sidecar.decide.world import World
 from sidecar.simulation.agenda import Action, Agenda
@@ -378,9 +379,16 @@ class Simulation:
             if grant is None and not real.effective:
                 continue
             leaving = grant.leaving.cpus if grant and grant.leaving else EMPTY
-            cpus, granted = real.effective or EMPTY, grant.cpus if grant else None
+            cpus, known = real.effective or EMPTY, self.world.containers.get(key)
             holdings.append(
-                Holding(name=real.name, cpus=cpus, granted=granted, leaving=leaving & cpus, wants=real.use.wanted)
+                Holding(
+                    name=real.name,
+                    cpus=cpus,
+                    granted=grant.cpus if grant else None,
+                    leaving=leaving & cpus,
+                    alone=known is not None and self._sidecar.is_running and is_alone(self.world, known),
+                    wants=real.use.wanted,
+                )
             )
         return Frame(at=self.now, online=self._host.online, reserved=state.reserved, holdings=tuple(holdings))
 

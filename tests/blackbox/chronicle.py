@@ -25,11 +25,14 @@ class Said(NamedTuple):
 
 
 class Place(NamedTuple):
-    """One container: the CPUs that it runs on (none if it does not run), its grant (None without), what is leaving."""
+    """One container: the CPUs that it runs on (none if it does not run), its grant (None without), what is leaving, and
+    whether it is told to be alone.
+    """
 
     cpus: CPUs
     granted: CPUs | None
     leaving: CPUs
+    is_alone: bool = False
 
     @property
     def own(self) -> CPUs:
@@ -254,6 +257,7 @@ def chronicle_of(scenario: Scenario, printed: Printed) -> Chronicle:
                 numbers(one["cpus"]),
                 None if one["granted"] is None else numbers(one["granted"]),
                 numbers(one["leaving"]),
+                one["alone"],
             )
             for one in each["holdings"]
         }
@@ -303,6 +307,9 @@ class _Settings:
             self.in_force = self._file
         elif line.what == "granted":
             self.under[line.container] = self.in_force
+        elif line.what.startswith("the recorded grants were adapted") and " lost its exclusive CPUs" in line.why:
+            # It may be granted others in the same decision, by the rules of now.
+            self.under[line.why.partition(" lost")[0]] = self.in_force
 
 
 def _timed(stages: Sequence[Stage], ends: float) -> Iterator[Stage]:

@@ -11,6 +11,9 @@ from tests.blackbox.chronicle import Chronicle, Stage
 ORDERS: Final = 0.5
 """Seconds in which all orders of one decision take effect, also for a container that is being started meanwhile."""
 
+LOOKS: Final = 0.1
+"""Seconds after which a look has shown what was started, or where the kernel put what lost its last CPU."""
+
 LONGEST_NOTICE: Final = 21.0
 """Seconds: the longest notice that a scenario has, and the orders after it."""
 

@@ -24,7 +24,7 @@ from sidecar.decide.placement.tiers import alternatives, tiers
 from sidecar.decide.reconcile import with_settings
 from sidecar.decide.settings import IsolatedRule, Settings
 from sidecar.decide.world import World, replace
-from sidecar.simulation import happenings, model_sidecar
+from sidecar.simulation import happenings, model_sidecar, virtual_host
 from sidecar.simulation.happenings import Happening, What
 from sidecar.simulation.model_sidecar import ModelSidecar
 from sidecar.simulation.virtual_host import Simulation
@@ -33,6 +33,15 @@ from state.cpuset import EMPTY
 from state.model import Leaving, State
 from tests.blackbox.drawn_settings import EVERY_RIGHT
 from tests.blackbox.plain_values import Scenario, Table
+
+
+def forgets_what_waits_behind_a_start(patch: pytest.MonkeyPatch) -> None:
+    """Take it that the engine has no order of an earlier run of the sidecar."""
+    patch.setattr(starts, "_behind", lambda world, container: EMPTY)
+
+
+def tells_whoever_is_settled_to_be_alone(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(virtual_host, "is_alone", settled.is_settled)
 
 
 def hears_no_reload(patch: pytest.MonkeyPatch) -> None:
@@ -161,7 +170,10 @@ def container(name: str, exclusive: str = "", **more: Any) -> Table:
 
 def told(*events: tuple[float, str, Any]) -> list[Table]:
     """Return events, each of a container or with settings."""
-    return [{"at": at, "do": do, ("settings" if do == "reload" else "container"): what} for at, do, what in events]
+    return [
+        {"at": at, "do": do} | ({("settings" if do == "reload" else "container"): what} if what else {})
+        for at, do, what in events
+    ]
 
 
 def scenario(containers: list[Table], events: list[Table], *, isolated: str = "", **more: Any) -> Scenario:
@@ -184,6 +196,11 @@ RULED = scenario(
     [{"name": "a"}],
     told((1.0, "run", "a"), (40.0, "reload", {"rule": []})),
     rule=[{"match": {"name": "a"}, "exclusive": 2}],
+)
+
+BESIDE_ONE_KEPT_OUT = scenario(
+    [container("a", "2"), {"name": "b", "labels": {"cpuset.manage": "off"}}],
+    told((1.0, "run", "b"), (2.0, "run", "a")),
 )
 
 ISOLATED = scenario(

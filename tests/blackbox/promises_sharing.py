@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tests.blackbox.asked import CPUs, joined
 from tests.blackbox.chronicle import Chronicle, Stage
-from tests.blackbox.finding import LONGEST_NOTICE, ORDERS, Finding, lasting, listed
+from tests.blackbox.finding import LONGEST_NOTICE, LOOKS, ORDERS, Finding, lasting, listed
 
 
 def owners_are_alone(chronicle: Chronicle) -> Iterator[Finding]:
@@ -30,6 +30,26 @@ def owners_are_alone(chronicle: Chronicle) -> Iterator[Finding]:
         owner, other = each.names
         seen_text = f"{other} runs on {listed(each.cpus)} of {owner} for {each.seconds:g} s"
         yield Finding("owners_are_alone", each.began, owner, seen_text)
+
+
+def who_is_told_to_be_alone_is(chronicle: Chronicle) -> Iterator[Finding]:
+    """ "A workload runs alone when its `status.json` has `"alone": true`: no container that the sidecar can see may run
+    on its CPUs" (README): whatever it is, as soon as a look has shown that it runs. Looks wait for starts and stops.
+    """
+
+    def seen(stage: Stage) -> dict[tuple[str, ...], CPUs]:
+        return {
+            (name, other): both
+            for name, place in stage.places.items()
+            for other in (stage.running if place.is_alone else ())
+            if other != name and not chronicle.is_locked(other, stage)
+            if (both := stage.place(other).cpus & place.cpus)
+        }
+
+    for each in lasting(chronicle, seen, LOOKS):
+        owner, other = each.names
+        seen_text = f"{owner} is told to be alone, and {other} runs on {listed(each.cpus)} for {each.seconds:g} s"
+        yield Finding("who_is_told_to_be_alone_is", each.began, owner, seen_text)
 
 
 def no_cpu_is_granted_twice(chronicle: Chronicle) -> Iterator[Finding]:
@@ -162,6 +182,7 @@ def what_is_left_alone_is_never_moved(chronicle: Chronicle) -> Iterator[Finding]
 
 PROMISES = (
     owners_are_alone,
+    who_is_told_to_be_alone_is,
     no_cpu_is_granted_twice,
     what_is_kept_is_not_granted,
     offline_cpus_leave_a_grant,

@@ -154,13 +154,16 @@ def _gives_way(chronicle: Chronicle, before: Stage, after: Stage, name: str) -> 
 
 
 def _cuts_the_pool(chronicle: Chronicle, before: Stage, after: Stage) -> bool:
-    """Return whether a hotplug or a reload left too little in the shared pool: the newest grants end for that, too,
-    and may be granted again at once.
+    """Return whether a hotplug or a reload left too little in the shared pool, beside replacements for granted CPUs
+    that went offline: the newest grants end for that, too, and may be granted again at once. Of a hotplug and a reload
+    in one instant, the hotplug may come first.
     """
     left = after.online - before.granted - chronicle.kept_isolated(after)
     left -= after.reserved if after.is_strict else frozenset()
     is_new = not chronicle.is_quiet(after.at - 1.1, after.at)
-    return is_new and len(left) < max(1, int(after.settings.get("shared_min", 0)))
+    replaced = len(before.granted - after.online)
+    least = max(1, *(int(each.settings.get("shared_min", 0)) for each in (before, after)))
+    return is_new and len(left) - replaced < least
 
 
 def _is_made_whole(chronicle: Chronicle, before: Stage, after: Stage, name: str) -> bool:

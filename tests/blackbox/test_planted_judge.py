@@ -40,6 +40,7 @@ from tests.blackbox.plain_values import Scenario
 from tests.blackbox.planted_faults import (
     AFTER_A_NOTICE,
     BESIDE_AN_OWNER,
+    BESIDE_ONE_KEPT_OUT,
     EQUALS,
     ISOLATED,
     LINGERING,
@@ -80,6 +81,7 @@ from tests.blackbox.planted_faults import (
     tells_no_grant,
     tells_no_reason,
     tells_other_places,
+    tells_whoever_is_settled_to_be_alone,
 )
 from tests.blackbox.scenarios import scenario_of
 from tests.decide.lawbook import alone_faults, core_faults, dynamic_faults, queue_faults, strict_faults
@@ -149,6 +151,7 @@ class Planted:
 
 FAULTS = (
     Planted(dynamic_faults.lets_newcomers_onto_what_is_leaving, "owners_are_alone", 227),
+    Planted(tells_whoever_is_settled_to_be_alone, "who_is_told_to_be_alone_is", scenario=BESIDE_ONE_KEPT_OUT),
     Planted(dynamic_faults.empties_the_pool, "the_pool_keeps_its_minimum", 18),
     Planted(dynamic_faults.gives_the_pool_what_is_of_no_use_to_it, "the_pool_keeps_its_minimum", scenario=OF_NO_USE),
     Planted(dynamic_faults.takes_at_once, "notice_is_given", 21),

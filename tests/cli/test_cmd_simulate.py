@@ -91,17 +91,17 @@ def test_a_history_for_programs(scenario: str, capsys: pytest.CaptureFixture[str
         "seconds": None,
     }
     assert len(found) == 8
-    assert lines[-1]["what"] == "in place"
-    assert lines[-2] == {
+    assert lines[-2]["what"] == "in place"
+    plain = {"name": "plain", "cpus": "0,3", "granted": None, "leaving": "", "alone": False, "wants": 0.0}
+    own = {"name": "own", "cpus": "1-2", "granted": "1-2", "leaving": "", "alone": False, "wants": 1.5}
+    assert lines[-3] == {
         "at": 2.21,
         "what": "now",
         "online": "0-3",
         "reserved": "0",
-        "holdings": [
-            {"name": "plain", "cpus": "0,3", "granted": None, "leaving": "", "wants": 0.0},
-            {"name": "own", "cpus": "1-2", "granted": "1-2", "leaving": "", "wants": 1.5},
-        ],
+        "holdings": [plain, own],
     }
+    assert lines[-1] == {**lines[-3], "at": 2.211, "holdings": [plain, {**own, "alone": True}]}
 
 
 def test_the_journal_and_the_picture_are_written(

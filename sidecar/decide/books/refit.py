@@ -15,8 +15,8 @@ Every change to a grant is reported, and no file has to be deleted by hand.
    No other grant gives up CPUs of its least size. A container whose grant ended so asks again as soon as there is room
    (`askers`).
 5. If CPUs came back, a grant that breaks its rules (half cores, too many nodes) lies by them again if free CPUs
-   allow it. It may leave its original CPUs for that only if offline CPUs can be the cause: a grant that must have been
-   made under other options keeps them.
+   allow it, and gives up what is above its ceiling in whole cores. It may leave its original CPUs for that only if
+   offline CPUs can be the cause: a grant that must have been made under other options keeps them.
 6. If the shared pool is short, grants keep no more above their least sizes than is fair.
 7. Under `dynamic`, CPUs that a grant loses leave it with notice, as in any take, unless they are offline or reserved
    now. Those that it was leaving already and that are reserved now, it leaves at once. The policy's next decision does
@@ -52,7 +52,7 @@ from sidecar.decide.placement.options import FULL_PCPUS_ONLY, STRICT_CPU_RESERVA
 from sidecar.decide.placement.order.packed import packed
 from sidecar.decide.placement.reserve import counted, reserve
 from sidecar.decide.placement.shortfall import with_facts
-from sidecar.decide.placement.whole_cores import cores_within, is_by_cores
+from sidecar.decide.placement.whole_cores import cores_within, is_by_cores, unit_of
 from sidecar.decide.settings import IsolatedRule, PolicyName
 from sidecar.decide.world import Note, World
 from state.cpuset import EMPTY, CPUSet, union
@@ -222,10 +222,16 @@ def _by_their_rules(world: World, bare: State, holdings: Holdings) -> Holdings:
             continue
         without = with_holdings(world, bare, {other: cpus for other, cpus in holdings.items() if other != key})
         free = without.assignable - world.strangers - held
-        # Made larger, up to its number, it need not give up what it has.
         most, may_leave = bounds(world, demand)[1], is_made_by_its_rules(world, demand, held)
-        for count in dict.fromkeys((min(most, len(world.topology.whole_cores(held))), len(held))):
-            found = replaced(world, without, demand, held, [free], count) if count >= len(held) else None
+        # Made larger, up to its number, it need not give up what it has.
+        larger = (min(most, len(world.topology.whole_cores(held))), len(held))
+        tries = [(held, count) for count in larger if count >= len(held)]
+        # What is more than it may hold in whole cores was granted while a part of one was offline.
+        fitting = most - most % unit_of(world.topology, options_of(world, demand), held)
+        if fewest_for(world, demand) <= fitting < len(held):
+            tries.append((shrunk(world, grant, held, fitting), fitting))
+        for kept, count in tries:
+            found = replaced(world, without, demand, kept, [free], count)
             if found and (may_leave or grant.original & held <= found):
                 holdings = {**holdings, key: found}
                 break

@@ -41,6 +41,7 @@ from sidecar.decide.container.news import (
     AnswersTold,
     Came,
     CpusCame,
+    CpusWent,
     Disputed,
     HeldBack,
     HoldAnswered,
@@ -92,6 +93,8 @@ def after(container: Container, news: News) -> Container:
             return _made(container, fault=Fault(FaultKind.NOT_STOPPED, news.text))
         case CpusCame():
             return _made(container, place=news.place)
+        case CpusWent():
+            return _made(container, doubts=with_doubt(container.doubts, Doubt(news.online, Ends.LOOK)))
         case Recognized():
             return _made(container, wish=news.wish)
         case Lapsed():

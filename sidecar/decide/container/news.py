@@ -8,7 +8,7 @@ from sidecar.decide.container.container import Wish
 from sidecar.decide.container.place import Place
 from sidecar.decide.facts import ContainerView
 from sidecar.decide.orders import ApplyCpuset, Update, WriteCpuset
-from state.cpuset import CPUSet
+from state.cpuset import EMPTY, CPUSet
 
 
 class Looked(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,6 +101,12 @@ class CpusCame(msgspec.Struct, frozen=True):
     place: Place
 
 
+class CpusWent(msgspec.Struct, frozen=True):
+    """All CPUs on which it was seen went offline. Until a look, it may run anywhere on those that are left."""
+
+    online: CPUSet
+
+
 class Recognized(msgspec.Struct, frozen=True):
     """News other than a look changed what a look would show, and its wish was read from that."""
 
@@ -135,10 +141,13 @@ class HoldGivenUp(msgspec.Struct, frozen=True):
 
 
 class HoldAnswered(msgspec.Struct, frozen=True):
-    """The held start goes on with `update`, unchanged if that is None; if `is_refused`, not at all."""
+    """The held start goes on with `update`, unchanged if that is None; if `is_refused`, not at all. An order of an
+    earlier run of the sidecar, which waits in the engine behind the start, may put it on the CPUs `behind`.
+    """
 
     update: Update | None
     is_refused: bool
+    behind: CPUSet = EMPTY
 
 
 class WriteSent(msgspec.Struct, frozen=True):
@@ -197,5 +206,16 @@ GripNews = Looked | HoldBegan | WriteSent | WriteDone | WriteUndone | AnswersTol
 """The input of the machine of the hand's grip."""
 
 News = (
-    LineNews | StartNews | GripNews | HeldBack | NotStopped | CpusCame | Recognized | Lapsed | Disputed | Came | Lasted
+    LineNews
+    | StartNews
+    | GripNews
+    | HeldBack
+    | NotStopped
+    | CpusCame
+    | CpusWent
+    | Recognized
+    | Lapsed
+    | Disputed
+    | Came
+    | Lasted
 )

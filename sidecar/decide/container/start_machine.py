@@ -47,13 +47,15 @@ def _asks(container: Container, _: object) -> Container:
 
 
 def _answered(container: Container, news: HoldAnswered) -> Container:
-    """Expect a run on the CPUs of the answer, on the configured ones if it has no update, and none if it refuses."""
-    if news.update is not None:
-        return _made(container, start=Answered(news.update.cpus))
+    """Expect a run on the CPUs of the answer, on the configured ones if it has no update, and none if it refuses. Where
+    an order that waits behind the start may send it is in doubt until a look.
+    """
     if news.is_refused:
         return _made(container, start=Asks())
-    doubt = Doubt(container.place.configured, Ends.LOOK)
-    return _made(container, start=Asks(), doubts=with_doubt(container.doubts, doubt))
+    doubts = with_doubt(container.doubts, Doubt(news.behind, Ends.LOOK)) if news.behind else container.doubts
+    if news.update is not None:
+        return _made(container, start=Answered(news.update.cpus), doubts=doubts)
+    return _made(container, start=Asks(), doubts=with_doubt(doubts, Doubt(container.place.configured, Ends.LOOK)))
 
 
 def _shown(container: Container, news: Looked) -> Container:

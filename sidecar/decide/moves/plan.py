@@ -84,13 +84,13 @@ Changes are ordered by urgency, then arrival, which is unique.
 def plan(world: World) -> tuple[World, tuple[Order, ...]]:
     """Return the world in which the orders that may be given now are outstanding, and these orders."""
     world, told_hand = standing_answers(world)
+    # Before any order: an answered start may put its container elsewhere than it should be.
+    world, answered = answers(world)
     if not world.is_ready or (world.settings.policy is PolicyName.NONE and not world.is_releasing):
-        world, answered = answers(world)
         return world, (*told_hand, *answered)
     world, written = _writes(world)
     world, updates = _updates(world)
     world = _without_the_restored(world) if world.is_releasing else _without_those_at_home(world)
-    world, answered = answers(world)
     # After the answers: a refused start begins a rest, which is timed.
     world, waits = timers(world)
     world, told = signals(world)
@@ -214,9 +214,13 @@ def _holds_slot(container: Container) -> bool:
 
 
 def _without_the_restored(world: World) -> World:
-    """Return the world, during a release, without the originals of containers that are restored, or that are going."""
-    state = world.state
-    for key in state.originals:
+    """Return the world, during a release, without the originals of containers that are restored, or that are going. The
+    shared group is restored last: CPUs may come online that its members have to get back.
+    """
+    state, group = world.state, world.group and world.group.view.key
+    for key in sorted(state.originals, key=lambda each: each == group):
+        if key == group and len(state.originals) > 1:
+            continue
         container = world.containers.get(key)
         wanted = released_to(world, container) if container and container.order is None else None
         if container is None or wanted is None:

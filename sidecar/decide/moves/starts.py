@@ -13,6 +13,9 @@ A runtime that asks (`StartHeld`) starts nothing until it is answered, and then 
 5. The start of a container that the sidecar does not place goes on unchanged.
 6. From its answer until a look or an order, the container is in doubt: its start may be still to come, or may have
    failed. The engine does one thing at a time for a container, so either of them comes after the start (`machine`).
+7. An earlier run of the sidecar may have left an order in the engine, which waits behind the held start. Where that
+   sends the container is not known. So if nothing but glances showed the container in this run, and the books of an
+   earlier one name it, it may come to be anywhere between its answer and a look.
 
 While a start is held, the engine answers neither looks at the container nor orders to it, so none are given.
 """
@@ -33,7 +36,7 @@ from sidecar.decide.orders import AnswerStart, Update
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.sightings import believed, recognized
 from sidecar.decide.world import World
-from state.cpuset import CPUSet
+from state.cpuset import EMPTY, CPUSet
 from state.demand import QuotaRule
 from state.refusal import Refusal, RefusalCode, Taken
 
@@ -70,9 +73,16 @@ def answers(world: World) -> tuple[World, tuple[AnswerStart, ...]]:
             continue
         given.append(answer)
         # 6. It starts, or has started, or will not.
-        made = after(container, news.HoldAnswered(answer.update, is_refused=answer.refusal is not None))
+        is_refused, behind = answer.refusal is not None, _behind(world, container)
+        made = after(container, news.HoldAnswered(answer.update, is_refused=is_refused, behind=behind))
         world = world.with_container(made)
     return world, tuple(given)
+
+
+def _behind(world: World, container: Container) -> CPUSet:
+    """Return where an order of an earlier run of the sidecar may put a container behind its held start (7)."""
+    may_wait = not container.looked and container.view.key in world.state.originals
+    return world.state.online if may_wait else EMPTY
 
 
 def answer_to(world: World, container: Container, number: int) -> AnswerStart | None:

@@ -70,6 +70,17 @@ def test_a_core_comes_back_as_a_whole_when_the_arrival_has_left(least_change: in
     assert [move.lost for move in story.grant(batch).moves if move.lost] == [cpus("3,7")]
 
 
+def test_a_core_that_is_whole_again_is_given_up_where_it_is_more_than_the_ceiling() -> None:
+    """Five CPUs are whole cores while a thread of one is offline; beside it, all six are above the ceiling of five."""
+    story = on_four_cores()
+    batch = story.elastic("batch", 4, 1, 5, options="full-pcpus-only")
+    assert story.layout(batch) == ["1-2,5-6"]
+    story.hotplug(6)
+    assert story.layout(batch) == ["1-3,5,7"]
+    story.hotplug(6)
+    assert (story.layout(batch), story.leaving(batch)) == (["1,3,5,7"], "2")
+
+
 def test_a_floor_of_one_thread_is_a_core() -> None:
     story = on_four_cores()
     whole = story.elastic("whole", 2, 1, 2, options="full-pcpus-only")

@@ -6,13 +6,15 @@ from functools import cached_property
 
 import pytest
 
+from sidecar.decide import reconcile
 from sidecar.decide.books import dynamic, static
 from sidecar.decide.container.container import Container, Standing
+from sidecar.decide.container.news import CpusWent
 from sidecar.decide.moves import alone, never_alone
 from sidecar.decide.world import World
 from sidecar.projection import opened, projection_of
 from state.cpuset import EMPTY
-from tests.decide.lawbook import laws
+from tests.decide.lawbook import laws, placelaws
 from tests.decide.lawbook.faults import Fault
 
 
@@ -57,9 +59,14 @@ def trusts_a_silent_engine(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(World, "is_blind", property(lambda world: False))
 
 
+def leaves_the_stranded_where_they_were(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(reconcile, "CpusWent", lambda online: CpusWent(EMPTY))
+
+
 FAULTS = (
+    Fault(leaves_the_stranded_where_they_were, placelaws.STRANDED, first=2013),
     Fault(leaves_another_alone_before_it_tells, laws.TOLD_FIRST, first=936),
-    Fault(lets_others_in_before_it_tells, laws.TOLD_FIRST, first=3163),
+    Fault(lets_others_in_before_it_tells, laws.TOLD_FIRST, first=7530),
     Fault(trusts_a_silent_engine, laws.UNSEEN, first=226),
     Fault(gives_up_who_waits, laws.NEVER_ALONE, first=7),
     Fault(overlooks_what_is_kept_out, laws.ALONE, first=122),

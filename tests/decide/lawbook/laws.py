@@ -82,6 +82,11 @@ def _footprints_are_honest(reality: Reality) -> list[str]:
     return found
 
 
+def _what_waits_behind_a_start_is_expected(reality: Reality) -> list[str]:
+    """Check that no order of a killed daemon sent a container out of its footprint, though no look tells of it yet."""
+    return [f"an order that waited behind a start led to {reality.behind.astray}"] if reality.behind.astray else []
+
+
 def _orders_can_be_obeyed(reality: Reality) -> list[str]:
     found = []
     for order in (*reality.new_orders, *reality.new_moves):
@@ -245,6 +250,7 @@ BOOKS = Law("the books are lawful", _books_are_lawful)
 POOL = Law("grants leave a shared pool", _pool_is_kept)
 ROOM = Law("nobody holds what a grant would be refused", _room_is_kept)
 FOOTPRINTS = Law("a container runs in its footprint", _footprints_are_honest)
+BEHIND = Law("what waited behind a start lands in the footprint", _what_waits_behind_a_start_is_expected)
 POSSIBLE = Law("an order can be obeyed", _orders_can_be_obeyed)
 KEPT = Law("no order takes what is granted", _grants_are_not_left)
 ISOLATED = Law("isolated CPUs are not shared", isolated_and_shared)
@@ -315,6 +321,7 @@ LAWS: tuple[Law[Reality], ...] = (
         POOL,
         ROOM,
         FOOTPRINTS,
+        BEHIND,
         POSSIBLE,
         KNOWN,
         KEPT,

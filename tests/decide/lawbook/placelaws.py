@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from sidecar.decide.container.container import Container
 from sidecar.decide.container.grip import Guarded
 from sidecar.decide.moves.settled import desired
-from state.cpuset import EMPTY
+from state.cpuset import EMPTY, CPUSet
 from tests.decide.lawbook.alonelaws import is_unseen
 from tests.support.decide.real import Real
 from tests.support.decide.reality import Reality
@@ -43,6 +43,18 @@ def not_where_guarded(reality: Reality) -> Iterator[str]:
             yield f"{real.name} is guarded, runs on {real.effective}, and is believed on {container.place.seen}"
 
 
+def stranded_unnoticed(reality: Reality) -> Iterator[str]:
+    """Yield containers whose CPUs are all offline, and that run outside their footprint: before any look tells of it.
+    The hand puts back what it guards.
+    """
+    online = reality.world.topology.online
+    for container, real in _known_runs(reality):
+        if container.present & online or container.is_guarded or real.is_tampered:
+            continue
+        if outside := (real.effective or EMPTY) - CPUSet.from_mask(container.footprint):
+            yield f"{real.name} lost its last CPU, and runs on {outside}, outside its footprint"
+
+
 def disagreeing(reality: Reality) -> Iterator[str]:
     """Yield live containers that the sidecar places, and for which decision, kernel and engine differ."""
     for container, real in _known_runs(reality):
@@ -54,7 +66,8 @@ def disagreeing(reality: Reality) -> Iterator[str]:
 
 
 GUARDED = Law("what is guarded is where it was written", not_where_guarded)
+STRANDED = Law("what lost its last CPU may be anywhere", stranded_unnoticed)
 AGREED = Law("at rest decision, kernel and engine agree", disagreeing, When.REST)
 
-LAWS = (GUARDED, AGREED)
+LAWS = (GUARDED, STRANDED, AGREED)
 """All of them."""

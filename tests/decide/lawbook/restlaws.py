@@ -8,6 +8,7 @@ from sidecar.decide.container.container import Container
 from sidecar.decide.container.line import Paused
 from sidecar.decide.facts import Phase
 from sidecar.decide.moves.settled import desired
+from sidecar.decide.step import step
 from sidecar.decide.world import World
 from sidecar.projection.projection_of import projection_of
 from state.cpuset import EMPTY, CPUSet
@@ -165,4 +166,7 @@ def moved_again(reality: Reality) -> list[str]:
 
 def replayed_otherwise(reality: Reality) -> list[str]:
     """Return a sentence if the journal of this life gives another World."""
-    return [] if reality.replayed() == reality.world else ["the replayed journal gives another world"]
+    world = reality.first
+    for burst in reality.bursts:
+        world, _ = step(world, burst)
+    return [] if world == reality.world else ["the replayed journal gives another world"]

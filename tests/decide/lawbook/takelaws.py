@@ -82,8 +82,8 @@ def _ended(facts: Sequence[Fact], key: ContainerKey) -> int:
 
 def _without_notice(reality: Reality, was: Assignment, after: Assignment, ended: int) -> Iterator[str]:
     """Check that lost CPUs were due: acknowledged, past their grace, or impossible to announce. What a container loses
-    that runs, or whose start was answered, must be leaving, except CPUs that went offline or are reserved from now on,
-    and those that another container was still leaving: it never had them for itself.
+    that runs, or whose start was answered, must be leaving, except CPUs that went offline, and those that another
+    container was still leaving: it never had them for itself. CPUs that are reserved from now on are left at once.
     """
     before, now = reality.planned_from.state, reality.world
     container = now.containers[after.container]
@@ -93,10 +93,11 @@ def _without_notice(reality: Reality, was: Assignment, after: Assignment, ended:
     is_same_start = known is not None and container.start == known.start
     is_inert = container.is_idle and not (container.is_starting and is_same_start)
     waited = union(batch.cpus for batch in was.leaving.batches if batch.number > ended) if was.leaving else EMPTY
-    due = leaving.due if leaving else EMPTY
+    reserved = now.state.reserved - before.reserved
+    due = leaving.due - reserved if leaving else EMPTY
     if (early := due & (waited | (was.cpus - after.cpus))) and not is_inert:
         yield f"{early} of {after.name} are due, and nobody said so"
-    lost = (was.cpus - after.cpus) & now.state.online - (now.state.reserved - before.reserved)
+    lost = (was.cpus - after.cpus) & now.state.online - reserved
     if is_inert or not lost:
         return
     lost -= union(

@@ -32,6 +32,7 @@ def test_histories_with_a_hand_break_no_law(first: int, last: int) -> None:
 @pytest.mark.parametrize(
     "seed",
     [
+        pytest.param(3438, id="a CPU that comes online in the midst of a release, after its group was restored"),
         pytest.param(7302105, id="a hand that comes while an answered start is under way"),
         pytest.param(7312630, id="a rest that is over while its grant is gone and the engine away"),
         pytest.param(7402480, id="an order to a member that starts before it, and is held back"),

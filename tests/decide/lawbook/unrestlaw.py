@@ -88,6 +88,7 @@ def _changed(going: Reality, restarted: Reality, *, takes_effect: bool, is_measu
     """Restart one of the two, and return what reads differently: at once, or else at rest."""
     names = {key: each.view.name for key, each in going.world.containers.items()}
     restarted.crash([takes_effect])
+    _give_up_starts(restarted)
     _answer(going, takes_effect=takes_effect)
     # A restart ends the connections over which containers are stopped.
     stops, going.stopping = going.stopping, []
@@ -140,8 +141,7 @@ def _is_ordered_and_gone(reality: Reality) -> bool:
 
 def _answer(reality: Reality, *, takes_effect: bool) -> None:
     """End the orders that are outstanding or lost as they ended for the sidecar that was restarted."""
-    for real in list(reality.containers.values()):
-        strictstarts.let_go(reality, real)
+    _give_up_starts(reality)
     reality.read_topology()
     for order in list(reality.flight):
         if order in reality.flight:
@@ -149,6 +149,11 @@ def _answer(reality: Reality, *, takes_effect: bool) -> None:
     while takes_effect and reality.land_late():
         pass
     reality.late.clear()
+
+
+def _give_up_starts(reality: Reality) -> None:
+    for real in list(reality.containers.values()):
+        strictstarts.let_go(reality, real)
 
 
 def _look_at_everything(reality: Reality) -> None:

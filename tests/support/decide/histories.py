@@ -168,6 +168,7 @@ def rest(reality: Reality) -> None:
     """
     while reality.land_late():
         pass
+    strictstarts.ask_again(reality)
     while strictstarts.one_goes_on(reality):
         pass
     reality.read_topology()
@@ -198,7 +199,9 @@ def going_on(reality: Reality, op: Op) -> None:
 
 
 def _end_start(reality: Reality, who: int, how: int) -> None:
-    """Let a held start go on, fail, or be given up."""
+    """Let a held start go on, fail, be given up, or be asked for once more."""
+    if how % 4 and strictstarts.ask_again(reality):
+        return
     locked = [real for real in reality.containers.values() if real.is_locked]
     if locked and (real := locked[who % len(locked)]).verdict:
         strictstarts.go_on(reality, real, fails=how % 6 == 0)

@@ -42,13 +42,14 @@ from sidecar.decide.orders import (
 from sidecar.decide.reconcile import begin
 from sidecar.decide.settings import Settings
 from sidecar.decide.step import step
-from sidecar.decide.world import World, replace
+from sidecar.decide.world import replace
 from sidecar.simulation.model_limits import changed
 from state.codec import decode, encode, to_builtins
 from state.cpuset import CPUSet
 from state.key import ContainerKey
 from state.model import State
 from state.topology import Topology
+from tests.support.decide.behind_starts import BehindStarts
 from tests.support.decide.modelhost import Host
 from tests.support.decide.news import Inventory, Look
 from tests.support.decide.real import Real
@@ -89,6 +90,7 @@ class Reality(Host):
         self.given_back: list[Real] = []
         self.came_to_rest = True
         self.blocked: list[Look] = []
+        self.behind = BehindStarts()
         self.pulls: list[HoldAnswers | WriteCpuset] = []
         self.connect()
 
@@ -153,7 +155,8 @@ class Reality(Host):
                 self.pending_read = True
 
     def unlock(self, real: Real) -> None:
-        """End a start: the engine now answers the callers that asked about the container meanwhile."""
+        """End a start: the engine now does what waited behind it, and answers those that asked meanwhile."""
+        self.behind.land(self, real)
         for look in [each for each in self.blocked if each.container == real.key]:
             self.blocked.remove(look)
             self.looks.append(Look(real.view(), real.key, look.began))
@@ -220,12 +223,12 @@ class Reality(Host):
         if order.number not in self.landed and (real is None or not self.objection(real, order.update)):
             self._land_earlier(order)
             self.landed.add(order.number)
-            self._take_effect(order)
+            self.take_effect(order)
 
     def _land_earlier(self, order: ApplyCpuset) -> None:
         for late in [each for each in self.late if each.container == order.container]:
             self.late.remove(late)
-            self._take_effect(late)
+            self.take_effect(late)
 
     def deliver(self, index: int, how: str) -> None:
         """End one order: ok, lost-before, lost-after, lost-late, failed, failed-after, ineffective (what is above the
@@ -252,7 +255,7 @@ class Reality(Host):
         elif how in ("lost-before", "lost"):
             self._failed(order, Failure.LOST)
         elif how == "lost-after":
-            self._take_effect(order)
+            self.take_effect(order)
             self._failed(order, Failure.LOST)
         elif how == "lost-late":
             self.late.append(order)
@@ -268,7 +271,7 @@ class Reality(Host):
         self.relent(real)
         if how == "ineffective":
             self.shrink_above(real)
-        self._take_effect(order)
+        self.take_effect(order)
         if how == "overwritten" and real.effective is not None:
             self.kernel.write(real.id, self.online - order.update.cpus or self.online)
             real.is_unseen = True
@@ -317,10 +320,11 @@ class Reality(Host):
         free = [order for order in self.late if not self._is_locked(order.container)]
         for order in free[:1]:
             self.late.remove(order)
-            self._take_effect(order)
+            self.take_effect(order)
         return bool(free)
 
-    def _take_effect(self, order: ApplyCpuset) -> None:
+    def take_effect(self, order: ApplyCpuset) -> None:
+        """Let the engine carry out an order, if it can."""
         real = self.containers.get(order.container)
         if real is not None and not self.objection(real, order.update):
             real.is_ours, real.is_tampered = True, False
@@ -378,23 +382,16 @@ class Reality(Host):
         self.feed(EngineDisconnected("gone"))
 
     def crash(self, fates: Sequence[bool], *, is_slow: bool = False) -> None:
-        """Kill the daemon; each outstanding order took effect, or never will. It starts again from its checkpoint."""
+        """Kill the daemon; each outstanding order took effect, or never will, or waits behind a start. It starts again
+        from its checkpoint. Starts that are held stay so, and ask nobody.
+        """
         for index, order in enumerate([*self.late, *self.flight]):
             if order.number not in self.landed and fates[index % len(fates)]:
-                self._take_effect(order)
+                (self.behind.keep if self._is_locked(order.container) else self.take_effect)(order)
         self.flight, self.late, self.looks, self.retries, self.timers, self.blocked = [], [], [], [], [], []
         self._take_for_their_own()
-        for real in self.containers.values():
-            real.held = None
         self.landed, self.inventories, self.bursts, self.stopping = set(), [], [], []
         self.paused, self.failed_with_memory, self.told_alone = {}, set(), {}
         self.recorded = saved = decode(encode(self.checkpoint), State)
         self.first = self.world = begin(saved, self.topology(), self.settings)
         self.connect(is_slow=is_slow)
-
-    def replayed(self) -> World:
-        """Return the World that results from the journal of this life."""
-        world = self.first
-        for burst in self.bursts:
-            world, _ = step(world, burst)
-        return world

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sidecar.decide.container.container import Standing
+from sidecar.decide.container.start import Held
 from sidecar.decide.facts import StartHeld, StartLetGo
 from sidecar.decide.orders import AnswerStart
 from sidecar.decide.world import replace
@@ -16,11 +17,28 @@ def hold(reality: Reality, real: Real) -> None:
     """Start it through the engine, whose runtime asks."""
     if real.is_locked or real.phase not in STARTABLE:
         return
-    real.held = number = reality.ticket()
     reality.given_up.pop(real.key, None)
+    _ask(reality, real)
+
+
+def ask_again(reality: Reality) -> bool:
+    """Let the runtimes that hold a start since an earlier life of the daemon ask this one; return whether any did."""
+    waiting = [real for real in reality.containers.values() if real.held is not None and not _has_asked(reality, real)]
+    for real in waiting:
+        _ask(reality, real)
+    return bool(waiting)
+
+
+def _has_asked(reality: Reality, real: Real) -> bool:
+    known = reality.world.containers.get(real.key)
+    return known is not None and isinstance(known.start, Held) and known.start.number == real.held
+
+
+def _ask(reality: Reality, real: Real) -> None:
     known = reality.world.containers.get(real.key)
     in_bundle = real.had.cpu_quota or real.had.nano_cpus // 10_000
     view = known.view if known else replace(real.glance(), cpuset=real.cpuset, mems=real.mems, cpu_quota=in_bundle)
+    real.held = number = reality.ticket()
     reality.feed(StartHeld(view, number, reality.ticket()))
 
 
