@@ -12,7 +12,7 @@ from sidecar.decide.container.container import Standing, Wish
 from sidecar.decide.container.originals import originals_of
 from sidecar.decide.container.wish import label_keys, wish_of
 from sidecar.decide.facts import ContainerView, Phase, ViewKind
-from sidecar.decide.settings import OptIn, PolicyName, Rule, Settings, TenantRight
+from sidecar.decide.settings import OptIn, PolicyName, Settings
 from sidecar.decide.world import replace
 from sidecar.words import mistaken
 from sidecar.words.refusals import harmless, sentence, warnings
@@ -25,7 +25,6 @@ from tests.support.decide.rights import EVERY_RIGHT
 GIGA = 10**9
 MIB = 1024**2
 ONLINE = CPUSet(range(8))
-OFF = Rule(place="[[rules]] 1", name="web", labels={"cpuset.manage": "off"})
 GUARANTEED = Settings(may=EVERY_RIGHT, opt_in=OptIn.GUARANTEED)
 
 
@@ -257,26 +256,6 @@ def test_manage_off_is_left_alone() -> None:
     labels = {"cpuset.manage": "off", "cpuset.exclusive": "2"}
     assert wish(labels) == Wish(standing=Standing.UNMANAGED, is_kept_out=True)
     assert wish(labels, cpuset="2").standing is Standing.STRANGER
-
-
-@pytest.mark.parametrize(
-    ("labels", "may", "settings", "is_owners"),
-    [
-        ({"cpuset.manage": "off"}, EVERY_RIGHT, {}, False),
-        ({"cpuset.manage": "off"}, EVERY_RIGHT, {"unmanaged": ("w*",)}, True),
-        ({}, (), {"unmanaged": ("w*",)}, True),
-        ({}, (), {"unmanaged": ("com.docker.compose.project=shop",)}, False),
-        ({}, (), {"rules": (OFF,)}, True),
-        ({"cpuset.manage": "off"}, (), {"rules": (OFF,)}, True),
-        ({"cpuset.manage": "off"}, EVERY_RIGHT, {"rules": (OFF,)}, False),
-        ({"cpuset.manage": "on"}, EVERY_RIGHT, {"rules": (OFF,)}, False),
-    ],
-)
-def test_who_keeps_a_container_out(
-    labels: dict[str, str], may: tuple[TenantRight, ...], settings: dict[str, Any], is_owners: bool
-) -> None:
-    """The owner of the host, by the configuration or a rule; or its author, by a label that tenants may use."""
-    assert wish(labels, Settings(may=may, **settings), cpuset="2").is_kept_out_by_owner is is_owners
 
 
 @pytest.mark.parametrize(
