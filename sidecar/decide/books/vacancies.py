@@ -5,7 +5,8 @@ service and number of compose, a task slot of Swarm or a unit of Podman; or it h
 of the other one.
 
 1. While its predecessor holds CPUs, a successor that has not started waits for these: else it would need twice as many.
-   From its start on it asks as any other container does, and waits for them only if no others fit.
+   From its start on it asks as any other container does, and waits for them only if no others fit. What this machine
+   could never serve waits for nothing.
 2. The grant of a container that is gone is vacant. A successor that exists, or comes, gets the same CPUs as far as its
    demand and rules allow. Several successors are asked in the order of the queue: only the first is promised CPUs.
 3. A vacancy lasts for `linger`, like the grant of a stopped container. If its container had a role, no other container
@@ -23,7 +24,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from sidecar.decide.books.grants import ask_of, bounds, fallen_short, keeps, may_hold, misunderstood
+from sidecar.decide.books.grants import ask_of, bounds, fallen_short, keeps, may_hold, misunderstood, never
+from sidecar.decide.books.holdings import fewest_for
 from sidecar.decide.books.queue import in_turn, is_new_request
 from sidecar.decide.books.resting import has_the_same_books, is_refused_alike
 from sidecar.decide.books.room import room_in
@@ -113,7 +115,7 @@ def _answered(world: World, state: State, answer: Answer, last: World | None) ->
             continue
         # 1. What its predecessor still holds.
         before = None if marks.isdisjoint(_marks(demand)) else predecessor(state, demand)
-        if before and _has_not_started(container):
+        if before and _has_not_started(container) and not never(world, state, demand, fewest_for(world, demand)):
             state = fallen_short(state, container, demand, _awaits(world, demand, before, promised))
             continue
         state = _after(world, state, container, demand, answer, lacking)

@@ -83,6 +83,17 @@ def test_a_smaller_successor_is_told_what_it_will_get() -> None:
     assert story.granted(new) == "1-2"
 
 
+@pytest.mark.parametrize("policy", [PolicyName.STATIC, PolicyName.DYNAMIC])
+def test_a_successor_that_can_never_be_served_waits_for_nothing(policy: PolicyName) -> None:
+    """It is told so at once, before its start as well as at it."""
+    story = Story(policy=policy)
+    story.arrive("old", 2, labels=compose())
+    new = story.arrive("new", 8, labels=compose(), starts=False)
+    assert "this machine can give 7 at most" in story.why_refused(new)
+    story.again(new)
+    assert "this machine can give 7 at most" in story.why_refused(new)
+
+
 def test_a_successor_waits_for_its_place_even_if_other_cpus_are_free() -> None:
     """So that shared containers are not moved twice; once it starts it asks like any other."""
     story = Story()

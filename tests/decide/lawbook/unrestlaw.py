@@ -87,8 +87,10 @@ def changed_in_unrest(seed: int, length: int = 60) -> list[str]:
 def _changed(going: Reality, restarted: Reality, *, takes_effect: bool, is_measured: bool) -> list[str]:
     """Restart one of the two, and return what reads differently: at once, or else at rest."""
     names = {key: each.view.name for key, each in going.world.containers.items()}
+    # What a sidecar decides that has only glanced at a container, because its start is held, another one does not.
+    for each in (going, restarted):
+        _give_up_starts(each)
     restarted.crash([takes_effect])
-    _give_up_starts(restarted)
     _answer(going, takes_effect=takes_effect)
     # A restart ends the connections over which containers are stopped.
     stops, going.stopping = going.stopping, []
@@ -141,7 +143,6 @@ def _is_ordered_and_gone(reality: Reality) -> bool:
 
 def _answer(reality: Reality, *, takes_effect: bool) -> None:
     """End the orders that are outstanding or lost as they ended for the sidecar that was restarted."""
-    _give_up_starts(reality)
     reality.read_topology()
     for order in list(reality.flight):
         if order in reality.flight:
