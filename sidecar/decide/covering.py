@@ -12,8 +12,8 @@
 7. A parent that another hand watches is not watched, and the engine alone moves the containers there.
 8. A group that existed before the hand is moved by the answer for all others, and left to its first write once its
    container has an answer of its own. Until then, or until a look, it may be where the former put it.
-9. A container that was only glanced at, because another program holds its lock in the engine, is covered too: the kernel
-   shows below which parent it runs, and at rest it counts as one that names no parent.
+9. A container that was only glanced at, because another program holds its lock in the engine, is covered too: the
+   kernel shows below which parent it runs, and at rest it counts as one that names no parent.
 """
 
 from __future__ import annotations
