@@ -12,6 +12,8 @@
 7. A parent that another hand watches is not watched, and the engine alone moves the containers there.
 8. A group that existed before the hand is moved by the answer for all others, and left to its first write once its
    container has an answer of its own. Until then, or until a look, it may be where the former put it.
+9. A container that was only glanced at, because another program holds its lock in the engine, is covered too: the
+   kernel shows below which parent it runs, and at rest it counts as one that names no parent.
 """
 
 from __future__ import annotations
@@ -60,7 +62,9 @@ def told_of_answers(world: World) -> World:
     changed = {}
     for key, container in world.containers.items():
         answers = hand.answers_for(key) if hand and is_answered(container) else ()
-        was_seen = hand is not None and container.looked > hand.since
+        # 9. Nothing is seen of one that was only glanced at but where its group is.
+        newest = container.known if container.view.is_glance else container.looked
+        was_seen = hand is not None and newest > hand.since
         is_covered = (container.is_covered or was_seen) and may_cover(world, container)
         if answers != container.answers or is_covered != container.is_covered:
             changed[key] = after(container, AnswersTold(answers, is_covered))
@@ -115,6 +119,9 @@ def _is_watched(world: World, hand: HandState, container: Container) -> bool:
     """Return whether this container is born below a parent that the hand watches, for all that is known."""
     if not is_answered(container):
         return False
+    if container.view.is_glance and not container.is_idle:
+        # 9.
+        return container.view.found_below in hand.parents
     if container.view.cgroup_parent in hand.unwatched:
         return False
     path, engine = parent_path(container.view.cgroup_parent), world.engine
@@ -148,6 +155,9 @@ def _ready(world: World, fact: HandReady) -> tuple[World, tuple[Order, ...]]:
 def _at_home(world: World, hand: HandState, view: ContainerView) -> HandState:
     """Return the hand that knows where this container was found, if it names no parent."""
     if not view.found_below or view.cgroup_parent or view.in_shared_group or view.kind is not ViewKind.CONTAINER:
+        return hand
+    if view.is_glance:
+        # It may name one.
         return hand
     if view.found_below in hand.home or not _has_set_home(world):
         return hand

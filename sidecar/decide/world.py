@@ -175,9 +175,10 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def holds_its_pin(self, container: Container) -> bool:
         """Return whether a container that is pinned by hand keeps its CPUs from others now: it does while it rests only
-        if tenants may pin.
+        if tenants may pin, or the owner of the host kept it out.
         """
-        return TenantRight.PIN in self.settings.may or not container.is_idle
+        has_right = TenantRight.PIN in self.settings.may or container.wish.is_kept_out_by_owner
+        return has_right or not container.is_idle
 
     def pool_for(self, container: Container, pool: CPUSet) -> CPUSet:
         """Return where a container without a grant runs: on the CPUs to which it is pinned by hand, as far as no other

@@ -32,18 +32,20 @@ async def test_a_start_that_can_be_answered_is_answered_however_many_wait(
     story.arrive("in the way")
     counter = Counter(tmp_path, story)
     streams = []
-    async with counter.serving():
-        for held in range(1, 4):
-            counter.glance(f"{held:064x}", cpuset_exclusive="1")
-            streams.append(stream := await trio.open_unix_socket(counter.path))
-            body = json.dumps({"id": f"{held:064x}"}).encode()
-            await stream.send_all(b"POST /v1/starts HTTP/1.1\r\nhost: x\r\ncontent-length: 74\r\n\r\n" + body)
-            await until(partial(is_held, counter, held))
-        counter.glance("d" * 64)
-        assert (await counter.ask(id="d" * 64))[0] == 200
-        counter.glance("e" * 64, cpuset_exclusive="1")
-        status, told = await counter.ask(id="e" * 64)
-        assert (status, told["error"]) == (503, "not started: its CPUs are not free of others, and 3 starts wait")
-        await until(lambda: isinstance(counter.asked[-1], StartLetGo) and is_held(counter, 3))
-    for stream in streams:
-        await stream.aclose()
+    try:
+        async with counter.serving():
+            for held in range(1, 4):
+                counter.glance(f"{held:064x}", cpuset_exclusive="1")
+                streams.append(stream := await trio.open_unix_socket(counter.path))
+                body = json.dumps({"id": f"{held:064x}"}).encode()
+                await stream.send_all(b"POST /v1/starts HTTP/1.1\r\nhost: x\r\ncontent-length: 74\r\n\r\n" + body)
+                await until(partial(is_held, counter, held))
+            counter.glance("d" * 64)
+            assert (await counter.ask(id="d" * 64))[0] == 200
+            counter.glance("e" * 64, cpuset_exclusive="1")
+            status, told = await counter.ask(id="e" * 64)
+            assert (status, told["error"]) == (503, "not started: its CPUs are not free of others, and 3 starts wait")
+            await until(lambda: isinstance(counter.asked[-1], StartLetGo) and is_held(counter, 3))
+    finally:
+        for stream in streams:
+            await stream.aclose()

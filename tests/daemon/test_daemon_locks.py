@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -28,6 +29,12 @@ async def locked(host: Host, count: int) -> list[str]:
     return made
 
 
+def release(host: Host, held: Iterable[str]) -> None:
+    """Release the locks of these containers."""
+    for each in held:
+        host.docker.container(each).lock.release()
+
+
 async def arrival(host: Host, name: str, seconds: float) -> tuple[str, float]:
     """Run an exclusive container. Return it, and how long it took until its CPUs were its own but for locked ones."""
     began = trio.current_time()
@@ -52,13 +59,14 @@ async def test_an_arrival_is_placed_however_many_locks_are_held(
     async with host.running():
         plain = [await host.docker.run(f"plain{number}") for number in range(10)]
         held = await locked(host, count)
-        one, first = await arrival(host, "one", 60)
-        await trio.sleep(0.5)
-        assert host.is_settled(one) is (count == 0)
-        two, second = await arrival(host, "two", 60)
-        assert (first < 5, second < 0.3) == (True, True)
-        for each in held:
-            host.docker.container(each).lock.release()
+        try:
+            one, first = await arrival(host, "one", 60)
+            await trio.sleep(0.5)
+            assert host.is_settled(one) is (count == 0)
+            two, second = await arrival(host, "two", 60)
+            assert (first < 5, second < 0.3) == (True, True)
+        finally:
+            release(host, held)
         await host.settled(one, two)
     assert host.broken == []
     assert plain
@@ -77,6 +85,52 @@ async def test_with_a_hand_an_arrival_is_settled_however_many_locks_are_held(
             began = trio.current_time()
             await host.settled(await host.docker.run(name, labels=ONE))
             assert trio.current_time() - began < 0.6
+        release(host, held)
+    assert host.broken == []
+
+
+async def _created(host: Host, name: str) -> str:
+    return await host.docker.create(name)
+
+
+async def _run_plain(host: Host, name: str) -> str:
+    return await host.docker.run(name)
+
+
+async def _run_refused(host: Host, name: str) -> str:
+    """Run one that asks for more than there is."""
+    return await host.docker.run(name, labels={"cpuset.exclusive": "99"})
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("made_by", [_run_plain, _run_refused, _created])
+async def test_locks_that_are_taken_before_the_first_look_delay_no_arrival(
+    autojump_clock: MockClock, make_host: Any, made_by: Callable[[Host, str], Awaitable[str]], version: int
+) -> None:
+    """Of many that start at once, the first looks come seconds later, and are not answered any more: the hand knows
+    where they are all the same.
+    """
+    host: Host = make_host(machine=uniform(cores=16), version=version)
+    host.open_hand = partial(KernelHand, host.docker.kernel)
+    async with host.running():
+        await host.settled(await host.docker.run("first", labels=ONE))
+        held: list[str] = []
+
+        async def make(number: int) -> None:
+            held.append(await made_by(host, f"held{number}"))
+
+        async with trio.open_nursery() as nursery:
+            for number in range(30):
+                nursery.start_soon(make, number)
         for each in held:
-            host.docker.container(each).lock.release()
+            await host.docker.container(each).lock.acquire()
+        try:
+            await trio.sleep(10)
+            for name in ("one", "two"):
+                began = trio.current_time()
+                await host.settled(await host.docker.run(name, labels=ONE))
+                assert trio.current_time() - began < 0.6
+        finally:
+            release(host, held)
+        await trio.sleep(30)
     assert host.broken == []

@@ -16,7 +16,7 @@ from typing import Final
 from tests.live.containers import Containers
 from tests.live.engineapi import ApiError, lock_held
 from tests.live.kernelview import online
-from tests.support.attacks import CROWD, LOOP, UNMANAGED, Attack, rounds
+from tests.support.attacks import CROWD, LOOP, NAMES, UNMANAGED, Attack, rounds
 
 GIANT: Final = 2**20
 """Characters of a label."""
@@ -33,13 +33,18 @@ _THREADS: Final = 4
 
 
 class HostileTenant:
-    """Acts in rounds, in four threads, until it is told to end. `victim`: a name of a projection, and an id."""
+    """Acts in rounds, in four threads, until it is told to end.
 
-    def __init__(self, containers: Containers, chance: Random, victim: str) -> None:
+    `victim` is a name of a projection, and an id. `parent` is the cgroup of the engine's containers, "" if no container
+    can be inside another.
+    """
+
+    def __init__(self, containers: Containers, chance: Random, victim: str, parent: str = "") -> None:
         self._containers = containers
         self._api = containers.api
         self._chance = chance
         self._victim = victim
+        self._parent = parent
         self._guard = threading.Lock()
         self._own: list[str] = []
         self._count = 0
@@ -60,19 +65,26 @@ class HostileTenant:
     def _act(self, seed: float) -> None:
         for attack in rounds(Random(seed), list(Attack)):
             # The engine refuses some: a name in use, a container that another thread has removed.
+            has_acted = True
             with suppress(ApiError, OSError, HTTPException):
-                getattr(self, f"_{attack}")()
+                has_acted = getattr(self, f"_{attack}")() is not False
             with self._guard:
-                self.acts[attack] += 1
+                self.acts[attack] += has_acted
             if self._over.wait(PAUSE_SECONDS):
                 return
 
-    def _run(self, labels: Mapping[str, str] | None = None, cpuset: str = "") -> str:
+    def _run(self, labels: Mapping[str, str] | None = None, cpuset: str = "", parent: str = "") -> str:
         """Start one container more; the oldest goes if there are too many."""
+        made = self._create(labels, cpuset, parent)
+        self._api.act(made, "start")
+        return made
+
+    def _create(self, labels: Mapping[str, str] | None = None, cpuset: str = "", parent: str = "") -> str:
         with self._guard:
             self._count += 1
             number = self._count
-        made = self._containers.run(f"evil-{number}", labels=labels, CpusetCpus=cpuset)
+        host = {"CgroupParent": parent} if parent else {}
+        made = self._containers.create(f"evil-{number}", labels=labels, CpusetCpus=cpuset, **host)
         with self._guard:
             self._own.append(made)
             oldest = self._own.pop(0) if len(self._own) > MOST else ""
@@ -85,6 +97,15 @@ class HostileTenant:
             if self._own:
                 return self._chance.choice(self._own)
         return self._run()
+
+    def _snapshot(self) -> list[str]:
+        with self._guard:
+            return list(self._own)
+
+    def _is_placed(self, id: str) -> bool:
+        """Return whether the engine's record shows CPUs that this tenant did not ask for: the sidecar's."""
+        cpuset = str(self._api.inspect(id)["HostConfig"]["CpusetCpus"])
+        return cpuset not in ("", str(online()))
 
     def _giant(self) -> None:
         self._run({"x": "a" * GIANT})
@@ -103,9 +124,18 @@ class HostileTenant:
         for _ in range(LOOP):
             self._repin()
 
-    def _rename(self) -> None:
+    def _rename(self) -> bool:
+        """Rename one that was placed: whoever may create a container with a name of the unmanaged is left alone. Return
+        False if there is none.
+        """
+        placed = [each for each in self._snapshot() if self._is_placed(each)]
+        if not placed:
+            return False
         name = self._chance.choice([UNMANAGED, self._victim])
-        self._api.ask("POST", f"containers/{self._one()}/rename", name=f"{self._containers.prefix}-{name}")
+        self._api.ask(
+            "POST", f"containers/{self._chance.choice(placed)}/rename", name=f"{self._containers.prefix}-{name}"
+        )
+        return True
 
     def _crowd(self) -> None:
         threads = [threading.Thread(target=self._quietly_run) for _ in range(CROWD)]
@@ -120,3 +150,21 @@ class HostileTenant:
 
     def _flee(self) -> None:
         self._run({"cpuset.manage": "off"}, str(online()))
+
+    def _starve(self) -> None:
+        self._create(cpuset=str(online()))
+
+    def _exhaust(self) -> None:
+        for _ in range(NAMES):
+            with self._guard:
+                self._count += 1
+                name = f"name-{self._count}"
+            made = self._containers.create(name, labels={"cpuset.projection": name})
+            self._api.remove(made)
+
+    def _nest(self) -> bool:
+        if not self._parent:
+            # Systemd takes no cgroup of a container as a parent.
+            return True
+        self._run(parent=f"{self._parent}/{self._one()}")
+        return True

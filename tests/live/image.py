@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
+import json
 import os
 import tarfile
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote
 
 import pytest
 
@@ -40,6 +43,31 @@ def ensure_image(api: EngineApi) -> str:
     name = f"{repository}:{TAG}"
     if not api.has_image(name):
         api.import_image(repository, TAG, _root_file_system())
+    return name
+
+
+def with_stop_signal(api: EngineApi, image: str, signal: str) -> str:
+    """Return the name of an image like this one with any text as its stop signal: an archive's is not checked."""
+    name = f"{NAME}:crafted"
+    parts: dict[str, bytes] = {}
+    with tarfile.open(fileobj=io.BytesIO(api.ask("GET", f"images/{quote(image)}/get"))) as saved:
+        for entry in saved:
+            if (content := saved.extractfile(entry)) is not None:
+                parts[entry.name] = content.read()
+    [described] = json.loads(parts.pop("manifest.json"))
+    config = json.loads(parts.pop(described["Config"]))
+    config["config"] = {**(config.get("config") or {}), "StopSignal": signal}
+    raw = json.dumps(config).encode()
+    described |= {"Config": f"{hashlib.sha256(raw).hexdigest()}.json", "RepoTags": [name]}
+    parts |= {described["Config"]: raw, "manifest.json": json.dumps([described]).encode()}
+    parts.pop("repositories", None)
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as archive:
+        for path, part in parts.items():
+            entry = tarfile.TarInfo(path)
+            entry.size = len(part)
+            archive.addfile(entry, io.BytesIO(part))
+    api.ask("POST", "images/load", made.getvalue())
     return name
 
 

@@ -35,7 +35,7 @@ LANES: Final[Mapping[str, tuple[str, ...]]] = {
     "swarm": ("test_swarm",),
     "tenants": ("test_tenants",),
     # The host's engine, without a sidecar; contract tests on Docker have this lane too.
-    "contract": ("test_alonejudge", "test_cgroups", "test_giant_label", "test_ground"),
+    "contract": ("test_alonejudge", "test_cgroups", "test_giant_label", "test_ground", "test_proxied"),
     HOST: (
         *("test_faults_clock", "test_hotplug", "test_isolated", "test_late_cpus"),
         *("test_hand_births", "test_hand_writes"),

@@ -36,6 +36,13 @@ GIANT: Final = 97 * 1024 * 1024
 MOST_MEMORY: Final = 150 * 1024
 """KiB that the daemon may have in memory, whatever tenants do."""
 
+MOUNTED: Final = 30
+MOUNTS: Final = 256
+"""Mount points of each of these, of 3.8 KB: together 29 MB."""
+
+MOST_WRITTEN: Final = 8 * 1024 * 1024
+"""Bytes that the daemon writes about some arrivals, and of its journal."""
+
 LOCKS: Final = 30
 LOOPS: Final = 6
 LOOP_SECONDS: Final = 3.0
@@ -67,15 +74,24 @@ def test_a_giant_label_delays_no_other(sidecar: SidecarProcess, workloads: Conta
     assert footprint(sidecar.pid).resident_kib <= MOST_MEMORY
 
 
+@pytest.mark.parametrize("is_known", [True, False], ids=["known", "not looked at yet"])
 def test_locks_that_are_held_delay_no_arrival(
-    running: SidecarProcess, workloads: Containers, kernel: KernelView
+    is_known: bool, running: SidecarProcess, workloads: Containers, kernel: KernelView
 ) -> None:
     """Thirty containers with a copy that nobody reads, so that the engine can neither describe nor move them."""
-    held = [workloads.run(f"held-{number}") for number in range(LOCKS)]
-    running.until_quiet()
     with ExitStack() as stack:
-        for id in held:
-            stack.enter_context(lock_held(workloads.api, id))
+        held = []
+        for number in range(LOCKS):
+            held.append(workloads.run(f"held-{number}"))
+            if not is_known:
+                stack.enter_context(lock_held(workloads.api, held[-1]))
+        if is_known:
+            running.until_quiet()
+            for id in held:
+                stack.enter_context(lock_held(workloads.api, id))
+        else:
+            # Looks at what came as one of a crowd begin after that.
+            time.sleep(CROWD_SECONDS)
         for arrival in range(2):
             began = time.monotonic()
             owner = workloads.run(f"owner-{arrival}", labels=WAITING)
@@ -85,6 +101,26 @@ def test_locks_that_are_held_delay_no_arrival(
             assert kernel.allowed(owner) == LAST
             assert all(kernel.allowed(id) == REST for id in held)
             workloads.api.remove(owner)
+
+
+def test_mounts_of_any_size_delay_no_decision(running: SidecarProcess, workloads: Containers) -> None:
+    """Containers that never run, with a megabyte of mount points each: what is kept and written of one is little."""
+    target = "/" + "/".join(["m" * 250] * 15)
+    for number in range(MOUNTED):
+        mounts = [{"Type": "tmpfs", "Target": f"{target}/{place}"} for place in range(MOUNTS)]
+        workloads.create(f"mounted-{number}", Mounts=mounts)
+    before = written_bytes(running.pid)
+    for arrival in range(3):
+        began = time.monotonic()
+        owner = workloads.run(f"owner-{arrival}", labels=WAITING)
+        until_alone(running, owner)
+        took = time.monotonic() - began
+        assert took <= UNDISTURBED, f"arrival {arrival} was alone after {took:.1f} s"
+        workloads.api.remove(owner)
+    assert written_bytes(running.pid) - before <= MOST_WRITTEN
+    journals = [path for path in running.state_dir.iterdir() if path.name.startswith("journal")]
+    assert sum(path.stat().st_size for path in journals) <= MOST_WRITTEN
+    assert footprint(running.pid).resident_kib <= MOST_MEMORY
 
 
 def test_a_name_stays_with_the_container_that_claimed_it_first(running: SidecarProcess, workloads: Containers) -> None:
@@ -212,15 +248,16 @@ def test_an_id_as_a_name_shadows_no_container(running: SidecarProcess, workloads
 
 @pytest.mark.intrudes("neighbours are updated onto the CPU of the owner")
 def test_acts_of_all_kinds_at_random_delay_no_arrival_and_disturb_no_owner(
-    sidecar: SidecarProcess, workloads: Containers, kernel: KernelView, tmp_path: Path
+    sidecar: SidecarProcess, own_engine: PrivateEngine, workloads: Containers, kernel: KernelView, tmp_path: Path
 ) -> None:
     """Beside a tenant that does all of this at once: arrivals one after the other, then an owner that stays."""
+    parent = "" if own_engine.cgroup_parent.endswith(".slice") else own_engine.cgroup_parent
     sidecar.configure(unmanaged=[f"{workloads.prefix}-{UNMANAGED}"])
     sidecar.start()
     named = {"cpuset.projection": "voice"}
     undisturbed = [arrival(sidecar, workloads, f"before-{number}") for number in range(ARRIVALS)]
     took: list[tuple[float, float]] = []
-    with HostileTenant(workloads, Random(1), "voice") as tenant:
+    with HostileTenant(workloads, Random(1), "voice", parent) as tenant:
         while len(took) < ARRIVALS or set(tenant.acts) != set(Attack):
             took.append(arrival(sidecar, workloads, f"beside-{len(took)}"))
         owner = workloads.run("owner", labels={**WAITING, **named})
@@ -251,6 +288,12 @@ def arrival(sidecar: SidecarProcess, workloads: Containers, name: str) -> tuple[
 def slowest(took: list[tuple[float, float]]) -> tuple[float, ...]:
     """Return the longest times of arrivals, in seconds."""
     return tuple(round(max(each), 2) for each in zip(*took, strict=True))
+
+
+def written_bytes(pid: int) -> int:
+    """Return how many bytes a process has written, to files and elsewhere."""
+    lines = Path(f"/proc/{pid}/io").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("wchar:"))
 
 
 def widen(api: EngineApi, id: str, is_over: threading.Event) -> None:

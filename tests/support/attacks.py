@@ -27,6 +27,12 @@ class Attack(enum.StrEnum):
     """Start some at once."""
     FLEE = "flee"
     """Opt out, pinned to all CPUs."""
+    STARVE = "starve"
+    """Pin a container to all CPUs, and never start it."""
+    EXHAUST = "exhaust"
+    """Claim names for projections by the dozen, by containers that are gone at once."""
+    NEST = "nest"
+    """Run a container inside the cgroup of another one of its own."""
 
 
 LOOP: Final = 20
@@ -34,6 +40,9 @@ LOOP: Final = 20
 
 CROWD: Final = 5
 """Containers that start at once."""
+
+NAMES: Final = 12
+"""Names that are claimed at once."""
 
 UNMANAGED: Final = "db-1"
 """A name that the owner of the host leaves alone."""

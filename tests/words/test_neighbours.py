@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sidecar.decide.settings import TenantRight
 from sidecar.status.cpu_view import CPUKind, cpu_view
 from sidecar.status.document import status_of
 from sidecar.words.neighbours import pin_text, pinned_text
@@ -63,10 +64,10 @@ def test_cpus_that_are_offline_are_granted_to_none() -> None:
     assert told(story, real) == "pinned by hand to CPUs 2-3, all of which are offline: it runs in the shared pool"
 
 
-def test_one_that_is_kept_out_keeps_them_while_it_runs() -> None:
-    """It is never moved; what it has while it rests is for all."""
-    story = Story(uniform(cores=2), may=(), unmanaged=("out",))
-    real = story.arrive("out", cpuset="1")
+def test_one_that_keeps_itself_out_has_its_cpus_while_it_runs() -> None:
+    """It is never moved; what it has while it rests is for all, as long as tenants may not pin."""
+    story = Story(uniform(cores=2), may=(TenantRight.OPT_OUT,))
+    real = story.arrive("out", cpuset="1", labels={"cpuset.manage": "off"})
     never = "pinned by hand to CPU 1: it is never moved, "
     assert pinned_text(story.world, story.known(real)) == f"{never}and no other container gets these CPUs exclusively"
     story.end(real)
@@ -74,3 +75,15 @@ def test_one_that_is_kept_out_keeps_them_while_it_runs() -> None:
     assert said == f"{never}but others may be granted these CPUs while it does not run"
     asks = story.arrive("asks", 1)
     assert story.granted(asks) == "1"
+
+
+def test_one_that_the_owner_of_the_host_keeps_out_has_its_cpus_while_it_rests() -> None:
+    """The owner's list is the right to pin as well."""
+    story = Story(uniform(cores=2), may=(), unmanaged=("out",))
+    real = story.arrive("out", cpuset="1")
+    story.end(real)
+    never = "pinned by hand to CPU 1: it is never moved, "
+    assert pinned_text(story.world, story.known(real)) == f"{never}and no other container gets these CPUs exclusively"
+    asks = story.arrive("asks", 1)
+    assert story.granted(asks) is None
+    assert "in use by containers pinned by hand" in story.why_refused(asks)

@@ -189,7 +189,8 @@ def check_containers(
     ]
     if pinned := [view for view, wish in wishes if wish.standing is Standing.STRANGER or wish.pin]:
         cure = "to have them managed, recreate them without a cpuset; until then no other is granted their CPUs"
-        cure += "" if TenantRight.PIN in settings.may else " while they run"
+        holds = TenantRight.PIN in settings.may or all(w.is_kept_out_by_owner for v, w in wishes if v in pinned)
+        cure += "" if holds else " while they run"
         yield Finding(
             "pinned by hand",
             Verdict.WARN,

@@ -60,6 +60,8 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     """The place of the configuration's rule from which it has labels; "" if all are its own."""
     is_kept_out: bool = False
     """Whether its label or the configuration keeps it out: it runs as it is, and what was changed is restored."""
+    is_kept_out_by_owner: bool = False
+    """Whether the configuration does: the owner's word is the right `pin` as well, if it is pinned by hand."""
     pin: CPUSet = EMPTY
     """Where it is pinned by hand without the right to stay there: it has those of these CPUs that are in the shared
     pool, as long as one is. Empty if it is not pinned so, or asks for CPUs.

@@ -11,6 +11,7 @@ container's own labels need a right (`settings.may`):
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import msgspec
 
@@ -22,7 +23,7 @@ from state.demand import QuotaRule
 from state.mistakes import Mistake, NotAllowed
 from state.model import Originals
 
-_MANAGE = "cpuset.manage"
+MANAGE: Final = "cpuset.manage"
 _PRIORITY = "cpuset.priority"
 _MAX = "cpuset.max"
 
@@ -51,7 +52,7 @@ def _needed(
     """Yield the labels that need a right, each with that right."""
     # 1.
     if not read_labels(view.labels).values.manage:
-        yield _MANAGE, TenantRight.OPT_OUT
+        yield MANAGE, TenantRight.OPT_OUT
     # 2.
     yield _PRIORITY, TenantRight.PRIORITY
     # 3.

@@ -24,7 +24,7 @@ from sidecar.decide.container.role import role_of
 from sidecar.decide.container.rules import ruled
 from sidecar.decide.container.start import is_strict_runtime
 from sidecar.decide.container.swarm_task import mismatch
-from sidecar.decide.container.tenant_rights import as_allowed
+from sidecar.decide.container.tenant_rights import MANAGE, as_allowed
 from sidecar.decide.container.terms import own_or
 from sidecar.decide.facts import ContainerView, ViewKind
 from sidecar.decide.placement.options import ALIGN_BY_SOCKET
@@ -100,6 +100,8 @@ def wish_of(
     if denied:
         view, rule = ruled(view, settings.rules)
     made = _wish(view, settings, originals, online, devices, is_placed=is_placed)
+    if made.is_kept_out and (is_unmanaged(view, settings) or not _opts_out(own, denied)):
+        made = msgspec.structs.replace(made, is_kept_out_by_owner=True)
     if not rule and not denied:
         return made
     return msgspec.structs.replace(made, rule=rule, warnings=(*made.warnings, *denied))
@@ -185,6 +187,11 @@ def _standing(view: ContainerView, settings: Settings, originals: Originals, onl
     if originals.cpuset and TenantRight.PIN in settings.may:
         return Standing.STRANGER
     return _unpinned(view, online)
+
+
+def _opts_out(own: ContainerView, denied: tuple[Mistake, ...]) -> bool:
+    """Return whether a label of its own keeps a container out, and may: if not, a rule's does."""
+    return MANAGE in own.labels and all(each.label != MANAGE for each in denied)
 
 
 def _unpinned(view: ContainerView, online: CPUSet) -> Standing:

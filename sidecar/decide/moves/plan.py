@@ -138,11 +138,20 @@ def _is_movable(container: Container) -> bool:
     return view.phase not in _HOPELESS
 
 
+def _is_writable(container: Container) -> bool:
+    """Return whether the hand may write it: it needs no look at one that it covers, which may not be possible while
+    another program holds its lock.
+    """
+    if container.view.is_glance:
+        return container.is_covered and not container.is_held and not container.is_disputed
+    return _is_movable(container)
+
+
 def _writes(world: World) -> tuple[World, tuple[WriteCpuset, ...]]:
     """Return the world in which all writes that the hand can do now are ordered, and these writes. They carry CPUs
     alone: limits and memory nodes change with the record.
     """
-    by_hand = [each for each in world.containers.values() if is_by_hand(each) and _is_movable(each)]
+    by_hand = [each for each in world.containers.values() if is_by_hand(each) and _is_writable(each)]
     if not by_hand:
         return world, ()
     orders: list[WriteCpuset] = []

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 
-from sidecar.decide.container.container import Standing
+from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.terms import Terms
 from sidecar.decide.placement.options import EFFICIENT, FULL_PCPUS_ONLY, PERFORMANCE
-from sidecar.decide.settings import IsolatedRule, PolicyName, TenantRight
+from sidecar.decide.settings import IsolatedRule, PolicyName, Settings, TenantRight
 from state.cpuset import EMPTY, CPUSet, union
 from state.demand import NumaRule
 from state.model import Assignment
@@ -51,14 +52,21 @@ def beside_the_pinned(reality: Reality) -> Iterator[str]:
 
 
 def _pins(reality: Reality) -> CPUSet:
-    """Return where containers that are pinned by hand run, or would start, if tenants may pin."""
+    """Return where containers that are pinned by hand run, or would start, if tenants may pin, or the owner of the host
+    keeps them out (keep-a-container-out).
+    """
     world = reality.world
     may_pin = TenantRight.PIN in world.settings.may
     return union(
         CPUSet.from_mask(each.footprint)
         for each in world.containers.values()
-        if each.wish.standing is Standing.STRANGER and (may_pin or not each.is_idle)
+        if each.wish.standing is Standing.STRANGER and (may_pin or not each.is_idle or _is_listed(each, world.settings))
     )
+
+
+def _is_listed(container: Container, settings: Settings) -> bool:
+    """Return whether a pattern of `unmanaged` names it. Histories have no patterns of labels."""
+    return any(fnmatchcase(container.view.name, pattern) for pattern in settings.unmanaged)
 
 
 def _free(reality: Reality, grant: Assignment) -> CPUSet:

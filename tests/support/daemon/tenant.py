@@ -1,7 +1,6 @@
 """A hostile tenant on a simulated engine: it creates, names, updates and locks containers of its own, and nothing else.
 
-What it does, one act after the other, was each found to cost others their CPUs once: giant labels, held locks, claims
-of names, pins by hand onto an owner's CPUs, loops of updates, names of the unmanaged, and crowds that start at once.
+What it does, one act after the other, was each found to cost others their CPUs once (`tests.support.attacks`).
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import trio
 
 from sidecar.failures import EngineError
 from sidecar.simulation.model_limits import Limits
-from tests.support.attacks import CROWD, LOOP, UNMANAGED, Attack, rounds
+from tests.support.attacks import CROWD, LOOP, NAMES, UNMANAGED, Attack, rounds
 from tests.support.daemon.host import Host
 
 GIANT: Final = 2**20
@@ -59,11 +58,15 @@ class HostileTenant:
 
     async def _run(self, labels: Mapping[str, str] | None = None, cpuset: str = "") -> str:
         """Start one container more; the oldest goes if there are too many."""
+        made = await self._create(labels, cpuset)
+        await self._host.docker.start(made)
+        return made
+
+    async def _create(self, labels: Mapping[str, str] | None = None, cpuset: str = "") -> str:
         self._count += 1
         made = await self._host.docker.create(f"evil-{self._count}", Limits(cpuset=cpuset), labels=labels or {})
         self._host.surprised.add(made)
         self._own.append(made)
-        await self._host.docker.start(made)
         if len(self._own) > MOST:
             await self._host.docker.remove(self._own.pop(0))
         return made
@@ -103,3 +106,18 @@ class HostileTenant:
 
     async def _flee(self) -> None:
         await self._run({"cpuset.manage": "off"}, str(self._host.docker.kernel.online()))
+
+    async def _starve(self) -> None:
+        await self._create(cpuset=str(self._host.docker.kernel.online()))
+
+    async def _exhaust(self) -> None:
+        async with trio.open_nursery() as nursery:
+            for _ in range(NAMES):
+                self._count += 1
+                nursery.start_soon(self._claim_and_go, f"name-{self._count}")
+
+    async def _claim_and_go(self, name: str) -> None:
+        with suppress(EngineError, KeyError):
+            made = await self._host.docker.create(name, labels={"cpuset.projection": name})
+            await trio.sleep(0.2)
+            await self._host.docker.remove(made)
