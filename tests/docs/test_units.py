@@ -19,7 +19,7 @@ Type=notify
 ExecStart=/bin/true
 """
 }
-DEBIANS = Path("/usr/lib/systemd/system/docker.service")
+INSTALLED = Path("/usr/lib/systemd/system/docker.service")
 KNOWN = {
     "run-on-a-host.md",
     "start-strictly.md",
@@ -57,9 +57,9 @@ def test_each_file_is_right_alone(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("unit", [by_events, strict])
 def test_they_compose_with_the_engine_that_is_installed(unit: Callable[[], str], tmp_path: Path) -> None:
     """Its unit has an order of its own: after the network, its socket and containerd."""
-    if not DEBIANS.exists():
+    if not INSTALLED.exists():
         pytest.skip("there is no docker.service here: see `make vm-test`")
-    assert judged(tmp_path, {UNIT: unit(), **drop_ins(), **slices(), "docker.service": DEBIANS.read_text()}) == ""
+    assert judged(tmp_path, {UNIT: unit(), **drop_ins(), **slices(), "docker.service": INSTALLED.read_text()}) == ""
 
 
 def test_both_orders_at_once_are_a_cycle(tmp_path: Path) -> None:
