@@ -1,20 +1,16 @@
-"""The units of the pages, as systemd judges them: alone, and beside an engine's unit."""
+"""The units of the pages, as systemd judges them: alone, together, and beside an engine's unit."""
 
 from __future__ import annotations
 
-import os
-import re
-import shutil
-import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import ROOT
+from tests.docs.units import PAGES, UNIT, blocks, by_events, drop_ins, judged, slices, strict
 
-HOST = (ROOT / "docs/how-to/run-on-a-host.md").read_text()
-STRICT = (ROOT / "docs/how-to/start-strictly.md").read_text()
-ENGINE = """\
+ENGINE = {
+    "docker.service": """\
 [Unit]
 Description=An engine, whose start brings the sidecar's with it
 Wants=cpuset-sidecar.service
@@ -22,55 +18,59 @@ Wants=cpuset-sidecar.service
 Type=notify
 ExecStart=/bin/true
 """
+}
+INSTALLED = Path("/usr/lib/systemd/system/docker.service")
+KNOWN = {
+    "run-on-a-host.md",
+    "start-strictly.md",
+    "security.md",
+    "cgroup-v2-and-systemd.md",
+    "confine-everybody-at-once.md",
+}
+"""The pages with units. That of the shared slice has a quadlet's, beside what `install-slice` writes."""
 
 
-def block(page: str, first: str) -> str:
-    """Return the block of a page that begins with these lines."""
-    found = re.search(rf"```\w+\n({re.escape(first)}.*?)```", page, re.DOTALL)
-    assert found is not None
-    return found[1]
-
-
-def by_events() -> str:
-    """Return the unit of the page, with a program that is there."""
-    return block(HOST, "[Unit]\nDescription=").replace("/usr/local/bin/cpuset-sidecar", "/bin/true")
-
-
-def strict() -> str:
-    """Return the unit with the lines that the page of strict starts puts in place of others."""
-    instead, section, lines = block(STRICT, "[Unit]\nWants="), "", list[str]()
-    kept = [line for line in by_events().splitlines() if not line.startswith(("After=", "Wants=", "Restart"))]
-    for line in kept:
-        lines.append(line)
-        if line.startswith("["):
-            section = line
-            more = instead.partition(f"{section}\n")[2].partition("[")[0]
-            lines += more.splitlines()
-    return "\n".join(lines) + "\n"
-
-
-def judged(folder: Path, sidecar: str) -> str:
-    """Return what systemd says of both units, and of the start of both; "" if it finds nothing wrong."""
-    if shutil.which("systemd-analyze") is None:
-        pytest.skip("needs the program systemd-analyze, which is not here: see `make vm-test`")
-    units = {"cpuset-sidecar.service": sidecar, "docker.service": ENGINE}
-    for name, text in units.items():
-        (folder / name).write_text(text)
-    command = ("systemd-analyze", "verify", "--man=no", *(f"./{name}" for name in units))
-    path = {**os.environ, "SYSTEMD_UNIT_PATH": f"{folder}:"}
-    done = subprocess.run(command, cwd=folder, env=path, capture_output=True, text=True, check=False, timeout=60)
-    return "".join(line for line in done.stderr.splitlines(keepends=True) if "sidecar" in line or "docker" in line)
+def test_each_page_with_a_unit_is_known_here() -> None:
+    """So that none is published unjudged."""
+    assert {page.name for page in PAGES.glob("*.md") if blocks(page)} == KNOWN
 
 
 @pytest.mark.parametrize("unit", [by_events, strict])
-def test_the_units_of_the_pages_compose_with_an_engine_s(unit: object, tmp_path: Path) -> None:
+def test_the_units_of_the_pages_compose_with_an_engine_s(unit: Callable[[], str], tmp_path: Path) -> None:
     """Both start, in whichever order the page wants."""
-    assert callable(unit)
-    assert judged(tmp_path, unit()) == ""
+    assert judged(tmp_path, {UNIT: unit(), **ENGINE}) == ""
+
+
+@pytest.mark.parametrize("unit", [by_events, strict])
+def test_all_files_of_the_pages_compose(unit: Callable[[], str], tmp_path: Path) -> None:
+    """A reader may follow every page: the unit, all drop-ins, the slices."""
+    assert judged(tmp_path, {UNIT: unit(), **drop_ins(), **slices(), **ENGINE}) == ""
+
+
+@pytest.mark.parametrize("name", [*drop_ins(), *slices()])
+def test_each_file_is_right_alone(name: str, tmp_path: Path) -> None:
+    """A drop-in beside the unit that it is for, a slice by itself."""
+    text = {**drop_ins(), **slices()}[name]
+    assert judged(tmp_path, {name: text, **({UNIT: by_events()} if name.startswith(UNIT) else {})}) == ""
+
+
+@pytest.mark.parametrize("unit", [by_events, strict])
+def test_they_compose_with_the_engine_that_is_installed(unit: Callable[[], str], tmp_path: Path) -> None:
+    """Its unit has an order of its own: after the network, its socket and containerd."""
+    if not INSTALLED.exists():
+        pytest.skip("there is no docker.service here: see `make vm-test`")
+    assert judged(tmp_path, {UNIT: unit(), **drop_ins(), **slices(), "docker.service": INSTALLED.read_text()}) == ""
 
 
 def test_both_orders_at_once_are_a_cycle(tmp_path: Path) -> None:
     """As with a drop-in instead of other lines: the page says that it is not enough, and what shows it."""
     both = by_events().replace("After=docker.service\n", "After=docker.service\nBefore=docker.service\n")
-    assert "ordering cycle" in judged(tmp_path, both)
-    assert "ordering cycle" in STRICT
+    assert "ordering cycle" in judged(tmp_path, {UNIT: both, **ENGINE})
+    assert "ordering cycle" in (PAGES / "start-strictly.md").read_text()
+
+
+@pytest.mark.parametrize("name", [UNIT, *drop_ins(), *slices()])
+def test_a_mistake_in_any_of_them_is_seen(name: str, tmp_path: Path) -> None:
+    """So that silence means something."""
+    files = {UNIT: by_events(), **drop_ins(), **slices()}
+    assert judged(tmp_path, {**files, name: files[name].replace("=", "Wrong=")}) != ""

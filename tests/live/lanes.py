@@ -21,7 +21,7 @@ LANES: Final[Mapping[str, tuple[str, ...]]] = {
     # These stop, kill or freeze the engine, or install a runtime in it.
     "engine": (
         *("test_crash", "test_dynamic", "test_faults_engine", "test_faults_hang", "test_faults_socket"),
-        *("test_strict", "test_strict_boot"),
+        *("test_boot", "test_strict", "test_strict_boot"),
     ),
     # These share an engine that stays up.
     "stories": (
@@ -39,7 +39,7 @@ LANES: Final[Mapping[str, tuple[str, ...]]] = {
     HOST: (
         *("test_faults_clock", "test_hotplug", "test_isolated", "test_late_cpus"),
         *("test_hand_births", "test_hand_writes"),
-        *("test_slice", "test_systemd", "test_topology", "test_without_service"),
+        *("test_slice", "test_systemd", "test_topology", "test_units", "test_without_service"),
     ),
 }
 """The modules of each lane. The longest lane first: it starts first. Only `host` comes later (conftest)."""

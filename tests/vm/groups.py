@@ -62,6 +62,9 @@ OFFLINE: Final = {"CPUSET_TESTS_OFFLINE": "1"}
 AWAY: Final = {"CPUSET_TESTS_AWAY": "60"}
 """How many seconds a service is away."""
 
+UNITS: Final = {"CPUSET_TESTS_UNITS": "1"}
+"""The right to install units on this machine, and to restart its own engine."""
+
 GROUPS: Final = (
     Group(
         name="topology",
@@ -169,6 +172,15 @@ GROUPS: Final = (
         machine=SYSTEMD,
         tests=("tests/live/test_systemd.py",),
         seconds=500,
+    ),
+    Group(
+        name="docker-boot",
+        about="units and drop-ins of the pages, and what exists after a restart and a boot with ten containers",
+        engine=DOCKER,
+        machine=SYSTEMD,
+        tests=("tests/docs/test_units.py", "tests/live/test_units.py", "tests/live/test_boot.py"),
+        environment=UNITS,
+        seconds=1500,
     ),
     Group(
         name="docker-hand",

@@ -26,6 +26,8 @@ FEATURES: Final[Mapping[str, str]] = {
     "test_late_cpus": "hotplug",
     "test_astray": "hotplug",
     "test_systemd": "systemd and live-restore",
+    "test_boot": "units and boot",
+    "test_units": "units and boot",
     "test_isolated": "isolated CPUs",
     "test_slice": "shared slice",
     "test_looking": "contract",

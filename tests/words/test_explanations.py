@@ -89,3 +89,16 @@ def test_under_static_nothing_of_this_is_said() -> None:
 
 def sentences(story: Story, name: str) -> tuple[str, ...]:
     return told(story, name).explanation
+
+
+def test_who_can_never_be_granted_in_its_place_is_not_told_to_start_anew() -> None:
+    """Inside the shared slice it is refused at each start, so its sentences say nothing but to create it elsewhere."""
+    story = Story(shared_slice="pool.slice")
+    inside = story.arrive("inside", 2, starts=False, is_member=True)
+    before = sentences(story, "inside")
+    story.start(inside)
+    story.look(inside)
+    story.settle()
+    for said in (before, sentences(story, "inside")):
+        assert "create it with cgroup_parent: " in " ".join(said)
+        assert "asks again" not in " ".join(said)
