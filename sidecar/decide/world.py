@@ -260,14 +260,15 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def reach(self) -> Reach:
-        """Where containers that the sidecar places may be running. Nothing waits for the others: they never leave.
-        Members of the shared group are represented by the group, and newborns are one more container.
+        """Where containers that the sidecar places may be running, and those that have a grant: one that is pinned by
+        hand keeps its grant while its engine is away. Nothing waits for the others: they never leave. Members of the
+        shared group are represented by the group, and newborns are one more container.
         """
         assignments = self.state.assignments
         placed = (
             (container.footprint, key in assignments)
             for key, container in self.containers.items()
-            if container.wish.standing is Standing.MANAGED
+            if container.wish.standing is Standing.MANAGED or key in assignments
         )
         return reach_of((*placed, (self.newborns, False)))
 

@@ -106,9 +106,6 @@ def answered_wrongly(reality: Reality) -> Iterator[str]:
                 yield f"others are born on {both}, which is exclusive"
             entered = answers.others - (held.others or EMPTY if held else EMPTY) - reserved
             for key in world.state.assignments.keys() & world.containers.keys():
-                if world.containers[key].wish.standing is not Standing.MANAGED:
-                    # It was pinned by hand since, and the engine is away: nothing waits for it.
-                    continue
                 if both := entered & CPUSet.from_mask(world.containers[key].footprint):
                     yield f"others are born on {both}, where {world.containers[key].view.name} may be"
         for key, cpus in answers.own.items():

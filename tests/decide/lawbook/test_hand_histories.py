@@ -10,6 +10,7 @@ from sidecar.decide.world import World
 from state.codec import decode, encode
 from tests.decide.long_run import history
 from tests.support.decide.handreality import HandReality
+from tests.support.decide.histories import STATIC
 
 RARE = range(30, 230)
 """Histories in which what is rare is counted. The others are the seeds around these."""
@@ -47,6 +48,11 @@ def test_histories_with_a_hand_break_no_law(first: int, last: int) -> None:
 def test_rare_histories_with_a_hand_break_no_law(seed: int) -> None:
     """Each of these broke one once, and is one in tens of thousands."""
     history(seed, with_hand=True)
+
+
+def test_an_owner_that_is_pinned_while_its_engine_is_away_is_still_in_the_way() -> None:
+    """Its grant is kept until the engine is back, and it may still be where the hand wrote it: none is born there."""
+    history(3049, settings=STATIC, with_hand=True)
 
 
 @pytest.mark.slow
