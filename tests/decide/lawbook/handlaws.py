@@ -127,9 +127,6 @@ def answered_wrongly(reality: Reality) -> Iterator[str]:
             there = container.place.configured if is_to_come else container.present
             entered = cpus - had - reserved - (EMPTY if is_to_come and container.is_covered else there)
             for other in world.state.assignments.keys() & world.containers.keys() - {key}:
-                if world.containers[other].wish.standing is not Standing.MANAGED:
-                    # As above.
-                    continue
                 if both := entered & CPUSet.from_mask(world.containers[other].footprint):
                     yield f"{granted.name} is born on {both}, where {world.containers[other].view.name} may be"
 
