@@ -48,6 +48,7 @@ from sidecar.cli.doctor.host_checks import (
     check_state_dir,
 )
 from sidecar.cli.doctor.quiet_page import run_quiet
+from sidecar.cli.doctor.unit_checks import check_units
 from sidecar.cli.flags import add_config, add_json, daemons_config, print_json, this_machine
 from sidecar.cli.machine_drawing import coloured
 from sidecar.cli.owner_measurement import add_measuring
@@ -176,6 +177,7 @@ def examine(config: Config, kernel: Kernel, ask: Callable[[str], EngineReport]) 
         ),
         *_check_hand(config, report, is_running=is_running is True),
         *_check_groups(config, report, topology.online if topology else EMPTY),
+        *_check_units(config, books, topology),
         *check_swarm(config, report.engine, node_capacity(config, topology, books, seen) if topology else None),
     ]
 
@@ -211,6 +213,12 @@ def _check_groups(config: Config, report: EngineReport, online: CPUSet) -> Itera
     group = shared_group(config.shared_slice, cgroup=config.cgroup) if config.shared_slice else None
     yield from check_parents(config, report, online, shared=group.path if group else "")
     yield from check_shared_group(report, group, _settings_of_dockerd())
+
+
+def _check_units(config: Config, books: State, topology: Topology | None) -> Iterator[Finding]:
+    """Yield which processes of the host may run on exclusive CPUs. Where none can be exclusive, nothing is said."""
+    if config.policy is not PolicyName.NONE and topology is not None:
+        yield from check_units(find_hierarchy(config.cgroup), config.reserved or books.reserved, topology.online)
 
 
 def _settings_of_dockerd() -> Mapping[str, Any] | None:

@@ -1,0 +1,40 @@
+"""Doctor on the host's own processes: the sidecar confines none of them, so which units may run on owners' CPUs?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from sidecar.cli.doctor.host_checks import Finding, Verdict
+from sidecar.host.cgroup.places import Hierarchy
+from sidecar.host.units.host_units import HostUnit, host_units
+from sidecar.natural_order import natural
+from sidecar.words.counts import agree, counted, some
+from state.cpuset import CPUSet
+
+_QUESTION: Final = "host processes"
+_SHOWN: Final = 5
+_CURE: Final = "keep them on the reserved CPUs: docs/how-to/reserve-cpus.md#keep-the-hosts-processes-there"
+
+
+def check_units(hierarchy: Hierarchy | None, reserved: CPUSet, online: CPUSet) -> Iterator[Finding]:
+    """Check that systemd keeps the host's services and sessions on reserved CPUs, as far as that is to be seen."""
+    if hierarchy is None:
+        return
+    units = list(host_units(hierarchy.root, online)) if hierarchy.version == 2 else []
+    if not units:
+        says = "the sidecar does not confine them, and no unit of systemd with CPUs of its own is visible here"
+        yield Finding(_QUESTION, Verdict.WARN, f"{says}: they may run on exclusive CPUs", "")
+        return
+    loose = [unit for unit in units if unit.cpus & (online - reserved)]
+    if not loose:
+        says = f"{counted(len(units), 'unit')} of systemd {agree(len(units), 'is', 'are')} kept on the reserved CPUs"
+        yield Finding(_QUESTION, Verdict.OK, says)
+        return
+    says = f"the sidecar does not confine them: {_names(loose)} may run on exclusive CPUs"
+    yield Finding(_QUESTION, Verdict.WARN, says, _CURE)
+
+
+def _names(units: list[HostUnit]) -> str:
+    names = [f"{unit.name} (has containers)" if unit.has_containers else unit.name for unit in units]
+    return some(sorted(names, key=natural)[:_SHOWN], of=len(names))

@@ -1,0 +1,82 @@
+"""The units of systemd that have no container below them, by their cgroups (v2), and where they may run. Reads only.
+
+A slice with a container below it is no unit to confine: what confines it confines the container. So the groups below it
+are looked at instead. Below a service with containers (a user's manager with rootless ones) are no units of this
+systemd: it is named, and nothing below it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from state.cpuset import CPUSet
+
+_CONTAINER: Final = re.compile(r"(?!libpod-conmon-)(?:[a-z-]+-)?[0-9a-f]{64}(?:\.scope)?")
+"""Not the monitor of a Podman container: it is a process of the host."""
+
+_CPUS: Final = "cpuset.cpus.effective"
+_DEPTH: Final = 64
+"""Groups in groups that are looked into; what is deeper counts as holding no container."""
+
+
+class HostUnit(NamedTuple):
+    """A unit: its name, the CPUs where it may run, and whether containers are below it."""
+
+    name: str
+    cpus: CPUSet
+    has_containers: bool = False
+
+
+def host_units(root: str, online: CPUSet) -> Iterator[HostUnit]:
+    """Yield the highest units without containers below a v2 hierarchy's root, and services that have some.
+
+    Nothing keeps a unit from the online CPUs unless its cgroup says so.
+    """
+    above = _cpus(root, online)
+    for name in _groups(root):
+        if name.endswith(".slice") or name == "init.scope":
+            yield from _units(f"{root}/{name}", name, above)
+
+
+def _units(path: str, name: str, above: CPUSet) -> Iterator[HostUnit]:
+    if is_container(name):
+        return
+    cpus = _cpus(path, above)
+    if not _holds_container(path, _DEPTH):
+        yield HostUnit(name, cpus)
+    elif name.endswith(".slice"):
+        for child in _groups(path):
+            yield from _units(f"{path}/{child}", child, cpus)
+    else:
+        yield HostUnit(name, cpus, has_containers=True)
+
+
+def is_container(name: str) -> bool:
+    """Return whether a group of this name is a container, of any engine."""
+    return _CONTAINER.fullmatch(name) is not None
+
+
+def _holds_container(path: str, depth: int) -> bool:
+    return depth > 0 and any(
+        is_container(child) or _holds_container(f"{path}/{child}", depth - 1) for child in _groups(path)
+    )
+
+
+def _groups(path: str) -> list[str]:
+    """Return the names of the groups in a group; none if it is gone."""
+    try:
+        with os.scandir(path) as entries:
+            return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+    except OSError:
+        return []
+
+
+def _cpus(path: str, above: CPUSet) -> CPUSet:
+    """Return where a group may run: where the one above it may, if it has no cpuset of its own."""
+    with suppress(OSError, ValueError), open(f"{path}/{_CPUS}", encoding="ascii") as file:
+        return CPUSet.parse(file.read().strip())
+    return above

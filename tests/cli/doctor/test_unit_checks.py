@@ -1,0 +1,55 @@
+"""Doctor on the processes of the host, which the sidecar does not confine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sidecar.cli.doctor.host_checks import Finding, Verdict
+from sidecar.cli.doctor.unit_checks import check_units
+from sidecar.host.cgroup.places import Hierarchy
+from state.cpuset import CPUSet
+
+ONLINE, RESERVED = CPUSet.parse("0-3"), CPUSet.of(0)
+
+
+def judged(root: Path, *, version: int = 2) -> list[Finding]:
+    return list(check_units(Hierarchy(version, str(root), "cpuset"), RESERVED, ONLINE))
+
+
+def unit(root: Path, path: str, cpus: str) -> None:
+    (root / path).mkdir(parents=True)
+    (root / path / "cpuset.cpus.effective").write_text(f"{cpus}\n")
+
+
+def test_units_that_may_run_on_exclusive_cpus_are_named(tmp_path: Path) -> None:
+    """Those on reserved CPUs are not."""
+    unit(tmp_path, "init.scope", "0")
+    unit(tmp_path, "system.slice", "0-3")
+    unit(tmp_path, f"docker/{'b' * 64}", "1-3")
+    [found] = judged(tmp_path)
+    assert (found.question, found.verdict) == ("host processes", Verdict.WARN)
+    assert found.says.endswith(": system.slice may run on exclusive CPUs")
+    assert "reserve-cpus.md" in found.cure
+
+
+def test_a_service_with_containers_says_so(tmp_path: Path) -> None:
+    """It cannot be confined: whoever reads this must know why."""
+    unit(tmp_path, "user.slice/user@7.service", "1-3")
+    unit(tmp_path, f"user.slice/user@7.service/app.slice/{'b' * 64}", "1-3")
+    [found] = judged(tmp_path)
+    assert "user@7.service (has containers) may run" in found.says
+
+
+def test_units_on_reserved_cpus_are_well(tmp_path: Path) -> None:
+    """As AllowedCPUs= of the administrator has it."""
+    unit(tmp_path, "init.scope", "0")
+    [found] = judged(tmp_path)
+    assert found == Finding("host processes", Verdict.OK, "1 unit of systemd is kept on the reserved CPUs")
+
+
+def test_where_no_unit_is_to_be_seen_it_says_so(tmp_path: Path) -> None:
+    """Without systemd, in a container without the host's cgroups, and on v1, where units have no cpusets."""
+    assert judged(tmp_path)[0].verdict is Verdict.WARN
+    unit(tmp_path, "system.slice", "0")
+    assert "no unit of systemd" in judged(tmp_path, version=1)[0].says
+    assert not list(check_units(None, RESERVED, ONLINE))
