@@ -152,6 +152,7 @@ async def _reply(stream: trio.SocketStream, parser: Parser, message: Message, *,
 
 
 async def some_bytes(stream: trio.SocketStream) -> bytes:
+    """Return the next bytes. Raise EOFError at the end."""
     received = bytes(await stream.receive_some(4096))
     if not received:
         raise EOFError("it was closed")
