@@ -1,4 +1,4 @@
-"""Doctor on the host's own processes: the sidecar confines none of them, so which units may run on owners' CPUs?"""
+"""Doctor on the host's own processes: the sidecar confines none of them, and units may run on owners' CPUs."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class UnitProperties:
     async def _ask(self, unit: str, call: Call) -> tuple[Any, ...]:
         try:
             with trio.fail_after(ANSWER_SECONDS):
-                return _body(await _answer(_socket_of(self._address), call), unit)
+                return body_of(await _answer(socket_of(self._address), call), unit)
         except (FileNotFoundError, ConnectionRefusedError, PermissionError) as error:
             raise EngineLacks(
                 f"systemd cannot be reached at {self._address}: {files.reason(error)}: mount {SYSTEM_BUS} into the "
@@ -104,7 +104,7 @@ def _set_of(body: tuple[Any, ...]) -> CPUSet:
         raise EngineFailed("the answer of systemd about AllowedCPUs cannot be understood") from error
 
 
-def _socket_of(address: str) -> str:
+def socket_of(address: str) -> str:
     """Return the path of the first Unix socket in a D-Bus address. Raise EngineLacks if there is none."""
     from jeepney.bus import get_connectable_addresses
 
@@ -129,7 +129,7 @@ async def _answer(path: str, call: Call) -> Message:
         authenticator = Authenticator(enable_fds=False, inc_null_byte=False)
         for line in authenticator:
             await stream.send_all(line)
-            authenticator.feed(await _some(stream))
+            authenticator.feed(await some_bytes(stream))
         await stream.send_all(BEGIN)
         parser = Parser()
         to = DBusAddress(call.path, bus_name=_NAME, interface=call.interface)
@@ -148,17 +148,18 @@ async def _reply(stream: trio.SocketStream, parser: Parser, message: Message, *,
         while (found := parser.get_next_message()) is not None:
             if found.header.fields.get(HeaderFields.reply_serial) == serial:
                 return found
-        parser.add_data(await _some(stream), fds=[])
+        parser.add_data(await some_bytes(stream), fds=[])
 
 
-async def _some(stream: trio.SocketStream) -> bytes:
+async def some_bytes(stream: trio.SocketStream) -> bytes:
+    """Return the next bytes. Raise EOFError at the end."""
     received = bytes(await stream.receive_some(4096))
     if not received:
         raise EOFError("it was closed")
     return received
 
 
-def _body(reply: Message, unit: str) -> tuple[Any, ...]:
+def body_of(reply: Message, unit: str) -> tuple[Any, ...]:
     """Return the content of a reply; raise our error for its error, by what can be done about it."""
     from jeepney import HeaderFields, MessageType
 

@@ -1,0 +1,177 @@
+"""One connection to systemd that is kept: calls side by side, and the names of new units as hints (decision 0068).
+
+Not used by the daemon yet. Where the connection breaks, each waiting call fails and the hints end: whoever has it
+connects again and looks at all units, since units may have come meanwhile. A hint that finds no room is dropped for
+the same reason, and `has_missed` says so until it is asked.
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import trio
+
+from sidecar.failures import EngineLacks, EngineUnavailable
+from sidecar.host.units.unit_properties import (
+    ANSWER_SECONDS,
+    SYSTEM_BUS,
+    Call,
+    body_of,
+    bytes_of,
+    socket_of,
+    some_bytes,
+)
+from state import files
+from state.cpuset import CPUSet
+
+if TYPE_CHECKING:
+    from jeepney import Message
+
+_NAME: Final = "org.freedesktop.systemd1"
+_OBJECT: Final = "/org/freedesktop/systemd1"
+_MANAGER: Final = f"{_NAME}.Manager"
+_RULE: Final = f"type='signal',sender='{_NAME}',interface='{_MANAGER}',member='UnitNew'"
+_HINTS: Final = 1024
+
+
+class SystemdConnection:
+    """systemd, by one connection. Made by `connected`."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self._stream = stream
+        self._serials = itertools.count(1)
+        self._waiting: dict[int, tuple[trio.Event, list[Message]]] = {}
+        self._sending = trio.Lock()
+        self._broken = ""
+        self._has_missed = False
+        self._hint, self.new_units = trio.open_memory_channel[str](_HINTS)
+
+    async def allow_cpus(self, unit: str, cpus: CPUSet) -> None:
+        """Set the AllowedCPUs of a unit until the next reboot; the empty set takes the property away."""
+        arguments = (unit, True, [("AllowedCPUs", ("ay", bytes_of(cpus)))])
+        await self.ask(unit, Call(_OBJECT, _MANAGER, "SetUnitProperties", "sba(sv)", arguments))
+
+    async def subscribe(self) -> None:
+        """Have the bus and systemd tell of new units from now on."""
+        bus = "org.freedesktop.DBus"
+        await self.ask("new units", Call("/org/freedesktop/DBus", bus, "AddMatch", "s", (_RULE,)), to=bus)
+        await self.ask("new units", Call(_OBJECT, _MANAGER, "Subscribe", "", ()))
+
+    def has_missed(self) -> bool:
+        """Return whether hints were dropped since the last time this was asked."""
+        missed, self._has_missed = self._has_missed, False
+        return missed
+
+    async def ask(self, about: str, call: Call, *, to: str = _NAME) -> tuple[Any, ...]:
+        """Return the answer to a call. Raise our errors for systemd's, and EngineUnavailable without an answer."""
+        from jeepney import DBusAddress, new_method_call
+
+        message = new_method_call(
+            DBusAddress(call.path, bus_name=to, interface=call.interface),
+            call.method,
+            call.signature or None,
+            call.arguments,
+        )
+        answer: list[Message] = []
+        serial, arrived = next(self._serials), trio.Event()
+        self._waiting[serial] = (arrived, answer)
+        try:
+            with trio.fail_after(ANSWER_SECONDS):
+                await self._send(message, serial)
+                await arrived.wait()
+        except trio.TooSlowError as error:
+            raise EngineUnavailable(f"systemd did not answer within {ANSWER_SECONDS:g} s") from error
+        finally:
+            del self._waiting[serial]
+        if not answer:
+            raise EngineUnavailable(f"the connection to systemd broke: {self._broken}")
+        return body_of(answer[0], about)
+
+    async def _send(self, message: Message, serial: int) -> None:
+        """Send a whole message: one that is cut short would garble all that follow, so the connection ends with it."""
+        async with self._sending:
+            if self._broken:
+                raise EngineUnavailable(f"the connection to systemd broke: {self._broken}")
+            is_whole = False
+            try:
+                await self._stream.send_all(message.serialise(serial=serial))
+                is_whole = True
+            except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+                raise EngineUnavailable(f"the connection to systemd broke: {error!r:.200}") from error
+            finally:
+                if not is_whole:
+                    self._end("a message was cut short")
+                    await trio.aclose_forcefully(self._stream)
+
+    async def read(self) -> None:
+        """Hand out what arrives, until the connection ends."""
+        from jeepney.low_level import Parser
+
+        parser = Parser()
+        try:
+            while True:
+                parser.add_data(await some_bytes(self._stream), fds=[])
+                while (message := parser.get_next_message()) is not None:
+                    self._take(message)
+        except (OSError, EOFError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            self._end(f"{error!r:.200}")
+        except (ValueError, TypeError, struct.error) as error:
+            self._end(f"what answers is not a D-Bus daemon: {error!r:.200}")
+
+    def _take(self, message: Message) -> None:
+        from jeepney import HeaderFields, MessageType
+
+        fields = message.header.fields
+        if found := self._waiting.get(int(fields.get(HeaderFields.reply_serial, 0))):
+            found[1].append(message)
+            found[0].set()
+        elif message.header.message_type is MessageType.signal and fields.get(HeaderFields.member) == "UnitNew":
+            try:
+                self._hint.send_nowait(str(message.body[0]))
+            except (trio.WouldBlock, trio.BrokenResourceError):
+                self._has_missed = True
+
+    def _end(self, why: str) -> None:
+        self._broken = self._broken or why
+        for arrived, _ in self._waiting.values():
+            arrived.set()
+        self._hint.close()
+
+
+@asynccontextmanager
+async def connected(environ: Mapping[str, str] | None = None) -> AsyncIterator[SystemdConnection]:
+    """Provide a connection to the system's bus. Raise EngineLacks if there is none, EngineUnavailable if silent."""
+    address = (environ or {}).get("DBUS_SYSTEM_BUS_ADDRESS", "") or f"unix:path={SYSTEM_BUS}"
+    try:
+        with trio.fail_after(ANSWER_SECONDS):
+            stream = await trio.open_unix_socket(socket_of(address))
+            await _authenticated(stream)
+    except (FileNotFoundError, ConnectionRefusedError, PermissionError) as error:
+        raise EngineLacks(f"systemd cannot be reached at {address}: {files.reason(error)}") from error
+    except trio.TooSlowError as error:
+        raise EngineUnavailable(f"the bus did not answer within {ANSWER_SECONDS:g} s") from error
+    except (OSError, EOFError, trio.BrokenResourceError) as error:
+        raise EngineUnavailable(f"the connection to systemd at {address} broke: {error!r:.200}") from error
+    connection = SystemdConnection(stream)
+    async with stream, trio.open_nursery() as nursery:
+        nursery.start_soon(connection.read)
+        await connection.ask(
+            "the bus", Call("/org/freedesktop/DBus", "org.freedesktop.DBus", "Hello", "", ()), to="org.freedesktop.DBus"
+        )
+        yield connection
+        nursery.cancel_scope.cancel()
+
+
+async def _authenticated(stream: trio.SocketStream) -> None:
+    from jeepney.auth import BEGIN, Authenticator
+
+    await stream.send_all(b"\0")
+    authenticator = Authenticator(enable_fds=False, inc_null_byte=False)
+    for line in authenticator:
+        await stream.send_all(line)
+        authenticator.feed(await some_bytes(stream))
+    await stream.send_all(BEGIN)

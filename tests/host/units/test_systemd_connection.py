@@ -1,0 +1,167 @@
+"""The kept connection, against a real dbus-daemon of the test's own, on which the test plays systemd."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from jeepney import DBusAddress, HeaderFields, MessageType, message_bus, new_error, new_method_return, new_signal
+from jeepney.io.blocking import DBusConnection, open_dbus_connection
+
+from sidecar.failures import EngineLacks, EngineRefused, EngineUnavailable
+from sidecar.host.units.systemd_connection import connected
+from state.cpuset import EMPTY, CPUSet
+
+pytestmark = pytest.mark.skipif(shutil.which("dbus-daemon") is None, reason="needs dbus-daemon (Debian: dbus)")
+
+CONFIG = """<busconfig><type>session</type><listen>unix:path={path}</listen><auth>EXTERNAL</auth>
+<policy context="default"><allow send_destination="*" eavesdrop="true"/><allow eavesdrop="true"/>
+<allow own="*"/></policy></busconfig>"""
+
+
+class PlayedSystemd:
+    """Keeps the property of each unit, refuses one, and does not answer about another."""
+
+    def __init__(self, address: str) -> None:
+        self.allowed: dict[str, bytes] = {}
+        self._bus: DBusConnection = open_dbus_connection(address)
+        self._bus.send_and_get_reply(message_bus.RequestName("org.freedesktop.systemd1"))
+        self._serving = threading.Thread(target=self._serve, daemon=True)
+        self._serving.start()
+
+    def tell_of(self, unit: str) -> None:
+        manager = DBusAddress("/org/freedesktop/systemd1", interface="org.freedesktop.systemd1.Manager")
+        self._bus.send(new_signal(manager, "UnitNew", "so", (unit, "/org/freedesktop/systemd1/unit/x")))
+
+    def close(self) -> None:
+        """After the end of the bus."""
+        self._serving.join(10)
+        self._bus.close()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                message = self._bus.receive()
+            except Exception:  # The test has ended the bus.
+                return
+            if message.header.message_type is not MessageType.method_call:
+                continue
+            body: tuple[Any, ...] = message.body
+            if message.header.fields[HeaderFields.member] == "Subscribe":
+                self._bus.send(new_method_return(message))
+            elif body[0] == "wrong.service":
+                self._bus.send(new_error(message, "org.freedesktop.systemd1.BadUnitSetting", "s", ("no",)))
+            elif body[0] != "silent.service":
+                self.allowed[body[0]] = bytes(body[2][0][1][1])
+                self._bus.send(new_method_return(message))
+
+
+class Bus:
+    """A dbus-daemon, which can be ended and started again."""
+
+    def __init__(self, directory: Path) -> None:
+        self.address = f"unix:path={directory}/bus"
+        self.environ = {"DBUS_SYSTEM_BUS_ADDRESS": self.address}
+        (directory / "bus.conf").write_text(CONFIG.format(path=directory / "bus"))
+        self._command = ["dbus-daemon", f"--config-file={directory}/bus.conf", "--nofork", "--print-address=1"]
+        self.start()
+
+    def start(self) -> None:
+        self._daemon = subprocess.Popen(self._command, stdout=subprocess.PIPE, text=True)
+        assert self._daemon.stdout is not None
+        assert self._daemon.stdout.readline()
+        self.systemd = PlayedSystemd(self.address)
+
+    def end(self) -> None:
+        self._daemon.kill()
+        self._daemon.wait()
+        assert self._daemon.stdout is not None
+        self._daemon.stdout.close()
+        self.systemd.close()
+
+
+@pytest.fixture
+def bus(tmp_path: Path) -> Iterator[Bus]:
+    made = Bus(tmp_path)
+    yield made
+    made.end()
+
+
+@pytest.mark.trio
+async def test_many_units_are_set_side_by_side_and_given_back(bus: Bus) -> None:
+    """The empty set is the property taken away."""
+    units = [f"u{number}.service" for number in range(40)]
+    async with connected(bus.environ) as systemd, trio.open_nursery() as nursery:
+        for unit in units:
+            nursery.start_soon(systemd.allow_cpus, unit, CPUSet.of(0, 9))
+    assert bus.systemd.allowed == dict.fromkeys(units, b"\x01\x02")
+    async with connected(bus.environ) as systemd:
+        await systemd.allow_cpus("u0.service", EMPTY)
+    assert bus.systemd.allowed["u0.service"] == b""
+
+
+@pytest.mark.trio
+async def test_new_units_are_told(bus: Bus) -> None:
+    """By name, in order, from the subscription on."""
+    async with connected(bus.environ) as systemd:
+        await systemd.subscribe()
+        for unit in ("a.service", "run-1.scope"):
+            bus.systemd.tell_of(unit)
+        with trio.fail_after(10):
+            assert [await systemd.new_units.receive() for _ in range(2)] == ["a.service", "run-1.scope"]
+        assert not systemd.has_missed()
+
+
+@pytest.mark.trio
+async def test_a_refusal_and_a_silence_hold_up_no_other(bus: Bus) -> None:
+    """While one call waits, another is answered."""
+    async with connected(bus.environ) as systemd, trio.open_nursery() as nursery:
+        nursery.start_soon(systemd.allow_cpus, "silent.service", CPUSet.of(0))
+        with trio.fail_after(5):
+            with pytest.raises(EngineRefused, match=r"wrong\.service"):
+                await systemd.allow_cpus("wrong.service", CPUSet.of(0))
+            await systemd.allow_cpus("good.service", CPUSet.of(0))
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.trio
+async def test_a_bus_that_is_gone_fails_each_call_and_ends_the_hints(bus: Bus) -> None:
+    """Then a new connection to its successor works."""
+    async with connected(bus.environ) as systemd:
+        await systemd.subscribe()
+        bus.end()
+        with trio.fail_after(5):
+            assert [unit async for unit in systemd.new_units] == []
+            with pytest.raises(EngineUnavailable):
+                await systemd.allow_cpus("a.service", CPUSet.of(0))
+    bus.start()
+    async with connected(bus.environ) as systemd:
+        await systemd.allow_cpus("a.service", CPUSet.of(0))
+
+
+@pytest.mark.trio
+async def test_a_call_that_waits_fails_with_the_bus(bus: Bus) -> None:
+    """At once, and not after the time limit of an answer."""
+    async with connected(bus.environ) as systemd, trio.open_nursery() as nursery:
+
+        async def wait() -> None:
+            with trio.fail_after(5), pytest.raises(EngineUnavailable, match="broke"):
+                await systemd.allow_cpus("silent.service", CPUSet.of(0))
+
+        nursery.start_soon(wait)
+        await systemd.allow_cpus("good.service", CPUSet.of(0))
+        bus.end()
+
+
+@pytest.mark.trio
+async def test_no_bus_is_lacking(tmp_path: Path) -> None:
+    """As in a container without the socket."""
+    with pytest.raises(EngineLacks, match="cannot be reached"):
+        async with connected({"DBUS_SYSTEM_BUS_ADDRESS": f"unix:path={tmp_path}/none"}):
+            pass
