@@ -245,7 +245,12 @@ KEYS: Final[Mapping[str, Key]] = {
     "cooldown": _key(
         duration(0, 3600), "cooldown_seconds", "10s", "how long one that grew is not shrunk, but for floors"
     ),
-    "min_change": _key(whole(1, MAX_CPU), "min_change", "1", "the least change of a size, in CPUs, but for floors"),
+    "min_change": _key(
+        whole(1, MAX_CPU),
+        "min_change",
+        "1",
+        "the fewest CPUs that are taken from a container at a time, but for floors and arrivals",
+    ),
     "max_moves": _key(whole(0, MAX_CPU), "max_moves", "2", "the most containers that a defragmentation moves at once"),
     "linger": _key(duration(0, 3600), "linger_seconds", "10s", "how long a stopped container keeps its CPUs"),
     "reconcile_period": _key(duration(0.1, 3600), "reconcile_seconds", "10s", "how often everything is looked at"),

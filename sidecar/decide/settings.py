@@ -80,7 +80,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The part of the configuration that decisions need. `reserved_cpus` takes precedence over `reserved_count`.
 
     The fields after `linger_seconds` and before `unmanaged` are for the policy `dynamic`: the notice for a workload,
-    the cooldown of a container that grew, the least change of a size in CPUs unless a floor needs it, the band of
+    the cooldown of a container that grew, the fewest CPUs taken at a time unless a floor needs it, the band of
     loads, and the most exchanges of CPUs per round.
     """
 
