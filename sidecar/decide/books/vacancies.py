@@ -204,8 +204,9 @@ def _asks(state: State, container: Container) -> bool:
 
 
 def _left_to(state: State, demand: Demand) -> Assignment | None:
-    """Return the vacancy for the container of this demand; None if there is none."""
-    return next((each for each in state.vacancies.values() if demand.succeeds(each.demand)), None)
+    """Return the vacancy for the container of this demand, that of the newest grant; None if there is none."""
+    left = (each for each in state.vacancies.values() if demand.succeeds(each.demand))
+    return max(left, key=lambda each: each.since, default=None)
 
 
 def _taken_over(world: World, state: State, demand: Demand, left: Assignment) -> State | None:
