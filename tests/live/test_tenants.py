@@ -250,14 +250,15 @@ def test_an_id_as_a_name_shadows_no_container(running: SidecarProcess, workloads
 def test_acts_of_all_kinds_at_random_delay_no_arrival_and_disturb_no_owner(
     sidecar: SidecarProcess, own_engine: PrivateEngine, workloads: Containers, kernel: KernelView, tmp_path: Path
 ) -> None:
-    """Beside a tenant that does all of this at once: arrivals one after the other, then an owner that stays."""
-    parent = "" if own_engine.cgroup_parent.endswith(".slice") else own_engine.cgroup_parent
+    """Beside a tenant that does all of this at once: arrivals one after the other, then an owner that stays. All but a
+    cgroup inside another one, which keeps what is pinned just then where it is (decision 0062).
+    """
     sidecar.configure(unmanaged=[f"{workloads.prefix}-{UNMANAGED}"])
     sidecar.start()
     named = {"cpuset.projection": "voice"}
     undisturbed = [arrival(sidecar, workloads, f"before-{number}") for number in range(ARRIVALS)]
     took: list[tuple[float, float]] = []
-    with HostileTenant(workloads, Random(1), "voice", parent) as tenant:
+    with HostileTenant(workloads, Random(1), "voice") as tenant:
         while len(took) < ARRIVALS or set(tenant.acts) != set(Attack):
             took.append(arrival(sidecar, workloads, f"beside-{len(took)}"))
         owner = workloads.run("owner", labels={**WAITING, **named})
