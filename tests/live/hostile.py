@@ -164,7 +164,6 @@ class HostileTenant:
 
     def _nest(self) -> bool:
         if not self._parent:
-            # Systemd takes no cgroup of a container as a parent.
-            return True
+            return False
         self._run(parent=f"{self._parent}/{self._one()}")
         return True

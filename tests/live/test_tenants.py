@@ -248,7 +248,7 @@ def test_an_id_as_a_name_shadows_no_container(running: SidecarProcess, workloads
 
 @pytest.mark.intrudes("neighbours are updated onto the CPU of the owner")
 def test_acts_of_all_kinds_at_random_delay_no_arrival_and_disturb_no_owner(
-    sidecar: SidecarProcess, own_engine: PrivateEngine, workloads: Containers, kernel: KernelView, tmp_path: Path
+    sidecar: SidecarProcess, workloads: Containers, kernel: KernelView, tmp_path: Path
 ) -> None:
     """Beside a tenant that does all of this at once: arrivals one after the other, then an owner that stays. All but a
     cgroup inside another one, which keeps what is pinned just then where it is (decision 0062).
