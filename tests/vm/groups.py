@@ -52,6 +52,7 @@ LIFE: Final = (
     "tests/live/test_cgroups.py",
     "tests/live/test_lifecycle.py",
     "tests/live/test_placing.py",
+    "tests/live/test_redeploys.py",
     "tests/live/test_shortage.py",
     "tests/live/test_daemon.py",
 )
@@ -81,6 +82,7 @@ GROUPS: Final = (
         engine=DOCKER,
         machine=SYSTEMD,
         tests=LIFE,
+        seconds=1500,
     ),
     Group(
         name="docker-cgroupfs",
@@ -95,6 +97,7 @@ GROUPS: Final = (
         engine=PODMAN,
         machine=SYSTEMD,
         tests=LIFE,
+        seconds=1500,
     ),
     Group(
         name="podman-cgroupfs",
@@ -137,7 +140,7 @@ GROUPS: Final = (
         about="CPUs that go and come",
         engine=DOCKER,
         machine=SYSTEMD,
-        tests=("tests/live/test_hotplug.py",),
+        tests=("tests/live/test_hotplug.py", "tests/live/test_hotplug_rules.py"),
         environment=OFFLINE,
     ),
     Group(
@@ -145,7 +148,7 @@ GROUPS: Final = (
         about="CPUs that go and come",
         engine=PODMAN,
         machine=SYSTEMD,
-        tests=("tests/live/test_hotplug.py",),
+        tests=("tests/live/test_hotplug.py", "tests/live/test_hotplug_rules.py"),
         environment=OFFLINE,
     ),
     Group(
@@ -177,10 +180,19 @@ GROUPS: Final = (
         name="docker-boot",
         about="units and drop-ins of the pages, and what exists after a restart and a boot with ten containers",
         engine=DOCKER,
-        machine=SYSTEMD,
+        machine=PLAIN,
         tests=("tests/docs/test_units.py", "tests/live/test_units.py", "tests/live/test_boot.py"),
         environment=UNITS,
         seconds=1500,
+    ),
+    Group(
+        name="podman-boot",
+        about="quadlets as they are shipped, judged and run",
+        engine=PODMAN,
+        machine=PLAIN,
+        tests=("tests/docs/test_quadlets.py", "tests/live/test_quadlets.py"),
+        environment=UNITS,
+        seconds=900,
     ),
     Group(
         name="docker-hand",
