@@ -23,7 +23,8 @@ def target(world: World, container: Container, desired: CPUSet, reached: Reach) 
     else:
         # 1. Stay. 2. Enter.
         is_stranded = not container.present & world.state.online
-        stays = wanted & (~reached.other_exclusive(footprint) if is_stranded else container.present.mask)
+        claimed = reached.other_exclusive(footprint) | world.newborns
+        stays = wanted & (~claimed if is_stranded else container.present.mask)
         conflicting = reached.others(footprint) if grant else reached.exclusive
     if grant:
         stays &= ~(world.state.leaving.mask & grant.cpus.mask & reached.other_exclusive(footprint))
