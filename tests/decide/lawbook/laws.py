@@ -38,7 +38,7 @@ from tests.decide.lawbook import (
 from tests.decide.lawbook.alonelaws import accounted, is_unseen
 from tests.decide.lawbook.roomlaws import held_without_room, isolated_and_shared
 from tests.support.decide.reality import Reality
-from tests.support.decide.strictstarts import answered_wrongly, ordered_while_held
+from tests.support.decide.strictstarts import answered_wrongly, let_in_while_it_starts, ordered_while_held
 from tests.support.laws import Law, When
 
 _GOING: Final = (Phase.REMOVING, Phase.DEAD)
@@ -139,6 +139,8 @@ def _conflicts(world: World, order: ApplyCpuset, holds: CPUSet) -> list[str]:
     """Return the other containers that may be on the CPUs that this order enters."""
     container = world.containers[order.container]
     entered = order.update.cpus - world.state.reserved
+    # The kernel put one whose CPUs all went offline among all others: it enters nothing but what is exclusive.
+    is_among_all = order.live and not container.place.seen & world.state.online
     if order.live:
         entered = entered - container.place.seen
     elif isinstance(container.start, Answered):
@@ -152,7 +154,7 @@ def _conflicts(world: World, order: ApplyCpuset, holds: CPUSet) -> list[str]:
         is_exclusive = id in world.state.assignments
         if id == order.container or other.wish.standing is not Standing.MANAGED:
             continue
-        conflict = is_exclusive or (bool(holds) and order.live)
+        conflict = is_exclusive or (bool(holds) and order.live and not is_among_all)
         if not order.live and not holds:
             conflict = False
             if is_exclusive and (entered & world.state.assignments[id].cpus):
@@ -271,6 +273,7 @@ NOTICE = Law("a take has notice", takelaws.taken_without_notice)
 ORIGINAL_SETS = Law("an original set stays", takelaws.lost_of_original_sets)
 HELD = Law("nothing is ordered while a start is held", ordered_while_held)
 ANSWERS = Law("a start is answered rightly", answered_wrongly)
+STARTS_ALONE = Law("what was told to start alone does", let_in_while_it_starts)
 UNPINNED = Law("nothing is granted where another is pinned by hand", pinlaws.granted_where_pinned)
 OWN = Law("what a container is leaving is its own", grantlaws.sent_where_another_is_leaving)
 AS_ASKED = Law("a new grant is as it was asked for", grantlaws.granted_otherwise)
@@ -344,6 +347,7 @@ LAWS: tuple[Law[Reality], ...] = (
         ORIGINAL_SETS,
         HELD,
         ANSWERS,
+        STARTS_ALONE,
         UNPINNED,
         OWN,
         AS_ASKED,
