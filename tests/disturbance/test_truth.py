@@ -79,6 +79,7 @@ def mistake_in(report: Report, began: float, told: Path) -> str:
     earlier = max((each for each in counts if each.at < began), key=lambda each: each.at)
     later = min((each for each in counts if each.at > ended), key=lambda each: each.at)
     least, most = 1000 * (last.seconds - first.seconds), 1000 * (later.seconds - earlier.seconds)
+    assert found.total_ms is not None
     is_right = 0.95 * least - 2 - stolen <= found.total_ms <= 1.05 * most + 2 + stolen
     if is_right and found.count >= last.woken - first.woken and found.cpus == CPUSet.of(LAST):
         return ""
