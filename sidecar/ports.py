@@ -103,8 +103,8 @@ class Engine(Protocol):
         """
 
 
-class Ears(Protocol):
-    """Hears that the cpuset of a container's cgroup was written, by whomever. It changes nothing."""
+class WriteEars(Protocol):
+    """Hears that the cpuset of a container's cgroup was written, by any program. It changes nothing."""
 
     @property
     def fd(self) -> int:
@@ -147,7 +147,7 @@ class Kernel(Protocol):
     def online(self) -> CPUSet:
         """Return the CPUs that are online now, read from one short file. Raise StateError if it cannot be read."""
 
-    def ears(self) -> Ears | None:
+    def ears(self) -> WriteEars | None:
         """Return what hears writes of cpusets, for its caller to close; None if nothing here does."""
 
     def mend(self, views: Iterable[ContainerView]) -> tuple[Astray, ...]:

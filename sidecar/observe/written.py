@@ -20,7 +20,7 @@ from state.key import ContainerKey
 
 PAUSE_SECONDS: Final = 0.05
 """Between two times of hearing: a loop of writes costs no more looks than that, and a runtime's writes are one. As long
-between two times of choosing whom to hear.
+between two choices of the cgroups to hear.
 """
 
 

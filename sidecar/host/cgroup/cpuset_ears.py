@@ -1,4 +1,4 @@
-"""Hears who writes cpusets where no hand watches them: inotify on the files of containers' own cgroups.
+"""Hears that cpusets were written where no hand watches them: inotify on the files of containers' own cgroups.
 
 An engine need not tell of an update (Podman before 5.1), and nothing tells of a write into a cgroup, or of a property
 of a systemd unit. The kernel makes an event of each write into a cgroup's file, also for a reader that may write none.

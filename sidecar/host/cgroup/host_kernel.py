@@ -40,7 +40,7 @@ from sidecar.host.cgroup.places import (
     v2_hierarchy,
 )
 from sidecar.host.machine.sysfs import CPU_DIR, read_topology
-from sidecar.ports import Ears
+from sidecar.ports import WriteEars
 from state.cpuset import CPUSet
 from state.errors import CPUSetError, StateError
 from state.inotify import Deaf
@@ -82,7 +82,7 @@ class HostKernel:
             return cpus
         raise StateError(f"{path} does not say which CPUs are online")
 
-    def ears(self) -> Ears | None:
+    def ears(self) -> WriteEars | None:
         """Return what hears writes of cpusets, as the port describes."""
         try:
             return CpusetEars(partial(find_hierarchy, self._cgroup), self._proc)
