@@ -175,11 +175,18 @@ GROUPS: Final = (
     ),
     Group(
         name="docker-boot",
-        about="units and drop-ins of the pages, and what exists after a restart and a boot with ten containers",
+        about="units and drop-ins of the pages; what exists after the engine's restart and a boot with ten containers",
         engine=DOCKER,
         machine=PLAIN,
-        tests=("tests/docs/test_units.py", "tests/live/test_units.py", "tests/live/test_boot.py"),
+        tests=("tests/docs/test_units.py", "tests/live/test_units.py"),
         environment=UNITS,
+    ),
+    Group(
+        name="docker-restarts",
+        about="the same with an engine of the tests' own, without units",
+        engine=DOCKER,
+        machine=PLAIN,
+        tests=("tests/live/test_boot.py",),
     ),
     Group(
         name="podman-boot",

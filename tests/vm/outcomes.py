@@ -111,6 +111,9 @@ def read_junit(path: Path) -> tuple[Case, ...]:
     found = []
     for element in ElementTree.parse(path).getroot().iter("testcase"):
         classname, name = element.get("classname", ""), element.get("name", "")
+        if not name:
+            # The one in which pytest was interrupted.
+            continue
         # A file that cannot be imported has no class, and its own path as its name.
         file = (classname or name).rsplit(".", 1)[-1]
         outcome, reason = "passed", ""
