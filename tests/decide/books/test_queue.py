@@ -11,7 +11,7 @@ from state.demand import Shortage
 from state.refusal import RefusalCode
 from state.topology import uniform
 from tests.support.decide.real import Real
-from tests.support.decide.stories import Story, compose, cpus, where
+from tests.support.decide.stories import Story, compose, where
 
 WAIT = {"cpuset.on-shortage": "wait"}
 
