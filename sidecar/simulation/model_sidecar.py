@@ -52,7 +52,7 @@ from sidecar.projection.projection_of import projection_of
 from sidecar.simulation.agenda import Action, Agenda
 from sidecar.simulation.busy_container import BusyContainer
 from sidecar.simulation.busy_host import ENGINE, BusyHost, Pace
-from sidecar.simulation.happenings import Happening, What, begun, told
+from sidecar.simulation.happenings import Happening, What, after_resizes, begun, told
 from sidecar.simulation.model_limits import changed
 from state import codec
 from state.cpuset import CPUSet
@@ -152,7 +152,8 @@ class ModelSidecar:
             self._write_down(codec.encode(burst) + b"\n")
             self._books = self.world.state
             self.is_new = True
-            for happening in told(before, self.world, self._agenda.now):
+            now = self._agenda.now
+            for happening in (*told(before, self.world, now), *after_resizes(before, self.world, burst, now)):
                 self._say(happening)
             self._tell()
             for order in orders:
