@@ -261,22 +261,22 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def reach(self) -> Reach:
         """Where containers that the sidecar places may be running, and those that have a grant: one that is pinned by
-        hand keeps its grant while its engine is away. Nothing waits for the others: they never leave. Members of the
-        shared group are represented by the group, and newborns are one more container.
+        hand keeps its grant while its engine is away. One that had a grant when its start was answered counts as if it
+        had that until the start is over. Nothing waits for the others: they never leave. Members of the shared group
+        are represented by the group, and newborns are one more container.
         """
         assignments = self.state.assignments
         placed = (
-            (container.footprint, key in assignments)
+            (container.footprint, key in assignments or container.is_promised)
             for key, container in self.containers.items()
-            if container.wish.standing is Standing.MANAGED or key in assignments
+            if container.wish.standing is Standing.MANAGED or key in assignments or container.is_promised
         )
         return reach_of((*placed, (self.newborns, False)))
 
     @cached_property
     def promised(self) -> int:
-        """The CPUs, as a mask, on which containers with a grant were told to start, and are not seen running yet."""
-        owners = (container for key, container in self.containers.items() if key in self.state.assignments)
-        return reach_of((each.present.mask, True) for each in owners if each.is_starting).exclusive
+        """The CPUs, as a mask, on which containers were told to start alone, and are not seen running yet."""
+        return reach_of((each.present.mask, True) for each in self.containers.values() if each.is_promised).exclusive
 
     @cached_property
     def newborns(self) -> int:

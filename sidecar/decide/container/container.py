@@ -126,6 +126,11 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """
         return self.is_idle and isinstance(self.start, Answered)
 
+    @property
+    def is_promised(self) -> bool:
+        """Whether it was told to start on CPUs of its own, and no look has shown it run since."""
+        return self.is_starting and isinstance(self.start, Answered) and self.start.is_exclusive
+
     @cached_property
     def is_idle(self) -> bool:
         """Whether it runs no process now. It may start at any moment."""

@@ -142,11 +142,13 @@ class HoldGivenUp(msgspec.Struct, frozen=True):
 
 class HoldAnswered(msgspec.Struct, frozen=True):
     """The held start goes on with `update`, unchanged if that is None; if `is_refused`, not at all. An order of an
-    earlier run of the sidecar, which waits in the engine behind the start, may put it on the CPUs `behind`.
+    earlier run of the sidecar, which waits in the engine behind the start, may put it on the CPUs `behind`. If
+    `is_exclusive`, those of the update are its own.
     """
 
     update: Update | None
     is_refused: bool
+    is_exclusive: bool = False
     behind: CPUSet = EMPTY
 
 

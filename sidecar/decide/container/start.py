@@ -31,9 +31,12 @@ class Held(msgspec.Struct, frozen=True, tag="held"):
 
 
 class Answered(msgspec.Struct, frozen=True, tag="answered"):
-    """A start was answered with these CPUs. Until a look or an order, it may be still to come, or have failed."""
+    """A start was answered with these CPUs, its own alone if `is_exclusive`. Until a look or an order, it may be still
+    to come, or have failed.
+    """
 
     cpus: CPUSet
+    is_exclusive: bool = False
 
 
 Start = Plain | Asks | Held | Answered

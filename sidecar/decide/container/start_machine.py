@@ -54,7 +54,7 @@ def _answered(container: Container, news: HoldAnswered) -> Container:
         return _made(container, start=Asks())
     doubts = with_doubt(container.doubts, Doubt(news.behind, Ends.LOOK)) if news.behind else container.doubts
     if news.update is not None:
-        return _made(container, start=Answered(news.update.cpus), doubts=doubts)
+        return _made(container, start=Answered(news.update.cpus, news.is_exclusive), doubts=doubts)
     return _made(container, start=Asks(), doubts=with_doubt(doubts, Doubt(container.place.configured, Ends.LOOK)))
 
 

@@ -16,7 +16,7 @@ are.
 from __future__ import annotations
 
 from sidecar.decide.container.container import Container
-from sidecar.decide.container.originals import NANO, originals_of
+from sidecar.decide.container.originals import NANO, cpu_limit, originals_of
 from sidecar.decide.container.place import cpus_of
 from sidecar.decide.orders import Update
 from sidecar.decide.world import World
@@ -42,12 +42,17 @@ def update_to(world: World, container: Container, cpus: CPUSet) -> Update:
 
 
 def is_throttled(world: World, container: Container) -> bool:
-    """Return whether its grant lifts its CPU limit, and the kernel still has that, as far as the engine's record tells.
-    A strict start lifts it in the bundle, and some engines do not tell of updates.
+    """Return whether its grant lifts its CPU limit, and the kernel may still have that, as far as the engine's record
+    tells. An engine shows an update before the kernel has it, so one that is not over counts. A strict start lifts it
+    in the bundle, and some engines do not tell of updates.
     """
-    view, assignment = container.view, world.state.assignments.get(container.view.key)
+    view, order, assignment = container.view, container.order, world.state.assignments.get(container.view.key)
     if assignment is None or not assignment.is_lifting or container.is_strict or view.forgets_updates:
         return False
+    before = world.state.originals.get(view.key)
+    is_lost = container.may_change_unseen and before is not None and cpu_limit(before) > 0
+    if is_lost or (order and (order.update.nano_cpus or order.update.cpu_quota)):
+        return True
     return 0 < view.nano_cpus < _ceiling(world) * NANO or view.cpu_quota > 0
 
 

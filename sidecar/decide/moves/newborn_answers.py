@@ -2,7 +2,7 @@
 
 1. A container with a grant gets what it may be sent now (`target`): at rest its whole grant, but for CPUs of another
    exclusive container's footprint. A grant of which only the State knows is answered in full, so that a restart of the
-   daemon protects it at once.
+   daemon protects it at once. One that was told to start alone, and lost its grant meanwhile, gets what it was told.
 2. A container that is left alone gets nothing: one that is pinned by hand at once, since it counts where it is pinned;
    any other from the first look that shows it run. Until then it is born as all others are, so that no owner is told to
    be alone beside it.
@@ -83,6 +83,9 @@ def answers_of(world: World) -> Answers:
         elif key in state.assignments and (wanted := where(container)) is not None:
             # 1.
             own[key] = target(world, container, wanted, reached)
+        elif container.is_promised:
+            # 1. What it was told holds until its start is over.
+            own[key] = container.present & state.online or state.refuge
     # 3.
     held = world.hand.held if world.hand else None
     wanted_by_others = state.vacated.mask

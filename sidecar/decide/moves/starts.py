@@ -13,6 +13,8 @@ A runtime that asks (`StartHeld`) starts nothing until it is answered, and then 
 5. The start of a container that the sidecar does not place goes on unchanged.
 6. From its answer until a look or an order, the container is in doubt: its start may be still to come, or may have
    failed. The engine does one thing at a time for a container, so either of them comes after the start (`machine`).
+   An answer cannot be called back. So CPUs that it was told are its own are kept free of all others until then, also if
+   its grant ends meanwhile (`Container.is_promised`).
 7. An earlier run of the sidecar may have left an order in the engine, which waits behind the held start. Where that
    sends the container is not known. So if nothing but glances showed the container in this run, and the books of an
    earlier one name it, it may come to be anywhere between its answer and a look.
@@ -76,8 +78,8 @@ def answers(world: World) -> tuple[World, tuple[AnswerStart, ...]]:
         given.append(answer)
         # 6. It starts, or has started, or will not.
         is_refused, behind = answer.refusal is not None, _behind(world, container)
-        made = after(container, news.HoldAnswered(answer.update, is_refused=is_refused, behind=behind))
-        world = world.with_container(made)
+        told = news.HoldAnswered(answer.update, is_refused, answer.exclusive, behind)
+        world = world.with_container(after(container, told))
     return world, tuple(given)
 
 

@@ -38,7 +38,7 @@ from tests.decide.lawbook import (
 from tests.decide.lawbook.alonelaws import accounted, is_unseen
 from tests.decide.lawbook.roomlaws import held_without_room, isolated_and_shared
 from tests.support.decide.reality import Reality
-from tests.support.decide.strictstarts import answered_wrongly, ordered_while_held
+from tests.support.decide.strictstarts import answered_wrongly, let_in_while_it_starts, ordered_while_held
 from tests.support.laws import Law, When
 
 _GOING: Final = (Phase.REMOVING, Phase.DEAD)
@@ -271,6 +271,7 @@ NOTICE = Law("a take has notice", takelaws.taken_without_notice)
 ORIGINAL_SETS = Law("an original set stays", takelaws.lost_of_original_sets)
 HELD = Law("nothing is ordered while a start is held", ordered_while_held)
 ANSWERS = Law("a start is answered rightly", answered_wrongly)
+STARTS_ALONE = Law("what was told to start alone does", let_in_while_it_starts)
 UNPINNED = Law("nothing is granted where another is pinned by hand", pinlaws.granted_where_pinned)
 OWN = Law("what a container is leaving is its own", grantlaws.sent_where_another_is_leaving)
 AS_ASKED = Law("a new grant is as it was asked for", grantlaws.granted_otherwise)
@@ -344,6 +345,7 @@ LAWS: tuple[Law[Reality], ...] = (
         ORIGINAL_SETS,
         HELD,
         ANSWERS,
+        STARTS_ALONE,
         UNPINNED,
         OWN,
         AS_ASKED,

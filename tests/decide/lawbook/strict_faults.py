@@ -54,6 +54,11 @@ def forgets_where_owners_start(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(World, "promised", 0)
 
 
+def opens_what_a_start_was_told_with_its_grant(patch: pytest.MonkeyPatch) -> None:
+    """Let others in where a container was told to start alone, as soon as its grant ends."""
+    patch.setattr(Container, "is_promised", False)
+
+
 def starts_what_was_refused(patch: pytest.MonkeyPatch) -> None:
     honest = starts.answer_to
 
@@ -127,6 +132,7 @@ FAULTS = (
     Fault(forgets_what_it_answered, laws.FOOTPRINTS, first=170),
     Fault(waits_for_what_two_held_starts_are_configured_for, laws.ANSWERED, first=98),
     Fault(starts_what_was_refused, laws.ANSWERS),
+    Fault(opens_what_a_start_was_told_with_its_grant, laws.STARTS_ALONE),
     Fault(orders_what_is_held, laws.HELD, first=3455),
     Fault(never_answers_again_once_asked, laws.ANSWERED),
     Fault(believes_a_glance, laws.ORIGINALS, first=7),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
-from sidecar.decide.moves.settled import is_quota_lifted
+from sidecar.decide.container.grip import Guarded
+from sidecar.decide.moves.settled import is_quota_lifted, is_settled
 from sidecar.projection.projection_of import projection_of
 from sidecar.simulation.model_limits import Limits
 from tests.support.decide import strictstarts
@@ -75,6 +77,28 @@ def test_a_limit_that_people_set_while_it_has_its_cpus_is_lifted_too(
     while story.go_on():
         pass
     assert (real.cpu_quota, real.nano_cpus) in ((-1, 0), (0, 8 * GIGA))
+    assert projection_of(story.world, story.world.containers[real.key]).alone
+
+
+@pytest.mark.parametrize("outcome", ["outstanding", "lost-late"])
+@pytest.mark.parametrize("limit", [{"nano_cpus": GIGA}, {"quota": 100_000}])
+def test_a_record_that_is_not_over_lifts_no_limit(limit: dict[str, int], outcome: str) -> None:
+    """An engine shows an update before the kernel has it: until then what the hand moved is throttled there."""
+    story = Story()
+    real = story.create({"cpuset.exclusive": "1"}, **limit)
+    story.start(real)
+    story.look(real)
+    index = next(at for at, order in enumerate(story.flight) if order.container == real.key)
+    story.land(index)
+    story.look(real)
+    if outcome != "outstanding":
+        story.deliver(index, outcome)
+    container = story.world.containers[real.key]
+    guarded = replace(container, grip=Guarded(story.world.state.assignments[real.key].cpus))
+    assert (real.nano_cpus, real.cpu_quota) != (real.had.nano_cpus, real.had.cpu_quota)
+    assert not is_settled(story.world, guarded)
+    while story.go_on():
+        pass
     assert projection_of(story.world, story.world.containers[real.key]).alone
 
 

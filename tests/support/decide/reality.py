@@ -68,6 +68,8 @@ class Reality(Host):
         self.redeploys, self.tickets = False, 0
         self.flight: list[ApplyCpuset] = []
         self.landed: set[int] = set()
+        self.answered: set[int] = set()
+        """The starts that this run of the daemon answered."""
         self.late: list[ApplyCpuset] = []
         self.looks: list[Look] = []
         self.inventories: list[Inventory] = []
@@ -151,6 +153,7 @@ class Reality(Host):
             case AnswerStart():
                 if (real := self.containers.get(order.container)) and real.held == order.number:
                     real.held, real.verdict = None, order
+                    self.answered.add(order.number)
             case ReadTopology():
                 self.pending_read = True
 
@@ -391,7 +394,7 @@ class Reality(Host):
         self.flight, self.late, self.looks, self.retries, self.timers, self.blocked = [], [], [], [], [], []
         self._take_for_their_own()
         self.landed, self.inventories, self.bursts, self.stopping = set(), [], [], []
-        self.paused, self.failed_with_memory, self.told_alone = {}, set(), {}
+        self.paused, self.failed_with_memory, self.told_alone, self.answered = {}, set(), {}, set()
         self.recorded = saved = decode(encode(self.checkpoint), State)
         self.first = self.world = begin(saved, self.topology(), self.settings)
         self.connect(is_slow=is_slow)

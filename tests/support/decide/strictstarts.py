@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from sidecar.decide.container.container import Standing
-from sidecar.decide.container.start import Held
+from sidecar.decide.container.start import Answered, Held
 from sidecar.decide.facts import StartHeld, StartLetGo
-from sidecar.decide.orders import AnswerStart
-from sidecar.decide.world import replace
+from sidecar.decide.orders import AnswerStart, ApplyCpuset
+from sidecar.decide.world import World, replace
 from sidecar.simulation.model_host import STARTABLE
 from state.cpuset import EMPTY, CPUSet
 from tests.support.decide.real import Real
@@ -89,6 +89,40 @@ def answered_wrongly(reality: Reality) -> list[str]:
         if answer.update is not None:
             found += _entered(reality, answer, answer.update.cpus)
     return found
+
+
+def let_in_while_it_starts(reality: Reality) -> list[str]:
+    """Return the orders and answers of the last burst that let others onto CPUs on which a container was told to start
+    alone by this run of the daemon, and has not started yet, whatever became of its grant.
+    """
+    world, found = reality.world, []
+    told = [(order.container, order.update.cpus - _left_behind(world, order)) for order in _moves(reality)]
+    told += [(answer.container, answer.update.cpus) for answer in reality.new_answers if answer.update]
+    for real in reality.containers.values():
+        if real.verdict is None or real.verdict.update is None or not real.verdict.exclusive:
+            continue
+        if real.verdict.number not in reality.answered:
+            continue
+        own = real.verdict.update.cpus - world.state.reserved
+        found += [
+            f"{world.containers[key].view.name} is let in on {both}, where {real.name} was told to start alone"
+            for key, cpus in told
+            if key != real.key and (both := cpus & own)
+        ]
+    return found
+
+
+def _moves(reality: Reality) -> list[ApplyCpuset]:
+    return [*reality.new_orders, *(each for each in reality.new_moves if each not in reality.new_orders)]
+
+
+def _left_behind(world: World, order: ApplyCpuset) -> CPUSet:
+    """Return where the container of an order runs, or would start, already."""
+    container = world.containers[order.container]
+    place, start = container.place, container.start
+    if isinstance(start, Answered):
+        return start.cpus
+    return place.seen if order.live else place.configured
 
 
 def _entered(reality: Reality, answer: AnswerStart, cpus: CPUSet) -> list[str]:
