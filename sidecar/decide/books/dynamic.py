@@ -164,14 +164,13 @@ def _grown(world: World, state: State, grant: Assignment, target: int) -> State:
     """
     cpus = grant.cpus
     found = cpus | gained(world, state, grant, target - len(cpus))
-    if len(found) < target:
-        sizes_above = range(target, len(found), -1)
-        found = next(filter(None, (in_whole_cores(world, state, grant, size) for size in sizes_above)), found)
+    for size in range(target, len(found), -1):
+        if whole := in_whole_cores(world, state, grant, size):
+            cause = ByItsRules() if grant.ordered is None else why_gained(world, grant, size - len(cpus))
+            return _in_whole_cores(world.topology, state, grant, whole, cause)
     if found == cpus:
         return state
-    is_told_so = cpus <= found or grant.ordered is not None
-    cause = why_gained(world, grant, len(found) - len(cpus)) if is_told_so else ByItsRules()
-    return _lying_on(world.topology, state, grant, found, cause)
+    return changed(state, grant.container, why_gained(world, grant, len(found) - len(cpus)), gained=found - cpus)
 
 
 def _all_shrunk(world: World, state: State, targets: dict[ContainerKey, int], events: Events) -> State:
@@ -184,15 +183,17 @@ def _all_shrunk(world: World, state: State, targets: dict[ContainerKey, int], ev
         lost = first | given_up(world.topology, each, count - len(first), is_whole=is_whole, but=first)
         if len(lost) < count and not first:
             found = in_whole_cores(world, state, each, targets[each.container])
-            lost = each.cpus - found if found and found <= each.cpus else lost
+            if found and found <= each.cpus:
+                cause = why_lost(world, each, len(each.cpus) - len(found), events)
+                state = _in_whole_cores(world.topology, state, each, found, cause)
+                continue
         if lost:
-            cause = why_lost(world, each, len(lost), events)
-            state = _lying_on(world.topology, state, each, each.cpus - lost, cause)
+            state = changed(state, each.container, why_lost(world, each, len(lost), events), lost=lost)
     return state
 
 
-def _lying_on(topology: Topology, state: State, grant: Assignment, cpus: CPUSet, cause: Cause) -> State:
-    """Return the State with a grant on these CPUs; its original set is another one if it is not among them."""
+def _in_whole_cores(topology: Topology, state: State, grant: Assignment, cpus: CPUSet, cause: Cause) -> State:
+    """Return the State with a grant on these whole cores. Its original set is another one if it gave up some of it."""
     made = changed(state, grant.container, cause, gained=cpus - grant.cpus, lost=grant.cpus - cpus)
     return made if grant.original <= cpus else made.holding(layered(topology, made.assignments[grant.container], cpus))
 
