@@ -162,7 +162,7 @@ def _rearrange(args: argparse.Namespace) -> int:
         )
     config, whose = daemons_config(args, this_machine)
     topology = read_topology()
-    config.check_against(topology)
+    warnings = config.check_against(topology)
     settings, _ = _settings(_granting(config))
     state, by_hand, notes = _running(config.state_dir)
     world = imagined(state, topology, msgspec.structs.replace(settings, policy=PolicyName.DYNAMIC), by_hand)
@@ -171,7 +171,7 @@ def _rearrange(args: argparse.Namespace) -> int:
         print_json(made)
     else:
         paint, width = printout()
-        said = [f"note: {printable(note)}" for note in (settings_of(whose), *notes) if note]
+        said = [f"note: {printable(note)}" for note in (settings_of(whose), *notes, *warnings) if note]
         sys.stdout.write("\n".join([*said, *drawn(after, made, paint=paint, width=width)]) + "\n")
     return 0
 

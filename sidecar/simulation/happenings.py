@@ -41,6 +41,7 @@ class What(enum.StrEnum):
     RELOAD = "reload"
     OFFLINE = "went offline"
     ONLINE = "came online"
+    WARNING = "warning"
     SIDECAR_STARTED = "the sidecar starts"
     SIDECAR_CRASHED = "the sidecar is killed"
     START = "start"
