@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from sidecar.decide.settings import IsolatedRule, PolicyName
+from sidecar.simulation.happenings import What
 from sidecar.simulation.virtual_host import Simulation
 from state.cpuset import CPUSet
 from state.topology import Topology, uniform
@@ -233,3 +234,14 @@ def test_whole_cores_of_one_node_are_given_up_together_and_granted_together() ->
     assert has(sim, "sn") == "0-2,4-7"
     comes_back(sim, "3")
     assert has(sim, "sn") == "2-3,6-7"
+
+
+def test_a_container_that_loses_its_last_cpu_goes_straight_to_the_next() -> None:
+    """What does not run may start there, and is no reason to put it on the reserved CPUs first: it is there already."""
+    sim = host(4, STATIC)
+    sim.create("never-started")
+    starts(sim, "own", 1)
+    before = len(said(sim, "own", What.RUNS_ON))
+    goes(sim, "1")
+    assert has(sim, "own") == "2"
+    assert len(said(sim, "own", What.RUNS_ON)) == before + 1

@@ -6,6 +6,7 @@ import msgspec
 
 from sidecar.__main__ import parser
 from sidecar.api import start_route
+from sidecar.decide.placement.options import STRICT_CPU_RESERVATION
 from sidecar.simulation.happenings import What
 from sidecar.simulation.strict_starts import ANSWER_SECONDS, NOT_RUNNING, PATIENCE_SECONDS, TOO_LATE
 from sidecar.simulation.virtual_host import Simulation
@@ -125,6 +126,22 @@ def test_a_sidecar_that_restarts_while_a_start_is_under_way_keeps_its_cpus() -> 
     assert len(said(sim, "own", What.STARTED)) == 2
     assert said(sim, "own", "released") == []
     assert sim.broken == []
+
+
+def test_nobody_is_let_in_where_it_was_told_to_start() -> None:
+    """Its grant ends by a reload between the answer and its first instruction: others wait until it has started."""
+    apart = msgspec.structs.replace(CONFIG, options=(STRICT_CPU_RESERVATION,))
+    sim = host(3, apart)
+    sim.create("plain")
+    sim.run("plain")
+    sim.advance(2)
+    strict(sim, "own", "1")
+    sim.advance(2.1)
+    sim.reload(msgspec.structs.replace(apart, shared_min=2), (("shared_min", "2"),))
+    sim.advance(5)
+    (started,) = said(sim, "own", What.STARTED)
+    assert min(at for at in said(sim, "plain", What.RUNS_ON) if at > 2.1) > started
+    assert sim.cpus_of("own") == sim.cpus_of("plain") == CPUSet.of(1, 2)
 
 
 def test_what_asks_for_nothing_starts_in_the_pool() -> None:

@@ -18,7 +18,7 @@ _WAKER = """
 import os, sys, time
 cpu, pause, work = int(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])
 os.sched_setaffinity(0, {cpu})
-open("/proc/self/comm", "w").write("disturber")
+open("/proc/self/comm", "w").write(sys.argv[5])
 def took():
     return time.clock_gettime(time.CLOCK_THREAD_CPUTIME_ID)
 woken, begin = 0, took()
@@ -71,13 +71,13 @@ def _mounted(directory: Path) -> Iterator[str]:
 
 
 @contextmanager
-def waker(cpu: int, directory: Path, *, pause: float, work: float) -> Iterator[Path]:
-    """Run a program named `disturber` that wakes again and again on a CPU and computes for `work` seconds each time.
+def waker(cpu: int, directory: Path, *, pause: float, work: float, name: str = "disturber") -> Iterator[Path]:
+    """Run a program of this name that wakes again and again on a CPU and computes for `work` seconds each time.
     Yield the file with what it told.
     """
     told = directory / "told"
     with told.open("w") as out:
-        words = [sys.executable, "-c", _WAKER, str(cpu), str(pause), str(work), str(os.getpid())]
+        words = [sys.executable, "-c", _WAKER, str(cpu), str(pause), str(work), str(os.getpid()), name]
         process = subprocess.Popen(words, stdout=out)
         try:
             yield told

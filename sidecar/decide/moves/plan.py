@@ -4,7 +4,8 @@ The theory. A policy decides where each container *should* run. A footprint is e
 running. Two containers conflict if either is exclusive. Then, for each container without an outstanding order:
 
 1. It may always **stay** on CPUs that it should have and already runs on; but not on those that another container is
-   still leaving: they are exclusive to that one until it has left.
+   still leaving: they are exclusive to that one until it has left. One whose CPUs all went offline runs on all others
+   already: what it should have of these is no other exclusive container's, and no newborn's.
 2. It may **enter** a CPU only if no conflicting container's footprint touches it; under full-pcpus-only, only if none
    touches what it should have of that core. Reserved CPUs are never exclusive, so it may always enter them.
 3. If that leaves no CPU, it is **parked** on the reserved CPUs, so that a swap cannot deadlock.
@@ -83,9 +84,9 @@ Changes are ordered by urgency, then arrival, which is unique.
 
 def plan(world: World) -> tuple[World, tuple[Order, ...]]:
     """Return the world in which the orders that may be given now are outstanding, and these orders."""
-    world, told_hand = standing_answers(world)
-    # Before any order: an answered start may put its container elsewhere than it should be.
+    # First: an answered start may put its container elsewhere than it should be.
     world, answered = answers(world)
+    world, told_hand = standing_answers(world)
     if not world.is_ready or (world.settings.policy is PolicyName.NONE and not world.is_releasing):
         return world, (*told_hand, *answered)
     world, written = _writes(world)

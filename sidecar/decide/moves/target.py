@@ -22,7 +22,9 @@ def target(world: World, container: Container, desired: CPUSet, reached: Reach) 
         conflicting = reached.other_exclusive(footprint) if grant else world.promised
     else:
         # 1. Stay. 2. Enter.
-        stays = wanted & container.present.mask
+        is_stranded = not container.present & world.state.online
+        claimed = reached.other_exclusive(footprint) | world.newborns
+        stays = wanted & (~claimed if is_stranded else container.present.mask)
         conflicting = reached.others(footprint) if grant else reached.exclusive
     if grant:
         stays &= ~(world.state.leaving.mask & grant.cpus.mask & reached.other_exclusive(footprint))

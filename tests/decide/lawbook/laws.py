@@ -139,6 +139,8 @@ def _conflicts(world: World, order: ApplyCpuset, holds: CPUSet) -> list[str]:
     """Return the other containers that may be on the CPUs that this order enters."""
     container = world.containers[order.container]
     entered = order.update.cpus - world.state.reserved
+    # The kernel put one whose CPUs all went offline among all others: it enters nothing but what is exclusive.
+    is_among_all = order.live and not container.place.seen & world.state.online
     if order.live:
         entered = entered - container.place.seen
     elif isinstance(container.start, Answered):
@@ -152,7 +154,7 @@ def _conflicts(world: World, order: ApplyCpuset, holds: CPUSet) -> list[str]:
         is_exclusive = id in world.state.assignments
         if id == order.container or other.wish.standing is not Standing.MANAGED:
             continue
-        conflict = is_exclusive or (bool(holds) and order.live)
+        conflict = is_exclusive or (bool(holds) and order.live and not is_among_all)
         if not order.live and not holds:
             conflict = False
             if is_exclusive and (entered & world.state.assignments[id].cpus):

@@ -35,18 +35,17 @@ def beside_the_pinned(reality: Reality) -> Iterator[str]:
     world = reality.world
     if world.settings.policy is PolicyName.NONE or world.settings.isolated is not IsolatedRule.IGNORE:
         return
-    pins = union(
-        real.effective or EMPTY
+    strangers = [
+        (real.effective or EMPTY, world.containers[key].place.configured)
         for key, real in reality.containers.items()
         if key in world.containers and world.containers[key].wish.standing is Standing.STRANGER
-    )
-    strangers = (each for each in world.containers.values() if each.wish.standing is Standing.STRANGER)
-    asked = union(each.place.configured for each in strangers)
+    ]
+    pins, asked = union(runs for runs, _ in strangers), union(runs & pin for runs, pin in strangers)
     for grant in world.state.assignments.values():
         both, free = grant.cpus & pins, _free(reality, grant)
         if both and len(grant.cpus & _pins(reality)) <= len(free) and not _is_choosy(reality, grant):
             yield f"{grant.name} shares {both} with a pinned container, and {free} are free"
-        gained = (grant.cpus - grant.original) & pins & asked
+        gained = (grant.cpus - grant.original) & asked
         if gained and len(grant.cpus - gained) >= grant.demand.floor and not _is_choosy(reality, grant):
             yield f"{grant.name} shares {gained} with a pinned container, and gained them above its floor"
 

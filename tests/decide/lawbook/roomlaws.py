@@ -37,13 +37,13 @@ def held_without_room(world: World) -> list[str]:
 
 def isolated_and_shared(reality: Reality) -> Iterator[str]:
     """Yield orders of containers without a grant onto isolated CPUs that are for exclusive ones, but for those to which
-    a container is pinned by hand.
+    a container is pinned by hand, or goes back.
     """
     world = reality.world
     if world.settings.isolated is IsolatedRule.IGNORE or world.is_releasing:
         return
     for order in (*reality.new_orders, *reality.new_moves):
         container = world.containers[order.container]
-        meant = world.topology.isolated - world.state.reserved - container.wish.pin
+        meant = world.topology.isolated - world.state.reserved - container.wish.pin - world.home_of(container)
         if order.container not in world.state.assignments and (both := order.update.cpus & meant):
             yield f"{container.view.name} was ordered onto {both}, which are isolated, and shares them"

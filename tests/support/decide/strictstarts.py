@@ -103,7 +103,8 @@ def let_in_while_it_starts(reality: Reality) -> list[str]:
             continue
         if real.verdict.number not in reality.answered:
             continue
-        own = real.verdict.update.cpus - world.state.reserved
+        # Where a hand has another answer for its birth by now, it starts there instead.
+        own = real.verdict.update.cpus & real.reaches(reality.online) - world.state.reserved
         found += [
             f"{world.containers[key].view.name} is let in on {both}, where {real.name} was told to start alone"
             for key, cpus in told
