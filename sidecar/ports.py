@@ -13,6 +13,7 @@ from sidecar.decide.books.load_sample import Usage
 from sidecar.decide.facts import ContainerView, EngineInfo, Fact
 from sidecar.decide.orders import Answers, Order, Update
 from state.cpuset import CPUSet
+from state.key import ContainerKey
 from state.model import State
 from state.projection import Projection
 from state.topology import Topology
@@ -192,6 +193,14 @@ class GroupStuck(msgspec.Struct, frozen=True):
     path: str
 
 
+class GroupWritten(msgspec.Struct, frozen=True):
+    """A group has other CPUs now, of which nothing else tells: it could not be written at once, because of groups
+    inside it, or it is inside one. `id` is its container, "" if it is none.
+    """
+
+    id: str
+
+
 class ParentsChanged(msgspec.Struct, frozen=True):
     """The hand watches these parents now: one has appeared, is gone, or was freed by another process. `taken` are those
     that another process has locked.
@@ -223,6 +232,7 @@ HandNews = (
     | GroupOverwritten
     | GroupPinned
     | GroupStuck
+    | GroupWritten
     | ParentsChanged
     | ParentWritten
     | NewsLost
@@ -248,9 +258,18 @@ class Hand(Protocol):
     def home(self) -> tuple[str, ...]:
         """Where containers that name no parent are born, if the hand was told; else nothing."""
 
-    def hold(self, answers: Answers, parents: Sequence[str] = (), home: Sequence[str] = ()) -> HeldAnswers:
+    def hold(
+        self,
+        answers: Answers,
+        parents: Sequence[str] = (),
+        home: Sequence[str] = (),
+        resting: Collection[ContainerKey] = (),
+    ) -> HeldAnswers:
         """Hold these answers instead of the earlier ones, and watch these parents beyond the engines' defaults. `home`
         is where containers that name no parent are found; nothing if that is not known. It replaces the defaults.
+
+        The group of a container that is `resting` counts as newborn from now on, whatever `write` wrote: that run is
+        over, and the group is still there because others are inside it.
 
         On return every newborn that is not known yet has its answer: no later birth gets an earlier one. Groups that
         the hand found when it began are moved as `Answers` describes. Those that `write` wrote are left as they are.

@@ -17,6 +17,7 @@ from sidecar.decide.hand_facts import AnswersHeld, CpusetWritten, WriteFailed
 from sidecar.decide.orders import HoldAnswers, WriteCpuset
 from sidecar.failures import CgroupError, CgroupGone
 from sidecar.ports import Hand, Tickets
+from state.key import ContainerKey
 
 STUCK_SECONDS: Final = 1.0
 """Between two attempts on newborns that could not be written."""
@@ -42,15 +43,19 @@ class HandOrders:
     def hold(self, order: HoldAnswers) -> None:
         """Hold these answers from now on."""
         self._newest = order
-        self.hold_again()
+        self._hold(order.resting)
 
     def hold_again(self) -> None:
         """Hold the newest answers again: what could not be written is tried once more."""
+        # What rested then may run by now.
+        self._hold(frozenset())
+
+    def _hold(self, resting: frozenset[ContainerKey]) -> None:
         order = self._newest
         if self._hand is None or order is None:
             return
         try:
-            held = self._hand.hold(order.answers, order.parents, order.home)
+            held = self._hand.hold(order.answers, order.parents, order.home, resting)
         except CgroupError:
             # It has broken, and its news say so.
             return

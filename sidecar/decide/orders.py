@@ -64,6 +64,8 @@ class HoldAnswers(msgspec.Struct, frozen=True, tag=True):
     `parents` are cgroup parents to watch beyond the engines' defaults, as the engine names them: paths or slices.
     `home` is where containers that name none are found; nothing if that is not known. Once it is, it takes the place of
     the defaults. `online` are the CPUs that were online: a group may have lost all of its own with one that is not.
+    `resting` are containers that have no process, or are gone: if the group of one is still there, because others are
+    inside it, no earlier write counts any more.
     """
 
     number: int
@@ -71,6 +73,7 @@ class HoldAnswers(msgspec.Struct, frozen=True, tag=True):
     parents: tuple[str, ...] = ()
     home: tuple[str, ...] = ()
     online: CPUSet = EMPTY
+    resting: frozenset[ContainerKey] = frozenset()
 
 
 class WriteCpuset(msgspec.Struct, frozen=True, tag=True):

@@ -22,7 +22,7 @@ from __future__ import annotations
 import errno
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
 
@@ -56,6 +56,7 @@ from sidecar.ports import (
 )
 from state import files as state_files
 from state.cpuset import EMPTY, CPUSet
+from state.key import ContainerKey
 
 TAKEN_SECONDS: Final = 5.0
 """Between two attempts on parents that another process has locked."""
@@ -128,7 +129,13 @@ class CgroupHand:
         """The priority of the thread that answers."""
         return self._queue.urgency or self._watcher.urgency
 
-    def hold(self, answers: Answers, parents: Sequence[str] = (), home: Sequence[str] = ()) -> HeldAnswers:
+    def hold(
+        self,
+        answers: Answers,
+        parents: Sequence[str] = (),
+        home: Sequence[str] = (),
+        resting: Collection[ContainerKey] = (),
+    ) -> HeldAnswers:
         """Hold these answers, as the port describes."""
         compiled = StandingAnswers(answers)
         with self._lock:
@@ -138,8 +145,10 @@ class CgroupHand:
             self._take_all(now)
             if self._tree.want(wanted_parents(self._defaults, parents, self._manager, home)):
                 self._settle_found(now)
-            stuck = EMPTY
+            stuck, over = EMPTY, {key.id for key in resting}
             for group in self._table.groups():
+                if group.id in over:
+                    self._enforcer.forget_order(group)
                 stuck |= self._enforcer.rewrite(group, now)
             self._tell_parents(now)
             held = HeldAnswers(self._tree.parents, stuck)
@@ -156,7 +165,10 @@ class CgroupHand:
                 raise CgroupGone(f"{view.name} has no cgroup below {', '.join(self._tree.parents)}")
             try:
                 for group in groups:
-                    self._enforcer.order(group, update)
+                    self._enforcer.order(group, update, now)
+                    if group.is_due:
+                        # The watcher knows of nothing that is due so soon.
+                        self._watcher.wake()
                 return self._enforcer.effective(groups[-1])
             except OSError as error:
                 reason = f"the cgroup {groups[0].path} cannot be written: {state_files.reason(error)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -12,9 +13,10 @@ from sidecar.decide.orders import Update
 from sidecar.hand.due import Due
 from sidecar.hand.group_files import CPUS, GroupFiles, watchable
 from sidecar.hand.groups import Footing, GroupTable, WatchedGroup
+from sidecar.hand.inner_groups import InnerGroups, has_inner
 from sidecar.hand.libc_calls import IN_MODIFY, Queue, close, open_directory, read_line, write_line
 from sidecar.hand.standing_answers import StandingAnswers, parsed
-from sidecar.ports import GroupOverwritten, GroupPinned, GroupStuck, HandNews
+from sidecar.ports import GroupOverwritten, GroupPinned, GroupStuck, GroupWritten, HandNews
 from state.cpuset import EMPTY, CPUSet
 
 MOST_ANSWERS: Final = 1000
@@ -23,6 +25,9 @@ MOST_ANSWERS: Final = 1000
 """
 CALM_SECONDS: Final = 0.002
 """Between two answers beyond that: so one group costs some percent of a CPU more, whatever is done to it."""
+
+_REST_SECONDS: Final = 0.015
+"""Between two steps through the groups inside one: three times as long as a step takes."""
 
 _TOLD_SECONDS: Final = 1.0
 """Between two reports of the same group."""
@@ -73,7 +78,10 @@ class Enforcer:
             if self._read(group, fd):
                 self._note(group, group.theirs, now)
             self._tell_pin(group)
+            was_late = group.is_closed
             self._write(group, fd)
+            if was_late:
+                self._tell(GroupWritten(group.id))
             if group.watch < 0:
                 # Nothing will tell of the runtime's own writes: look again after each of them.
                 self._postpone(group, now)
@@ -87,7 +95,7 @@ class Enforcer:
     def rewrite(self, group: WatchedGroup, now: float) -> CPUSet:
         """Bring a group to the present answers. Return the CPUs where it may run in spite of them; EMPTY if none."""
         if self.answers and self.answers.for_newborn(group.id) is None:
-            self._let_go(group)
+            self._let_go(group, now)
             return EMPTY
         expected = self._expected(group)
         if expected is None or (group.line == expected and group.watch >= 0 and not group.is_closed):
@@ -101,7 +109,7 @@ class Enforcer:
         finally:
             close(fd)
 
-    def _let_go(self, group: WatchedGroup) -> None:
+    def _let_go(self, group: WatchedGroup, now: float) -> None:
         """Guard a group no more, and give it what it would have without the hand, unless an order wrote it."""
         if group.footing is Footing.KNOWN:
             self.release(group)
@@ -113,7 +121,24 @@ class Enforcer:
             fd = open_directory(group.parent.fd, group.name)
             try:
                 had = self.answers.for_released(group.id, group.theirs) if self.answers else group.theirs
-                group.line = self._files.give_back(fd, group.parent.fd, had)
+                group.line = had or self._files.cleared(fd, group.parent.fd)
+                if group.line:
+                    self._give_back(group, fd, group.line, now)
+            finally:
+                close(fd)
+
+    def _give_back(self, group: WatchedGroup, fd: int, line: bytes, now: float) -> None:
+        if not self._brings(group, fd, line, has_changed=True):
+            self._due.at(now + _REST_SECONDS, partial(self._give_on, group, line))
+
+    def _give_on(self, group: WatchedGroup, line: bytes, now: float) -> None:
+        """Make the next step of giving back, unless the group has another line to go to meanwhile."""
+        if group.line != line or group.is_answered or group.footing is Footing.KNOWN:
+            return
+        with suppress(OSError):
+            fd = open_directory(group.parent.fd, group.name)
+            try:
+                self._give_back(group, fd, line, now)
             finally:
                 close(fd)
 
@@ -121,7 +146,7 @@ class Enforcer:
         try:
             self._watch(group, fd)
             self._read(group, fd)
-            self._write(group, fd)
+            self._write(group, fd, has_changed=True)
             if self._files.version == 1:
                 # v1 refuses what it does not do.
                 return EMPTY
@@ -160,20 +185,32 @@ class Enforcer:
         group.theirs = line
         return before is not None and expected is not None
 
-    def order(self, group: WatchedGroup, update: Update) -> None:
-        """Write an update into a group, which is guarded with it from now on. Raise OSError; it is then released."""
+    def order(self, group: WatchedGroup, update: Update, now: float) -> None:
+        """Write an update into a group, which is guarded with it from now on. If groups inside it are in the way, it
+        has its CPUs later. Raise OSError; it is then released.
+        """
         fd = open_directory(group.parent.fd, group.name)
         try:
             group.footing, group.expected = Footing.KNOWN, str(update.cpus).encode()
             self._watch(group, fd)
             self._queue.expect(group.watch, group.parent.fd, group.name, group.expected)
-            self._files.write(fd, group.path, update)
+            self._files.write_around(fd, group.path, update)
+            self._put_whole(group, fd, group.expected, has_changed=True)
             group.line, group.is_answered, group.is_closed, group.tries = group.expected, False, False, 0
-        except OSError:
+        except OSError as error:
+            if error.errno == errno.EBUSY and self._files.version == 1:
+                group.is_answered, group.tries = False, 0
+                self._postpone(group, now)
+                return
             self.release(group)
             raise
         finally:
             close(fd)
+
+    def forget_order(self, group: WatchedGroup) -> None:
+        """Count a group that an order wrote as newborn: the run is over for which it was written."""
+        if group.footing is Footing.KNOWN and self.answers and self.answers.for_newborn(group.id) is not None:
+            group.footing, group.expected = Footing.NEWBORN, None
 
     def release(self, group: WatchedGroup) -> None:
         """Leave a group as it is from now on."""
@@ -196,24 +233,27 @@ class Enforcer:
         finally:
             close(fd)
 
-    def _write(self, group: WatchedGroup, fd: int) -> None:
+    def _write(self, group: WatchedGroup, fd: int, *, has_changed: bool = False) -> None:
         expected = self._expected(group)
         is_moving = group.footing is Footing.FOUND
         self._queue.expect(group.watch, group.parent.fd, group.name, None if is_moving else expected)
         if expected is not None:
             if group.line != expected or group.is_closed:
-                expected = self._put(group, fd, expected)
+                expected = self._put(group, fd, expected, has_changed=has_changed)
             group.line = expected
             group.is_answered = group.footing is not Footing.KNOWN
         group.is_closed, group.tries = False, 0
 
-    def _put(self, group: WatchedGroup, fd: int, line: bytes) -> bytes:
+    def _put(self, group: WatchedGroup, fd: int, line: bytes, *, has_changed: bool) -> bytes:
         """Write a line, or the plain answer if that is not possible: an own set may be all offline. Return what was
         written.
         """
         try:
-            write_line(fd, CPUS, line)
-        except OSError:
+            self._put_whole(group, fd, line, has_changed=has_changed)
+        except OSError as error:
+            if error.errno == errno.EBUSY:
+                # What is inside has other CPUs: they would be in the way of the plain answer too.
+                raise
             plain = self.answers.for_newborn(group.id) if self.answers and group.theirs else None
             if group.footing is Footing.KNOWN or plain is None or plain == line:
                 raise
@@ -222,6 +262,37 @@ class Enforcer:
             write_line(fd, CPUS, plain)
             return plain
         return line
+
+    def _put_whole(self, group: WatchedGroup, fd: int, line: bytes, *, has_changed: bool) -> None:
+        """Write a line into a group, and what follows from it into those inside. Raise OSError, EBUSY if that is not
+        over.
+        """
+        if not self._brings(group, fd, line, has_changed=has_changed):
+            raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+
+    def _brings(self, group: WatchedGroup, fd: int, line: bytes, *, has_changed: bool) -> bool:
+        """Write a line into a group, and what follows from it into those inside; return whether that is over. Raise
+        OSError. `has_changed`: another line than before, so that those inside have other CPUs as well.
+        """
+        if self._files.version == 2:
+            write_line(fd, CPUS, line)
+            return True
+        is_walking = group.inner is not None and group.inner.is_walking
+        if not is_walking and not (has_changed and has_inner(fd)):
+            try:
+                write_line(fd, CPUS, line)
+            except OSError as error:
+                if error.errno != errno.EBUSY:
+                    raise
+            else:
+                return True
+        if group.inner is None:
+            group.inner = InnerGroups()
+        try:
+            return group.inner.bring(fd, line)
+        finally:
+            for id in group.inner.moved():
+                self._tell(GroupWritten(id))
 
     def _expected(self, group: WatchedGroup) -> bytes | None:
         """Return the line that a group should have; None: it is left as it is."""
@@ -255,6 +326,11 @@ class Enforcer:
     def _postpone(self, group: WatchedGroup, now: float) -> None:
         """Try again later; after the last attempt at its next event."""
         group.is_closed = True
+        if group.inner and group.inner.is_walking:
+            if not group.is_due:
+                group.is_due = True
+                self._due.at(now + _REST_SECONDS, partial(self._retry, group))
+            return
         if not group.is_due and group.tries < _TRIES:
             group.is_due = True
             self._due.at(now + _FIRST_RETRY_SECONDS * 2**group.tries, partial(self._retry, group))

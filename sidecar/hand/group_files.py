@@ -73,27 +73,26 @@ class GroupFiles:
                 return parsed(read_line(group, name)) or EMPTY
         raise FileNotFoundError
 
-    def give_back(self, group: int, parent: int, line: bytes) -> bytes:
-        """Write this line into an open group, or, if it is empty, its parent's CPUs; return what it has then. Raise
-        OSError.
+    def cleared(self, group: int, parent: int) -> bytes:
+        """Have an open group inherit its parent's CPUs; if that is not possible, return what is to be written into it
+        instead. Raise OSError.
         """
-        if not line and self.version == 2:
+        if self.version == 2:
             with suppress(OSError):
-                # It inherits them. The kernel refuses that to a group with processes (ENOSPC).
+                # The kernel refuses that to a group with processes (ENOSPC).
                 write_line(group, CPUS, b"")
                 return b""
-        line = line or (read_line(parent, CPUS) if self.version == 1 else str(self.effective(parent)).encode())
-        write_line(group, CPUS, line)
-        return line
+        return read_line(parent, CPUS) if self.version == 1 else str(self.effective(parent)).encode()
 
-    def write(self, group: int, path: str, update: Update) -> None:
-        """Write all of an update into an open group; its limits may lie at the same path elsewhere. Raise OSError."""
+    def write_around(self, group: int, path: str, update: Update) -> None:
+        """Write all of an update but its CPUs into an open group; its limits may lie at the same path elsewhere. Raise
+        OSError.
+        """
         if update.nano_cpus is not None or update.cpu_quota is not None:
             with self._open_limits(group, path) as limits:
                 self._write_quota(limits, update)
         if update.mems:
             write_line(group, _MEMS, update.mems.encode())
-        write_line(group, CPUS, str(update.cpus).encode())
 
     def _write_quota(self, limits: int, update: Update) -> None:
         period = int(read_line(limits, b"cpu.cfs_period_us") if self.version == 1 else _max(limits)[1])

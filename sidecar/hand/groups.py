@@ -6,6 +6,7 @@ import enum
 from collections.abc import Iterator
 
 from sidecar.hand.group_names import ParentKind
+from sidecar.hand.inner_groups import InnerGroups
 
 
 class Footing(enum.Enum):
@@ -46,6 +47,7 @@ class WatchedGroup:
     `expected` is the line of the last order, None without one; `line` what its cpuset had last, None if it was never
     read or written. `is_closed`: the last attempt to write it failed. `theirs` is what other programs wrote last, b""
     if none has; `runs_on` the same for a group that was found, None before it is read.
+    `inner` are the groups inside it, None as long as they were in no way.
     `is_answered`: what it has is a standing answer. `is_pinned`: that its runtime gave it CPUs of its own was told.
     """
 
@@ -56,6 +58,7 @@ class WatchedGroup:
         "footing",
         "found",
         "id",
+        "inner",
         "is_answered",
         "is_closed",
         "is_due",
@@ -83,6 +86,7 @@ class WatchedGroup:
         self.line: bytes | None = None
         self.runs_on: bytes | None = None
         self.theirs = b""
+        self.inner: InnerGroups | None = None
         self.is_answered = False
         self.is_closed = False
         self.is_pinned = False
@@ -122,6 +126,8 @@ class GroupTable:
         """Forget a group; no error if it is unknown."""
         if group.parent.groups.get(group.name) is group:
             del group.parent.groups[group.name]
+        if group.inner:
+            group.inner.close()
         if self.by_watch.get(group.watch) is group:
             del self.by_watch[group.watch]
         alike = self.by_id.get(group.id, [])

@@ -21,6 +21,8 @@ from sidecar.hand.group_names import ParentKind
 from sidecar.hand.urgency import Urgency
 
 _LIBC: Final = ctypes.PyDLL(None, use_errno=True)
+_GETDENTS: Final = getattr(_LIBC, "getdents64", None) or _LIBC.getdents
+"""The second is its name in musl."""
 
 IN_MODIFY: Final = 0x00000002
 IN_CREATE: Final = 0x00000100
@@ -34,9 +36,14 @@ IN_ISDIR: Final = 0x40000000
 
 _EVENT: Final = struct.Struct("iIII")
 _DIRECTORY: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_LISTED: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_NOFOLLOW | os.O_CLOEXEC
 _EVENTS_BYTES: Final = 64 * 1024
 """Read at a time: some thousand events."""
+
+_ENTRY: Final = struct.Struct("QqHB")
+_IS_DIRECTORY: Final = 4
+"""Of an entry of a directory, as getdents64(2) has them."""
 
 _LINE_BYTES: Final = 4096
 """Read at a time: more than most CPU lists, of which the longest has 40 KiB."""
@@ -138,6 +145,27 @@ def read_now(fd: int, into: ctypes.Array[ctypes.c_char], size: int) -> int:
 def open_directory(above: int, name: bytes) -> int:
     """Return a descriptor of a directory by its name in an open one; a link is refused. Raise OSError."""
     return _checked(_LIBC.openat(above, name, _DIRECTORY))
+
+
+def directories(above: int, path: bytes) -> list[tuple[bytes, int]]:
+    """Return the directories in the one at this path below an open one, by name and inode. Raise OSError.
+
+    The filesystem must tell the types of its entries, as that of cgroups does.
+    """
+    fd = _checked(_LIBC.openat(above, path, _LISTED))
+    found, buffer = [], ctypes.create_string_buffer(_EVENTS_BYTES)
+    try:
+        while length := _checked(_GETDENTS(fd, buffer, _EVENTS_BYTES)):
+            at, read = 0, buffer.raw[:length]
+            while at < length:
+                inode, _, size, kind = _ENTRY.unpack_from(read, at)
+                name = read[at + _ENTRY.size : at + size].partition(b"\0")[0]
+                if kind == _IS_DIRECTORY and name not in (b".", b".."):
+                    found.append((name, inode))
+                at += size
+    finally:
+        _LIBC.close(fd)
+    return found
 
 
 def read_line(directory: int, name: bytes) -> bytes:

@@ -29,6 +29,7 @@ from sidecar.ports import (
     GroupOverwritten,
     GroupPinned,
     GroupStuck,
+    GroupWritten,
     Hand,
     HandBroken,
     HandNews,
@@ -141,6 +142,10 @@ class Births:
                     self._newcomers.pinned(ContainerKey(engine, each.id))
                 case GroupStuck():
                     self._again()
+                case GroupWritten():
+                    self._again()
+                    if (key := ContainerKey(engine, each.id)) in self._board.latest.containers:
+                        self._hints.hear(key)
                 case GroupOverwritten():
                     await self._overwritten(ContainerKey(engine, each.id), each)
                 case ParentsChanged():

@@ -56,6 +56,17 @@ def test_answers_are_held_at_once(bench: Bench) -> None:
     assert bench.hand.cpus(f"/docker/{ONE}") == POOL
 
 
+def test_an_earlier_write_to_one_that_rests_counts_no_more_but_only_as_of_that_order(bench: Bench) -> None:
+    """Its group may still be there. It may have started again, and been written, before the order is held again."""
+    bench.hand.make(f"/docker/{ONE}")
+    bench.orders.write(WriteCpuset(docker(ONE), 8, Update(cpus=MINE)))
+    bench.orders.hold(HoldAnswers(9, Answers(others=POOL), resting=frozenset({docker(ONE)})))
+    assert bench.hand.cpus(f"/docker/{ONE}") == POOL
+    bench.orders.write(WriteCpuset(docker(ONE), 10, Update(cpus=MINE)))
+    bench.orders.hold_again()
+    assert bench.hand.cpus(f"/docker/{ONE}") == MINE
+
+
 def test_a_write_is_read_back(bench: Bench) -> None:
     bench.hand.make(f"/docker/{ONE}")
     bench.orders.write(WriteCpuset(docker(ONE), 8, Update(cpus=MINE)))

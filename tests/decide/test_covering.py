@@ -14,6 +14,7 @@ from sidecar.decide.covering import after_hand, told_of_answers
 from sidecar.decide.facts import ContainerView, Phase
 from sidecar.decide.hand_facts import AnswersHeld, HandLost
 from sidecar.decide.hand_state import HandState
+from sidecar.decide.moves.newborn_answers import standing_answers
 from sidecar.decide.orders import Answers, ApplyCpuset, HoldAnswers, LookAgain, Update
 from sidecar.decide.reconcile import begin
 from sidecar.decide.settings import PolicyName, Settings
@@ -71,6 +72,19 @@ def test_an_outdated_look_is_repeated_while_it_is_unsure_where_the_hand_put_it()
     assert not differs(world, seen.view)
     unsure = _with(world, after(seen, LetGo(CPUSet.of(3), SINCE)))
     assert differs(unsure, seen.view)
+
+
+@pytest.mark.parametrize("phase", [Phase.RUNNING, Phase.EXITED, None], ids=str)
+def test_the_hand_is_told_which_runs_are_over(phase: Phase | None) -> None:
+    """Of all containers that it may have written: those that are gone too, although no answer names them any more."""
+    held = HoldAnswers(1, Answers(others=POOL, own={KEY: POOL}))
+    world = begin(State(policy="static"), uniform(cores=4), Settings(policy=PolicyName.STATIC))
+    world = replace(world, hand=HandState(parents=("/docker",), since=SINCE, held=held))
+    if phase is not None:
+        view = ContainerView(engine="docker", id=KEY.id, name="c", phase=phase)
+        world = _with(world, first_seen(view, Place(POOL, POOL), Wish(standing=Standing.MANAGED), 0, SINCE + 1))
+    _, [order] = standing_answers(world)
+    assert order.resting == (frozenset() if phase is Phase.RUNNING else {KEY})
 
 
 def test_what_is_left_to_its_first_write_may_be_where_the_answer_for_all_others_put_it() -> None:

@@ -122,30 +122,20 @@ def test_after_lost_events_the_tree_is_read(v1: FileStage) -> None:
     assert NewsLost() in news_until(v1.hand, lambda each: isinstance(each, NewsLost))
 
 
-def test_a_group_below_which_others_have_more_cannot_be_written(v1: FileStage) -> None:
-    """v1 refuses to take a CPU that a child has (EBUSY): the engine could not do it either."""
-    v1.make(at(ONE))
-    until(lambda: v1.cpus(at(ONE)) == "0")
-    v1.hand.write(view_of(ONE), Update(cpus=BOTH))
-    v1.make(f"{at(ONE)}/inner")
-    with pytest.raises(CgroupClosed, match=r"busy"):
-        v1.hand.write(view_of(ONE), Update(cpus=POOL))
-    v1.overwrite(f"{at(ONE)}/inner", "0")
-    v1.overwrite(at(ONE), "0")
-    assert v1.hand.hold(ANSWERS).stuck == EMPTY, "the engine's from now on"
-    assert v1.cpus(at(ONE)) == "0"
-
-
-def test_newborns_that_cannot_be_written_are_reported_with_all_their_cpus(v1: FileStage) -> None:
+def test_newborns_that_cannot_be_written_are_reported_with_all_their_cpus(v2: FileStage) -> None:
     """No owner may enter these CPUs before they have left."""
-    v1.hand.hold(Answers(others=BOTH))
-    v1.make(at(ONE))
-    until(lambda: v1.cpus(at(ONE)) == "0-1")
-    v1.make(f"{at(ONE)}/inner")
-    assert v1.hand.hold(ANSWERS).stuck == BOTH
-    v1.overwrite(f"{at(ONE)}/inner", "0")
-    until(lambda: v1.cpus(at(ONE)) == "0")
-    assert v1.hand.hold(ANSWERS).stuck == EMPTY
+    path = f"/machine.slice/docker-{ONE}.scope"
+    v2.make(path)
+    until(lambda: v2.cpus(path) == "0")
+    news_until(v2.hand, lambda each: isinstance(each, GroupBorn))
+    cpus = v2.root / path[1:] / "cpuset.cpus"
+    (v2.root / path[1:] / "cpuset.cpus.effective").write_text("0-1\n")
+    cpus.unlink()
+    cpus.mkdir()
+    assert v2.hand.hold(Answers(others=OWN)).stuck == BOTH
+    cpus.rmdir()
+    cpus.write_text("\n")
+    until(lambda: v2.cpus(path) == "1")
 
 
 def test_a_foreign_write_that_cannot_be_put_right_is_reported(v1: FileStage) -> None:
@@ -154,13 +144,14 @@ def test_a_foreign_write_that_cannot_be_put_right_is_reported(v1: FileStage) -> 
         pytest.skip("the reflex writes at once: its failures come to the watcher, which is tested without it")
     v1.make(at(ONE))
     until(lambda: v1.cpus(at(ONE)) == "0")
-    v1.make(f"{at(ONE)}/inner")
     with v1.hand._lock:
-        v1.overwrite(at(ONE), "0-1")
-        v1.overwrite(f"{at(ONE)}/inner", "0-1")
+        for cpus in ("0-1", "1"):
+            v1.overwrite(at(ONE), cpus)
+        # It cannot have what the group above lacks.
+        v1.overwrite("/docker", "1")
     news = news_until(v1.hand, lambda each: isinstance(each, GroupStuck))
     assert [each.path.endswith(at(ONE)) for each in news if isinstance(each, GroupStuck)] == [True]
-    assert v1.hand.hold(ANSWERS).stuck == BOTH
+    assert v1.hand.hold(ANSWERS).stuck == OWN
 
 
 def test_limits_and_memory_nodes_are_written_with_the_cpus(v1: FileStage) -> None:

@@ -133,6 +133,20 @@ def test_what_an_order_wrote_is_kept_whatever_the_answers_are(stage: Stage) -> N
     assert stage.cpus(at(ONE)) == "1"
 
 
+def test_the_group_of_a_run_that_is_over_is_answered_as_a_birth(stage: Stage) -> None:
+    """It may still be there, because other groups are inside it."""
+    begun(stage)
+    stage.make(at(ONE))
+    has(stage, at(ONE), "0")
+    stage.hand.write(view_of(ONE), Update(cpus=OWN))
+    stage.hand.hold(ANSWERS, resting=[docker(TWO)])
+    assert stage.cpus(at(ONE)) == "1"
+    stage.hand.hold(ANSWERS, resting=[docker(ONE), docker(TWO)])
+    assert stage.cpus(at(ONE)) == "0"
+    stage.hand.write(view_of(ONE), Update(cpus=OWN))
+    assert stage.cpus(at(ONE)) == "1", "it runs again"
+
+
 def test_a_foreign_write_is_overwritten(stage: Stage) -> None:
     begun(stage)
     stage.make(at(ONE))

@@ -248,17 +248,16 @@ def test_an_id_as_a_name_shadows_no_container(running: SidecarProcess, workloads
 
 @pytest.mark.intrudes("neighbours are updated onto the CPU of the owner")
 def test_acts_of_all_kinds_at_random_delay_no_arrival_and_disturb_no_owner(
-    sidecar: SidecarProcess, workloads: Containers, kernel: KernelView, tmp_path: Path
+    sidecar: SidecarProcess, own_engine: PrivateEngine, workloads: Containers, kernel: KernelView, tmp_path: Path
 ) -> None:
-    """Beside a tenant that does all of this at once: arrivals one after the other, then an owner that stays. All but a
-    cgroup inside another one, which keeps what is pinned just then where it is (decision 0062).
-    """
+    """Beside a tenant that does all of this at once: arrivals one after the other, then an owner that stays."""
+    parent = "" if own_engine.cgroup_parent.endswith(".slice") else own_engine.cgroup_parent
     sidecar.configure(unmanaged=[f"{workloads.prefix}-{UNMANAGED}"])
     sidecar.start()
     named = {"cpuset.projection": "voice"}
     undisturbed = [arrival(sidecar, workloads, f"before-{number}") for number in range(ARRIVALS)]
     took: list[tuple[float, float]] = []
-    with HostileTenant(workloads, Random(1), "voice") as tenant:
+    with HostileTenant(workloads, Random(1), "voice", parent) as tenant:
         while len(took) < ARRIVALS or set(tenant.acts) != set(Attack):
             took.append(arrival(sidecar, workloads, f"beside-{len(took)}"))
         owner = workloads.run("owner", labels={**WAITING, **named})
@@ -302,3 +301,42 @@ def widen(api: EngineApi, id: str, is_over: threading.Event) -> None:
     while not is_over.is_set():
         with suppress(ApiError, OSError):
             api.update(id, CpusetCpus=str(online()))
+
+
+@pytest.mark.intrudes("neighbours are updated onto the CPU of the owner")
+def test_containers_inside_ones_own_hold_no_owners_cpu(
+    running: SidecarProcess, own_engine: PrivateEngine, workloads: Containers, kernel: KernelView, tmp_path: Path
+) -> None:
+    """A container, one inside its cgroup, and one inside that, all widened by their author's requests without a pause.
+    On version 1 the outer group cannot leave a CPU that an inner one has.
+    """
+    if own_engine.cgroup_parent.endswith(".slice"):
+        pytest.skip("systemd takes no cgroup of a container as a parent")
+    chain: list[str] = []
+    for number in range(3):
+        parent = "/".join((own_engine.cgroup_parent, *chain))
+        chain.append(workloads.run(f"nested-{number}", CgroupParent=parent))
+    outermost = kernel.parent(chain[0]) / chain[0]
+    owner = workloads.run("owner", labels=ONE)
+    until_alone(running, owner)
+    is_over = threading.Event()
+    users = [threading.Thread(target=widen, args=(workloads.api, id, is_over)) for id in chain for _ in range(2)]
+    with judged(kernel, owner, tmp_path) as seen:
+        for each in users:
+            each.start()
+        time.sleep(LOOP_SECONDS)
+        is_over.set()
+        for each in users:
+            each.join()
+    print(seen.exposure)
+    assert seen.exposure.percent <= 5.0, seen.exposure
+    eventually(lambda: kernel.allowed_below(outermost) == REST, "all of them are off the owner's CPU")
+    until_alone(running, owner)
+    workloads.api.remove(owner)
+    eventually(lambda: kernel.allowed_below(outermost) == online(), "all of them have all CPUs again")
+    # The kernel keeps its group, because the others are inside it.
+    workloads.api.remove(chain[0])
+    second = workloads.run("second", labels=ONE)
+    until_alone(running, second)
+    eventually(lambda: kernel.allowed_below(outermost) == REST, "those that were left behind are off the owner's CPU")
+    running.until(second, lambda it: it.is_alone, "it is told")

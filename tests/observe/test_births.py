@@ -21,7 +21,16 @@ from sidecar.observe.births import Births
 from sidecar.observe.brief import Hints
 from sidecar.observe.foreign_writes import CALM_SECONDS
 from sidecar.observe.newcomers import Newcomers
-from sidecar.ports import GroupBorn, GroupOverwritten, GroupStuck, Hand, HandBroken, NewsLost, ParentsChanged
+from sidecar.ports import (
+    GroupBorn,
+    GroupOverwritten,
+    GroupStuck,
+    GroupWritten,
+    Hand,
+    HandBroken,
+    NewsLost,
+    ParentsChanged,
+)
 from state.cpuset import CPUSet
 from state.demand import Demand
 from state.key import ContainerKey
@@ -189,6 +198,16 @@ async def test_a_birth_that_could_not_be_written_is_tried_again(bench: Bench, nu
     bench.hand._send.send_nowait(GroupStuck(f"/docker/{ONE}"))
     await trio.testing.wait_all_tasks_blocked()
     assert bench.again == 1
+
+
+async def test_what_was_written_late_is_looked_at(bench: Bench, nursery: trio.Nursery) -> None:
+    """Nothing else tells where it is now, and what could not be written may be possible."""
+    nursery.start_soon(bench.births.run, lambda engine: bench.hand)
+    await bench.next()
+    for id in (ONE, TWO, ""):
+        bench.hand._send.send_nowait(GroupWritten(id))
+    await trio.testing.wait_all_tasks_blocked()
+    assert (bench.looks, bench.again) == ([docker(ONE)], 3)
 
 
 async def test_foreign_writes_are_told(bench: Bench, nursery: trio.Nursery) -> None:

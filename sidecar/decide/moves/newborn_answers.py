@@ -43,7 +43,9 @@ def standing_answers(world: World) -> tuple[World, tuple[HoldAnswers, ...]]:
     answers = answers_of(world)
     answered = [each.view for each in world.containers.values() if is_answered(each)]
     parents = tuple(sorted({parent for view in answered for parent in (view.cgroup_parent, view.found_below)} - {""}))
-    order = HoldAnswers(world.numbers, answers, parents, hand.home, world.state.online)
+    running = {key for key, each in world.containers.items() if not each.is_idle}
+    resting = frozenset(_all_own(hand.held, answers) - running)
+    order = HoldAnswers(world.numbers, answers, parents, hand.home, world.state.online, resting)
     if hand.held is not None and _is_held(hand.held, order):
         return world, ()
     world = replace(world, hand=replace(hand, sent=order), numbers=world.numbers + 1)
@@ -60,6 +62,11 @@ def _is_held(held: HoldAnswers, order: HoldAnswers) -> bool:
         answers = replace(answers, own={key: cpus for key, cpus in own.items() if key not in gone})
     around = (held.parents, held.home, held.online)
     return answers == order.answers and around == (order.parents, order.home, order.online)
+
+
+def _all_own(held: HoldAnswers | None, answers: Answers) -> set[ContainerKey]:
+    """Return the containers that the hand may have written: it has, or had, an answer for each."""
+    return {*answers.own, *(held.answers.own if held else ())}
 
 
 def answers_of(world: World) -> Answers:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import trio
 
@@ -12,6 +12,7 @@ from sidecar.ports import GroupBorn, GroupPinned, HandNews, HeldAnswers
 from sidecar.simulation.model_hand import ModelHand
 from sidecar.simulation.model_kernel import ModelKernel
 from state.cpuset import CPUSet
+from state.key import ContainerKey
 
 
 class _ToldHand(ModelHand):
@@ -50,7 +51,13 @@ class KernelHand:
         """It was not told."""
         return ()
 
-    def hold(self, answers: Answers, parents: Sequence[str] = (), home: Sequence[str] = ()) -> HeldAnswers:
+    def hold(
+        self,
+        answers: Answers,
+        parents: Sequence[str] = (),
+        home: Sequence[str] = (),
+        resting: Collection[ContainerKey] = (),
+    ) -> HeldAnswers:
         """Hold these answers."""
         return HeldAnswers(self._hand.parents, self._hand.hold(answers, parents, home))
 

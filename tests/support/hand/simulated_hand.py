@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import trio
 
@@ -16,6 +16,7 @@ from sidecar.hand.parents import DEFAULTS, wanted_parents
 from sidecar.hand.standing_answers import StandingAnswers, parsed
 from sidecar.ports import GroupBorn, GroupGone, GroupOverwritten, GroupPinned, HandNews, HeldAnswers, ParentsChanged
 from state.cpuset import EMPTY, CPUSet
+from state.key import ContainerKey
 
 
 class SimulatedGroup:
@@ -115,12 +116,21 @@ class SimulatedHand:
         """It was not told."""
         return ()
 
-    def hold(self, answers: Answers, parents: Sequence[str] = (), home: Sequence[str] = ()) -> HeldAnswers:
+    def hold(
+        self,
+        answers: Answers,
+        parents: Sequence[str] = (),
+        home: Sequence[str] = (),
+        resting: Collection[ContainerKey] = (),
+    ) -> HeldAnswers:
         """Hold these answers, and rewrite the newborns."""
         self._answers = StandingAnswers(answers)
         self._wanted = wanted_parents(DEFAULTS, parents, home=home)
-        stuck = EMPTY
+        stuck, over = EMPTY, {key.id for key in resting}
         for group in self._groups.values():
+            is_over = group.id in over
+            if is_over and group.footing is Footing.KNOWN and self._answers.for_newborn(group.id) is not None:
+                group.footing, group.wrote = Footing.NEWBORN, b""
             if self._answers.for_newborn(group.id) is None:
                 self._let_go(group)
             elif group.footing in (Footing.NEWBORN, Footing.FOUND):

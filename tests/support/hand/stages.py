@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -200,5 +201,5 @@ def v2_stage(directory: Path, library: str | None = None) -> Iterator[FileStage]
 
 
 def _remove_all(root: Path) -> None:
-    for each, _, _ in os.walk(root, topdown=False):
-        os.rmdir(each)
+    # os.walk is a recursion.
+    subprocess.run(["find", root, "-depth", "-type", "d", "-delete"], check=True)
