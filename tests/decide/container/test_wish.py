@@ -398,25 +398,3 @@ def test_options_that_fit_no_machine_are_told_beside_the_other_mistakes() -> Non
         code_of(wish({**labels, "cpuset.numa": "x"}, Settings(may=EVERY_RIGHT, numa=NumaRule.SINGLE)))
         is RefusalCode.BAD_LABEL
     )
-
-
-@pytest.mark.parametrize(
-    ("grace", "policy", "longest", "said"),
-    [
-        (
-            "60s",
-            PolicyName.DYNAMIC,
-            20.0,
-            ["cpuset.grace is '60s', and tenants_longest_notice allows 20s: it has that"],
-        ),
-        ("1m", PolicyName.DYNAMIC, 0.0, ["cpuset.grace is '1m', and tenants_longest_notice allows 0s: it has that"]),
-        ("20s", PolicyName.DYNAMIC, 20.0, []),
-        ("60s", PolicyName.STATIC, 20.0, ["the label cpuset.grace has no effect under the policy static"]),
-    ],
-)
-def test_a_notice_that_is_cut_is_said(grace: str, policy: PolicyName, longest: float, said: list[str]) -> None:
-    """Where a notice counts at all."""
-    settings = Settings(policy=policy, longest_notice_seconds=longest)
-    found = wish({"cpuset.exclusive": "2", "cpuset.grace": grace}, settings)
-    assert asked(found) == 2
-    assert list(harmless(found)) == said
