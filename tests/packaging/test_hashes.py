@@ -198,7 +198,7 @@ def damage(path: Path) -> None:
     ("words", "said"),
     [
         (("no-venv", "workload"), "is no virtual environment: make it first: python3 -m venv "),
-        ((sys.prefix, "wrkload"), "the sets are workload, daemon and dev"),
+        ((sys.prefix, "works"), "the sets are workload, daemon and dev"),
     ],
     ids=["no environment", "no set"],
 )
