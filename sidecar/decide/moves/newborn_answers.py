@@ -27,6 +27,7 @@ from sidecar.decide.moves.target import target
 from sidecar.decide.orders import Answers, HoldAnswers
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World, replace
+from sidecar.systemd_names import outside_containers
 from state.cpuset import CPUSet
 from state.key import ContainerKey
 
@@ -42,7 +43,10 @@ def standing_answers(world: World) -> tuple[World, tuple[HoldAnswers, ...]]:
         return world, ()
     answers = answers_of(world)
     answered = [each.view for each in world.containers.values() if is_answered(each)]
-    parents = tuple(sorted({parent for view in answered for parent in (view.cgroup_parent, view.found_below)} - {""}))
+    # One inside another container's cgroup is confined with that: whatever the name promises, its place is watched.
+    inside = {outside_containers(each.view.cgroup_parent, each.view.pod) for each in world.containers.values()}
+    named = {parent for view in answered for parent in (view.cgroup_parent, view.found_below)}
+    parents = tuple(sorted((named | inside) - {""}))
     running = {key for key, each in world.containers.items() if not each.is_idle}
     resting = frozenset(_all_own(hand.held, answers) - running)
     order = HoldAnswers(world.numbers, answers, parents, hand.home, world.state.online, resting)
