@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tests.blackbox.asked import CPUs, joined, seconds
 from tests.blackbox.chronicle import Chronicle, Place, Said, Stage
@@ -189,7 +189,7 @@ def a_release_lasts_until_the_next_start(chronicle: Chronicle) -> Iterator[Findi
         if chronicle.asked(name, chronicle.stage_at(line.at)).is_strict:
             # It asks before it starts, and others may have to leave its CPUs until then.
             over = [each.at for each in chronicle.said if each.container == name and each.what in STARTED]
-            for at, turn in _starts_in_turn(chronicle, name):
+            for at, turn in _starts_in_turn(chronicle, name, over):
                 end = min((each for each in over if each > turn), default=line.at)
                 again += [at] if turn >= line.at - ORDERS else [line.at] if end > line.at else []
         until = min(again, default=chronicle.last.until)
@@ -200,9 +200,10 @@ def a_release_lasts_until_the_next_start(chronicle: Chronicle) -> Iterator[Findi
                 yield Finding("a_release_lasts_until_the_next_start", stage.at, name, text)
 
 
-def _starts_in_turn(chronicle: Chronicle, name: str) -> Iterator[tuple[float, float]]:
-    """Yield when people ordered each start of a container, and when its turn comes at the latest: a start holds the
-    container's lock for 0.2 s, and looks, updates and other orders wait for that lock (decision 0013).
+def _starts_in_turn(chronicle: Chronicle, name: str, over: Sequence[float]) -> Iterator[tuple[float, float]]:
+    """Yield when people ordered each start of a strict container, and when its turn comes at the latest: a start holds
+    the container's lock for 0.2 s, or until one of the times `over` if no sidecar answers it before, and looks, updates
+    and other orders wait for that lock (decision 0013).
     """
     verbs, free_at = ("run", "start", "stop"), 0.0
     events = [each for each in chronicle.scenario["event"] if each.get("container") == name and each["do"] in verbs]
@@ -210,6 +211,7 @@ def _starts_in_turn(chronicle: Chronicle, name: str) -> Iterator[tuple[float, fl
         turn = max(each["at"], free_at)
         free_at = turn + STARTS
         if each["do"] != "stop":
+            free_at = max(free_at, min((ended for ended in over if ended > turn), default=free_at))
             yield each["at"], turn
 
 
