@@ -251,6 +251,7 @@ def test_an_id_as_a_name_shadows_no_container(running: SidecarProcess, workloads
 @pytest.mark.parametrize("parent", ["/", "/elsewhere", "/NAME", "/elsewhere/NAME"])
 def test_no_cgroup_parent_leads_onto_an_owners_cpu(
     parent: str,
+    request: pytest.FixtureRequest,
     running: SidecarProcess,
     own_engine: PrivateEngine,
     workloads: Containers,
@@ -263,6 +264,8 @@ def test_no_cgroup_parent_leads_onto_an_owners_cpu(
     if own_engine.cgroup_parent.endswith(".slice"):
         pytest.skip("systemd takes no such parent")
     named = parent.replace("elsewhere", f"{workloads.prefix}-elsewhere").replace("NAME", uuid.uuid4().hex * 2)
+    # The engine leaves groups behind that it made on the way.
+    request.addfinalizer(lambda: remove_groups(named))
     stray = workloads.run("stray", CgroupParent=named)
     owner = workloads.run("owner", labels=ONE)
     until_alone(running, owner)
@@ -283,6 +286,7 @@ def test_no_cgroup_parent_leads_onto_an_owners_cpu(
     assert seen.exposure.percent <= 5.0, seen.exposure
     eventually(lambda: allowed_of(process.read_text()) == REST, "it is off the owner's CPU again")
     until_alone(running, owner)
+    workloads.api.remove(stray)
 
 
 @pytest.mark.intrudes("neighbours are updated onto the CPU of the owner")
@@ -309,6 +313,15 @@ def test_acts_of_all_kinds_at_random_delay_no_arrival_and_disturb_no_owner(
     assert max(alone for _, alone in took) <= 3 * UNDISTURBED
     assert footprint(sidecar.pid).resident_kib <= MOST_MEMORY
     until_alone(sidecar, owner)
+
+
+def remove_groups(path: str) -> None:
+    """Remove the empty groups of a path, the deepest first, in all hierarchies."""
+    names = path.strip("/").split("/") if path != "/" else []
+    for depth in range(len(names), 0, -1):
+        for each in Path("/sys/fs/cgroup").glob("/".join(("*", *names[:depth]))):
+            with suppress(OSError):
+                each.rmdir()
 
 
 def arrival(sidecar: SidecarProcess, workloads: Containers, name: str) -> tuple[float, float]:
