@@ -59,6 +59,7 @@ from sidecar.observe.event_stream import follow_events
 from sidecar.observe.hotplug import watch_cpus
 from sidecar.observe.load_meter import LoadMeter
 from sidecar.observe.looks import Looker
+from sidecar.observe.written import follow_writes
 from sidecar.ports import Engine, Hand, Kernel, StartOrder, Usages
 from sidecar.projection.projections import Projections
 from sidecar.projection.teller import Teller
@@ -343,6 +344,7 @@ class _Daemon:
         period = self._config.disturbed_period_seconds
         sources.start_soon(DisturbanceSampler(self._board, period_seconds=period, log=self._log).run)
         sources.start_soon(self._watch_cpus, looker, outbox)
+        sources.start_soon(follow_writes, self._board, self._kernel, looker.look, looker.look_at_everything)
         sources.start_soon(self._narrator.keep_status)
         group = self._config.api_group
         served = ServedSocket(self._board, self._desk, self._deadlines, state_dir=state_dir, api_group=group)

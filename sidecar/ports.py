@@ -103,6 +103,23 @@ class Engine(Protocol):
         """
 
 
+class WriteEars(Protocol):
+    """Hears that the cpuset of a container's cgroup was written, by any program. It changes nothing."""
+
+    @property
+    def fd(self) -> int:
+        """Readable when there is something to hear."""
+
+    def listen(self, views: Iterable[ContainerView]) -> None:
+        """Listen to the cpusets of these containers, as far as they are live and visible, and to no others."""
+
+    def heard(self) -> frozenset[ContainerKey] | None:
+        """Return the containers whose cpuset was written or is gone since the last call; None: any may have been."""
+
+    def close(self) -> None:
+        """Hear nothing any more."""
+
+
 class Kernel(Protocol):
     """The kernel's files on this host."""
 
@@ -129,6 +146,9 @@ class Kernel(Protocol):
 
     def online(self) -> CPUSet:
         """Return the CPUs that are online now, read from one short file. Raise StateError if it cannot be read."""
+
+    def ears(self) -> WriteEars | None:
+        """Return what hears writes of cpusets, for its caller to close; None if nothing here does."""
 
     def mend(self, views: Iterable[ContainerView]) -> tuple[Astray, ...]:
         """Undo the effects of offlined CPUs on cgroup v1, where the kernel removes them from every group permanently.

@@ -1,4 +1,4 @@
-"""Detecting that a directory changed: `Ear` for one, implemented by pyinotify; `Ears` for many.
+"""Detecting that a directory changed: `Ear` for one, implemented by pyinotify; `Ears` for many; `FileEars` for files.
 
 pyinotify is unmaintained, so it stays behind this seam, and is driven by its descriptor, without its threads. Its
 relevant behaviour (0.9.6), each with a test:
@@ -78,6 +78,8 @@ class Deaf(StateError):
 class _Instance(abc.ABC):
     """One inotify instance, driven by its descriptor."""
 
+    _mask: int = _CHANGES | pyinotify.IN_ONLYDIR
+
     def __init__(self) -> None:
         """Raise Deaf if the kernel provides no instance: fs.inotify.max_user_instances."""
         try:
@@ -101,10 +103,10 @@ class _Instance(abc.ABC):
             self._fd = -1
             self._watches.close()
 
-    def _add(self, directory: str) -> int:
+    def _add(self, path: str) -> int:
         """Return the number of the watch, negative if that is not possible. An existing watch stays as it is."""
         try:
-            return int(self._watches.add_watch(directory, _CHANGES | pyinotify.IN_ONLYDIR).get(directory, -1))
+            return int(self._watches.add_watch(path, self._mask).get(path, -1))
         except UnicodeEncodeError:
             return -1
 
@@ -179,6 +181,12 @@ class Ears(_Instance):
             self._is_lost = True
         else:
             self._heard.add(int(event.wd))
+
+
+class FileEars(Ears):
+    """Detects which of many files were written, or are gone."""
+
+    _mask: int = pyinotify.IN_MODIFY
 
 
 def nearest_directory(path: str) -> str:

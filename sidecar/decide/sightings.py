@@ -53,7 +53,20 @@ def sighted(world: World, view: ContainerView, began: int) -> World:
         return replace(world.with_container(made), numbers=world.numbers + 1)
     wish = before.wish if _shows_the_same_wish(before.view, view) else _wish(world, view)
     looked = after(before, Looked(view=view, place=place, wish=wish, began=began))
-    return world.with_container(stranded(looked, world.topology.online))
+    return with_known_limits(world, before, wish).with_container(stranded(looked, world.topology.online))
+
+
+def with_known_limits(world: World, before: Container, wish: Wish) -> World:
+    """Return the world in which a grant that was made by a glance is as the first look would have had it made: a glance
+    shows no limits, and what a container may ask for depends on these.
+    """
+    key = before.view.key
+    grant, asked = world.state.assignments.get(key), wish.demand
+    if before.looked or grant is None or asked is None or grant.demand != before.wish.demand or asked == grant.demand:
+        return world
+    if asked.cpus != grant.demand.cpus:
+        return world
+    return replace(world, state=world.state.holding(replace(grant, demand=asked)))
 
 
 def stranded(container: Container, online: CPUSet) -> Container:

@@ -56,7 +56,7 @@ from sidecar.decide.moves.plan import plan
 from sidecar.decide.moves.release import start_releasing
 from sidecar.decide.moves.signals import after_failed_stop
 from sidecar.decide.moves.starts import after_hold, after_letting_go
-from sidecar.decide.moves.timers import after_timer, interrupted
+from sidecar.decide.moves.timers import after_timer, interrupted, with_rests_over
 from sidecar.decide.orders import LookAgain, Order, ReadTopology
 from sidecar.decide.reconcile import with_settings, with_topology
 from sidecar.decide.settings import Settings
@@ -85,7 +85,7 @@ def step(world: World, facts: Sequence[Fact]) -> tuple[World, tuple[Order, ...]]
         world, asked = _fold(world, fact)
         doubts += asked
     doubts += [LookAgain(key) for key in moved_unseen(before, world)]
-    world = with_loads_of_grants(with_held_back(before, with_lapses(world)))
+    world = with_loads_of_grants(with_held_back(before, with_lapses(with_rests_over(world))))
     world = told_of_answers(world)
     # 2. The State.
     is_answered = world.is_ready and not world.is_releasing

@@ -164,14 +164,20 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def kept_by_pin(self, container: Container) -> int:
         """Return the CPUs, as a mask, that no other container is granted now because this one is pinned there by hand.
 
-        Without the right to be there, it keeps what was granted to none, and is kept for none, as long as it runs.
+        Without the right to be there, it keeps what was granted to none, and is kept for none, as long as it runs. One
+        whose pin is offline runs on all others, and is pinned to none of them.
         """
         if container.wish.standing is Standing.STRANGER and self.holds_its_pin(container):
-            return container.footprint | self.home_of(container).mask
+            home = self.home_of(container).mask
+            return container.footprint | home if self.has_pin_online(container) else home
         if container.is_idle or not container.wish.pin:
             return 0
         state = self.state
         return container.wish.pin.mask & ~(state.exclusive | state.leaving | state.vacant).mask
+
+    def has_pin_online(self, container: Container) -> bool:
+        """Return whether any of the CPUs that are configured for a container that is pinned by hand is online."""
+        return not container.place.configured.isdisjoint(self.topology.online)
 
     def holds_its_pin(self, container: Container) -> bool:
         """Return whether a container that is pinned by hand keeps its CPUs from others now: it does while it rests only

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, TypeAlias, assert_never
 
-from sidecar.decide.container.labels import NAMES, PREFIX, SIGNALS
+from sidecar.decide.container.labels import MAX_CPUS, NAMES, PREFIX, SIGNALS, meant
 from sidecar.decide.container.swarm_task import KIND
 from sidecar.readers import closest
 from sidecar.words.counts import cpus as counted_cpus
@@ -115,7 +115,11 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 def nearest_label(label: str) -> str:
-    """Return the label that is most like this one, or all: the common prefix does not count."""
+    """Return the label that is most like this one, or all: the common prefix does not count. The prefix alone stands
+    for the one that asks for CPUs.
+    """
+    if label == PREFIX.rstrip("."):
+        return _meant(meant(label))
     if close := closest(label.removeprefix(PREFIX), (known.removeprefix(PREFIX) for known in NAMES)):
         return _meant(PREFIX + close)
     close = "" if label.startswith(PREFIX) else closest(label, NAMES)
@@ -138,7 +142,7 @@ def _right(flaw: Unreadable) -> str:
         case UpToCount(count):
             return f"write a whole number from 1 to the {count or 'N'} of cpuset.exclusive"
         case FromCount(count):
-            return f"write a whole number that is at least the {count or 'N'} of cpuset.exclusive"
+            return f"write a whole number from the {count or 'N'} of cpuset.exclusive to {MAX_CPUS}"
         case CountOrTrue():
             return "write a whole number of CPUs, or true to take it from the limit"
         case Seconds(low, high):

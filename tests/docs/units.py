@@ -79,5 +79,5 @@ def judged(folder: Path, files: Mapping[str, str]) -> str:
     command = ("systemd-analyze", "verify", "--man=no", *units)
     path = {**os.environ, "SYSTEMD_UNIT_PATH": f"{folder}:"}
     done = subprocess.run(command, cwd=folder, env=path, capture_output=True, text=True, check=False, timeout=120)
-    words = ("sidecar", "docker", "delegate.conf")
+    words = ("sidecar", "docker", "delegate.conf", *files)
     return "".join(line for line in done.stderr.splitlines(keepends=True) if any(word in line for word in words))

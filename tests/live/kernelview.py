@@ -151,6 +151,8 @@ class KernelView:
             f"libpod_parent/*/libpod-{id}",
             f"machine.slice/machine-libpod_pod_*.slice/libpod-{id}.scope/container",
             f"machine.slice/machine-libpod_pod_*.slice/libpod-{id}.scope",
+            # In the cgroup of its service, as quadlets run it.
+            f"system.slice/*.service/libpod-payload-{id}",
             # A user's own Podman.
             f"user.slice/user-*.slice/user@*.service/user.slice/libpod-{id}.scope/container",
         ):

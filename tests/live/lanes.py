@@ -27,8 +27,8 @@ LANES: Final[Mapping[str, tuple[str, ...]]] = {
     "stories": (
         *("test_astray", "test_daemon", "test_disturbed", "test_doctor", "test_dynamic_small", "test_faults_answers"),
         *("test_faults_crowd", "test_faults_names", "test_faults_projections", "test_faults_sidecars"),
-        *("test_faults_state", "test_faults_workloads", "test_lifecycle", "test_placing", "test_shortage"),
-        "test_unprivileged",
+        *("test_faults_state", "test_faults_workloads", "test_lifecycle", "test_placing", "test_redeploys"),
+        *("test_shortage", "test_unprivileged"),
     ),
     # Contract tests on Podman have this lane too.
     "podman": ("test_podman", "test_pods", "test_strict_podman"),
@@ -37,8 +37,8 @@ LANES: Final[Mapping[str, tuple[str, ...]]] = {
     # The host's engine, without a sidecar; contract tests on Docker have this lane too.
     "contract": ("test_alonejudge", "test_cgroups", "test_giant_label", "test_ground", "test_proxied"),
     HOST: (
-        *("test_faults_clock", "test_hotplug", "test_isolated", "test_late_cpus"),
-        *("test_hand_births", "test_hand_writes"),
+        *("test_faults_clock", "test_hotplug", "test_hotplug_rules", "test_isolated", "test_late_cpus"),
+        *("test_hand_births", "test_hand_writes", "test_quadlets"),
         *("test_slice", "test_systemd", "test_topology", "test_units", "test_without_service"),
     ),
 }

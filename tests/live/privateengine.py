@@ -158,25 +158,32 @@ class PrivateEngine:
         """Return whether all threads have stopped: one that waits for a CPU stops only when it has one, and another may
         serve a request meanwhile.
         """
-        if self._process is None or self._process.poll() is not None:
-            return True
         try:
-            states = [(task / "stat").read_text() for task in Path(f"/proc/{self._process.pid}/task").iterdir()]
+            states = [
+                (task / "stat").read_text() for pid in self._pids() for task in Path(f"/proc/{pid}/task").iterdir()
+            ]
         except OSError:
             return False
         return all(text.rpartition(")")[2].split()[0] == "T" for text in states)
 
+    def _pids(self) -> list[int]:
+        """Return the processes that are the engine, the one that answers first; none if it has ended."""
+        return [self._process.pid] if self._process is not None and self._process.poll() is None else []
+
     def _send(self, number: signal.Signals) -> None:
-        if self._process is not None and self._process.poll() is None:
-            self._process.send_signal(number)
+        for pid in self._pids():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
 
     def _end(self, number: signal.Signals) -> None:
         if self._process is None or self._process.poll() is not None:
             return
         # A frozen process handles no other signal.
-        self._process.send_signal(signal.SIGCONT)
-        self._process.send_signal(number)
+        self._send(signal.SIGCONT)
+        ending = [Path(f"/proc/{pid}") for pid in self._pids()]
+        self._send(number)
         self._process.wait(_STOP_SECONDS)
+        eventually(lambda: all(map(_is_dead, ending)), "each of its processes ended", seconds=_STOP_SECONDS)
         self._await_children()
 
     def _await_children(self) -> None:
@@ -186,7 +193,7 @@ class PrivateEngine:
         note = self.folder / "exec/containerd/containerd.pid"
         with contextlib.suppress(FileNotFoundError):
             dying = Path(f"/proc/{int(note.read_text())}")
-            eventually(lambda: not dying.exists() or _is_dead(dying), "containerd ended", seconds=_STOP_SECONDS)
+            eventually(lambda: _is_dead(dying), "containerd ended", seconds=_STOP_SECONDS)
             note.unlink(missing_ok=True)
 
     def _answers_or_died(self) -> bool:
@@ -227,7 +234,7 @@ class PrivateEngine:
 
 
 def _is_dead(process: Path) -> bool:
-    """Return whether it ended, and is only not reaped by its parent yet."""
+    """Return whether it ended, reaped by its parent or not yet."""
     try:
         return "\nState:\tZ" in (process / "status").read_text()
     except OSError:

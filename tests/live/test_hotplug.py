@@ -153,10 +153,7 @@ def test_too_few_are_left_for_everybody(watching: SidecarProcess, workloads: Con
     take_offline(gone)
     shared = watching.until(second, lambda it: it.sharing is SharingStatus.SHARED and it.is_settled, "it shares")
     assert shared.refusal
-    assert by_id(watching.books().refusals)[second].refusal.code in (
-        RefusalCode.NOT_ENOUGH,
-        RefusalCode.POOL_WOULD_BE_EMPTY,
-    )
+    assert by_id(watching.books().refusals)[second].refusal.code is RefusalCode.CPUS_LOST
     eventually(lambda: story.kernel.allowed(story.owner) == story.granted, "the first keeps its own")
     eventually(lambda: story.kernel.allowed(second).isdisjoint(story.granted), "the second is elsewhere")
     bring_online(gone)

@@ -101,7 +101,13 @@ def at_rest(ids: tuple[str, ...]) -> list[CPUSet]:
         )
         return seen if is_right else []
 
-    return eventually(look, "the owners are alone, and all others in the pool", seconds=30.0)
+    try:
+        return eventually(look, "the owners are alone, and all others in the pool", seconds=30.0)
+    except AssertionError as error:
+        api = api_at("/run/docker.sock")
+        states = {id[:12]: api.inspect(id)["State"] for id in ids}
+        ended = {id: (each["Status"], each["Error"]) for id, each in states.items() if not each["Running"]}
+        raise AssertionError(f"{error}\nnot running: {ended}\nstatus: {told(ids)}") from None
 
 
 def test_ten_containers_outlast_a_reload_a_restart_and_a_boot(ten: tuple[str, ...]) -> None:

@@ -63,6 +63,9 @@ class Kernel:
     def effective_cpus(self, view: ContainerView) -> CPUSet | None:
         return None
 
+    def ears(self) -> None:
+        return None
+
     def parent_of(self, view: ContainerView) -> str:
         return ""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from sidecar.decide.placement.options import STRICT_CPU_RESERVATION
 from sidecar.decide.settings import IsolatedRule, PolicyName
 from sidecar.simulation.happenings import What
 from sidecar.simulation.virtual_host import Simulation
@@ -245,3 +246,37 @@ def test_a_container_that_loses_its_last_cpu_goes_straight_to_the_next() -> None
     goes(sim, "1")
     assert has(sim, "own") == "2"
     assert len(said(sim, "own", What.RUNS_ON)) == before + 1
+
+
+def test_a_pin_that_went_offline_is_no_pin_on_all_others() -> None:
+    """The kernel runs the pinned one everywhere: no grant ends for that, and none is kept from it."""
+    sim = host(6, replace(STATIC, unmanaged=("pinned",)))
+    sim.create("pinned", cpuset="5")
+    sim.run("pinned")
+    starts(sim, "own", 1)
+    goes(sim, "1,5")
+    assert len(sim.cpus_of("own")) == 1
+    assert said(sim, "own", "refused") == []
+    starts(sim, "late", 1)
+    assert len(sim.cpus_of("late")) == 1
+
+
+def test_a_pool_that_is_short_gets_cpus_with_notice_where_the_floor_lies_outside_of_it() -> None:
+    """The isolated CPU can be the floor: what else it has leaves it with its notice, and its grant does not end."""
+    machine = replace(uniform(cores=8), isolated=CPUSet.of(5))
+    config = replace(
+        CONFIG,
+        reserved=CPUSet.of(0, 1),
+        shared_min=3,
+        options=(STRICT_CPU_RESERVATION,),
+        isolated=IsolatedRule.PREFER,
+    )
+    sim = Simulation(machine, config)
+    starts(sim, "own", 2, min="1", max="4", grace="5s")
+    before = sim.cpus_of("own")
+    assert CPUSet.of(5) <= before
+    goes(sim, "4,6", waits=4.5)
+    assert sim.cpus_of("own") == before
+    sim.advance(sim.now + 2)
+    assert sim.cpus_of("own") == CPUSet.of(5)
+    assert said(sim, "own", "refused") == []

@@ -128,6 +128,35 @@ def test_a_sidecar_that_restarts_while_a_start_is_under_way_keeps_its_cpus() -> 
     assert sim.broken == []
 
 
+def test_a_start_that_was_held_over_a_restart_lifts_no_limit() -> None:
+    """A glance shows no limits: the ceiling above its limit, which needs a right, has no effect from the first look."""
+    sim = host(6)
+    sim.crash_sidecar()
+    sim.create("own", {"cpuset.exclusive": "1", "cpuset.max": "3"}, runtime="cpuset", limit=1)
+    sim.run("own")
+    sim.advance(3)
+    sim.start_sidecar()
+    sim.advance(10)
+    assert sim.cpus_of("own") == CPUSet.of(1)
+    assert said(sim, "own", "grew") == []
+
+
+def test_what_ended_while_no_sidecar_ran_keeps_no_start_waiting() -> None:
+    """With `linger` at 0 its CPUs are free in the decision in which the start is answered."""
+    sim = host(4, msgspec.structs.replace(CONFIG, linger_seconds=0.0))
+    runs(sim, "gone", 3)
+    sim.advance(5)
+    sim.crash_sidecar()
+    sim.stop("gone")
+    sim.advance(10)
+    strict(sim, "own", "3")
+    sim.advance(12)
+    sim.start_sidecar()
+    sim.advance(15)
+    assert sim.cpus_of("own") == CPUSet.of(1, 2, 3)
+    assert said(sim, "own", What.NOT_STARTED) == []
+
+
 def test_nobody_is_let_in_where_it_was_told_to_start() -> None:
     """Its grant ends by a reload between the answer and its first instruction: others wait until it has started."""
     apart = msgspec.structs.replace(CONFIG, options=(STRICT_CPU_RESERVATION,))

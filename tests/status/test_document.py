@@ -76,6 +76,16 @@ def test_a_waiting_container_names_the_one_it_waits_for() -> None:
     )
 
 
+def test_only_what_the_other_one_has_is_named() -> None:
+    """Not all that the one that waits should have."""
+    views = (container("web", exclusive=2, effective=CPUSet.of(0, 1, 2)), container("noisy"))
+    half = world(FOUR, *views, answers=0)
+    for name, cpus in (("web", CPUSet.of(1)), ("noisy", CPUSet.of(0, 2))):
+        key = docker(one(status_of(half), name).id)
+        half = half.with_container(replace(half.containers[key], line=Free(), place=Place(cpus, cpus)))
+    assert one(status_of(half), "web").waits_for == "noisy to leave 2"
+
+
 def test_a_refusal_says_why_and_what_next() -> None:
     """The reason, and whether it will be tried again."""
     first = container("first", exclusive=2)

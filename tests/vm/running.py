@@ -21,6 +21,9 @@ _TESTS_FAILED: Final = 1
 _INTERRUPTED: Final = (2, 124)
 """pytest's own code for that, and that of `timeout`."""
 
+_BROKEN_OFF: Final = "! KeyboardInterrupt !"
+"""In the line that pytest prints when it was interrupted. It may end with any code then, if cleaning up fails too."""
+
 _NO_TESTS: Final = 5
 
 
@@ -61,12 +64,13 @@ def run(vmrun: str, group: Group, share: Path, logs: Path, extra: tuple[str, ...
 
 def _problem(code: int, has_cases: bool, log: Path) -> str:
     """Return why not everything ran; "" if it did."""
-    if code in (0, _TESTS_FAILED) and has_cases:
+    said = log.read_text(errors="replace")
+    if code in (0, _TESTS_FAILED) and has_cases and _BROKEN_OFF not in said:
         return ""
-    if code in _INTERRUPTED:
+    if code in _INTERRUPTED or _BROKEN_OFF in said:
         return "it took too long, and was interrupted"
     if code == _NO_TESTS:
         return "there are no tests"
-    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
-    said = re.sub(r"\s+", " ", " | ".join(lines[-2:]))[-300:]
-    return f"it ended with {code}: {said}"
+    lines = [line for line in said.splitlines() if line.strip()]
+    last = re.sub(r"\s+", " ", " | ".join(lines[-2:]))[-300:]
+    return f"it ended with {code}: {last}"

@@ -116,6 +116,20 @@ def test_a_group_that_ran_and_one_whose_machine_died(tmp_path: Path) -> None:
     assert run(str(late), GROUPS[0], tmp_path, tmp_path / "logs").problem == "it took too long, and was interrupted"
 
 
+@pytest.mark.parametrize("code", [0, 1])
+def test_a_group_that_was_interrupted_is_not_whole(tmp_path: Path, code: int) -> None:
+    """Whatever pytest ends with: an error while it cleans up changes the code. The test cut off has no name."""
+    cut = JUNIT.replace("</testsuite></testsuites>", '<testcase time="73.8"/></testsuite></testsuites>')
+    program = _program(
+        tmp_path / "cut",
+        'while [ "$1" != --out ]; do shift; done; mkdir -p "$2"\n'
+        f"cat >\"$2/junit.xml\" <<'E'\n{cut}E\necho '!!!!!! KeyboardInterrupt !!!!!!'; exit {code}",
+    )
+    done = run(str(program), GROUPS[0], tmp_path, tmp_path / "logs")
+    assert (done.problem, done.is_good) == ("it took too long, and was interrupted", False)
+    assert len(done.cases) == 4
+
+
 def test_where_no_machine_can_be_had_a_sentence_says_why(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -49,7 +49,7 @@ FLAWS: tuple[tuple[AnyFlaw, str], ...] = (
     (Whole(1, 5), "cpuset.x is 'y': write a whole number from 1 to 5"),
     (UpToCount(3), "cpuset.x is 'y': write a whole number from 1 to the 3 of cpuset.exclusive"),
     (UpToCount(1), "cpuset.x is 'y': write 1, the number of cpuset.exclusive"),
-    (FromCount(), "cpuset.x is 'y': write a whole number that is at least the N of cpuset.exclusive"),
+    (FromCount(), "cpuset.x is 'y': write a whole number from the N of cpuset.exclusive to 9999"),
     (CountOrTrue(), "cpuset.x is 'y': write a whole number of CPUs, or true to take it from the limit"),
     (Seconds(0, 60), "cpuset.x is 'y': write a duration from 0s to 1m, in ms, s, m or h, like 10s"),
     (TrueOrFalse(), "cpuset.x is 'y': write true or false"),

@@ -37,7 +37,8 @@ def clashes_of(world: World, owner: Assignment) -> tuple[Clash, ...]:
     """Return the clashes of one grant."""
     if world.strangers.isdisjoint(owner.cpus):
         return ()
-    pinned = [each for each in world.containers.values() if each.wish.standing is Standing.STRANGER]
+    strangers = (each for each in world.containers.values() if each.wish.standing is Standing.STRANGER)
+    pinned = [each for each in strangers if world.has_pin_online(each)]
     pinned.sort(key=lambda each: (each.view.name, each.view.id))
     found = ((each, owner.cpus.mask & world.may_run(each)) for each in pinned)
     return tuple(Clash(owner, each, CPUSet.from_mask(mask)) for each, mask in found if mask)

@@ -13,7 +13,8 @@ Every change to a grant is reported, and no file has to be deleted by hand.
 4. A grant ends only if its least size cannot be completed, or if the shared pool has no room for it beside the least
    sizes of the older ones: if not all fit, the newest. A trial finds which end, and their CPUs are free for the others.
    No other grant gives up CPUs of its least size. A container whose grant ended so asks again as soon as there is room
-   (`askers`).
+   (`askers`). The least part of a grant are its oldest CPUs; where these leave the pool too few, those outside the
+   pool, such as isolated ones, come first.
 5. If CPUs came back, a grant that breaks its rules (half cores, too many nodes) lies by them again if free CPUs
    allow it, and gives up what is above its ceiling in whole cores. It may leave its original CPUs for that only if
    offline CPUs can be the cause: a grant that must have been made under other options keeps them.
@@ -25,7 +26,7 @@ Every change to a grant is reported, and no file has to be deleted by hand.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from itertools import chain
 
 import msgspec
@@ -186,8 +187,9 @@ def _completed(
             beside = older if is_trial else with_holdings(world, bare, _but(holdings, {key}))
             found = place(world, beside, grant.demand, least)
         if isinstance(found, CPUSet):
-            floor = least_part(world, grant, found)
-            if objection := room_in(world, older).objection(floor):
+            floors = _floors(world, bare, {**_but(holdings, {key}), key: found}, order[: order.index(grant) + 1])
+            rest = with_holdings(world, bare, {each: cpus for each, cpus in floors.items() if each != key})
+            if objection := room_in(world, rest).objection(floors[key]):
                 found = objection
             else:
                 changed = {key: found}
@@ -200,11 +202,26 @@ def _completed(
                 holdings |= changed
                 for owner, cpus in changed.items():
                     surplus[owner] = surplus_of(world, world.state.assignments[owner], cpus)
-                older = older.holding(replace(grant, cpus=floor))
+                older = with_holdings(world, bare, floors)
         if isinstance(found, Refusal):
             del holdings[key], surplus[key]
             refused[key] = _refusal_of(grant, never(world, bare, grant.demand, least) or found)
     return holdings, refused
+
+
+def _floors(world: World, bare: State, holdings: Holdings, among: Sequence[Assignment]) -> Holdings:
+    """Return the least part of each of these grants that holds CPUs (4)."""
+    held = [each for each in among if each.container in holdings]
+    floors = {each.container: least_part(world, each, holdings[each.container]) for each in held}
+    if room_in(world, bare).objection(union(floors.values())) is None:
+        return floors
+    outside = bare.assignable - bare.shared
+    for each in held:
+        cpus, least = holdings[each.container], fewest_for(world, each.demand)
+        sources = (cpus & outside, cpus - outside)
+        if (cpus & outside) - floors[each.container]:
+            floors[each.container] = replaced(world, bare, each.demand, EMPTY, sources, least) or floors[each.container]
+    return floors
 
 
 def _newest(world: World, holdings: Holdings, grant: Assignment) -> Iterator[CPUSet]:
@@ -243,11 +260,7 @@ def _within_the_room(world: World, bare: State, holdings: Holdings) -> Holdings:
     if room_in(world, bare).objection(union(holdings.values())) is None:
         return holdings
     fair = fair_sizes(world, bare, holdings)
-    floors = {
-        each.container: least_part(world, each, holdings[each.container])
-        for each in in_order(world.state)
-        if each.container in holdings
-    }
+    floors = _floors(world, bare, holdings, in_order(world.state))
     found = dict(floors)
     for grant in in_order(world.state):
         key = grant.container

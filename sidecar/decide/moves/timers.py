@@ -80,6 +80,17 @@ def timers(world: World) -> tuple[World, tuple[StartTimer, ...]]:
     return (world if running == world.timers else replace(world, timers=running)), tuple(orders)
 
 
+def with_rests_over(world: World) -> World:
+    """Return the world in which a rest of no length is over, without a timer: with `linger` at 0 what ended keeps its
+    CPUs from no decision.
+    """
+    for key in world.state.assignments:
+        container = world.containers.get(key)
+        if container is not None and is_resting(container) and not _rest_seconds(world, container):
+            world = world.with_container(after(container, Lapsed()))
+    return world
+
+
 def after_timer(world: World, fact: TimerEnded) -> World:
     """Return the world after a timer ended; unchanged if another timer has replaced it."""
     key, container = fact.container, world.containers.get(fact.container)

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +28,7 @@ import msgspec
 from sidecar.astray import Astray
 from sidecar.decide.facts import ContainerView, Phase
 from sidecar.host.cgroup.confinement import confining, reason
+from sidecar.host.cgroup.cpuset_ears import CpusetEars
 from sidecar.host.cgroup.mending import Mender
 from sidecar.host.cgroup.places import (
     CGROUP,
@@ -38,8 +40,10 @@ from sidecar.host.cgroup.places import (
     v2_hierarchy,
 )
 from sidecar.host.machine.sysfs import CPU_DIR, read_topology
+from sidecar.ports import WriteEars
 from state.cpuset import CPUSet
 from state.errors import CPUSetError, StateError
+from state.inotify import Deaf
 from state.topology import Topology
 
 _CACHE_LIMIT: Final = 8192
@@ -77,6 +81,13 @@ class HostKernel:
         if cpus := _read_cpus(path):
             return cpus
         raise StateError(f"{path} does not say which CPUs are online")
+
+    def ears(self) -> WriteEars | None:
+        """Return what hears writes of cpusets, as the port describes."""
+        try:
+            return CpusetEars(partial(find_hierarchy, self._cgroup), self._proc)
+        except Deaf:
+            return None
 
     def mend(self, views: Iterable[ContainerView]) -> tuple[Astray, ...]:
         """Mend the host, as the port describes. May be called in a thread beside the others."""

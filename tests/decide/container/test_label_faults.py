@@ -67,6 +67,12 @@ some_labels = st.fixed_dictionaries(
 )
 
 
+def excludes_itself(labels: Mapping[str, str]) -> bool:
+    """Return whether two values that are good alone exclude each other, as the page of the configuration says."""
+    aligns = "align-by-socket" in labels.get("cpuset.options", "")
+    return aligns and labels.get("cpuset.numa") in ("single", "single-numa-node")
+
+
 def keep_the_law(labels: Mapping[str, str]) -> None:
     """Check that every bad value is reported with the name of its label. It refuses the container if it asks for
     exclusive CPUs and the label matters to that; otherwise it is a warning.
@@ -77,7 +83,8 @@ def keep_the_law(labels: Mapping[str, str]) -> None:
     bad = {name for name, text in labels.items() if text in BAD.get(name, ())}
     assert {name for name in bad if f"{name} " not in said and f"{name}:" not in said} == set()
     asks = labels.get(COUNT, "").strip() == "4" or COUNT in bad
-    assert (wish.refusal is not None) == (asks and any(ROWS[name].on_mistake is OnMistake.REFUSE for name in bad))
+    refuses = excludes_itself(labels) or any(ROWS[name].on_mistake is OnMistake.REFUSE for name in bad)
+    assert (wish.refusal is not None) == (asks and refuses)
     assert (wish.demand is not None) == (asks and wish.refusal is None)
     assert bool(said) == bool(bad)
 

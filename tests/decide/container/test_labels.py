@@ -117,7 +117,7 @@ def test_the_count_is_a_number_or_taken_from_the_limit_or_none(text: str, count:
         ("cpuset.manage", "Off", "is 'Off'; did you mean 'off'?"),
         ("cpuset.for", "a/b", "is 'a/b': use letters, digits, _ . - and at most 64 of them"),
         ("cpuset.min", "many", "is 'many': write a whole number from 1 to the N of cpuset.exclusive"),
-        ("cpuset.max", "0", "is '0': write a whole number that is at least the N of cpuset.exclusive"),
+        ("cpuset.max", "0", "is '0': write a whole number from the N of cpuset.exclusive to 9999"),
         ("cpuset.scale", "none", "is 'none': write one of fill, load, manual"),
         ("cpuset.weight", "101", "is '101': write a whole number from 1 to 100"),
         ("cpuset.grace", "61s", "is '61s': write a duration from 0s to 1m, in ms, s, m or h, like 10s"),
@@ -136,7 +136,7 @@ def test_a_value_that_cannot_be_read_says_what_would_be_right(label: str, value:
 
 def test_bounds_are_held_to_the_count_once_it_is_known() -> None:
     assert said("cpuset.min", "5", 4) == "cpuset.min is '5': write a whole number from 1 to the 4 of cpuset.exclusive"
-    right = "write a whole number that is at least the 4 of cpuset.exclusive"
+    right = "write a whole number from the 4 of cpuset.exclusive to 9999"
     assert said("cpuset.max", "3", 4) == f"cpuset.max is '3': {right}"
     assert (said("cpuset.min", "4", 4), said("cpuset.max", "4", 4), said("cpuset.min", "5")) == ("", "", "")
 

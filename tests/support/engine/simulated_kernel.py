@@ -28,6 +28,9 @@ class SimulatedKernel(ModelKernel):
         """Return the CPUs that a live container may run on now; None if it has no group."""
         return self.effective(view.id)
 
+    def ears(self) -> None:
+        """Hear nothing: what is written there is seen by looks alone."""
+
     def parent_of(self, view: ContainerView) -> str:
         """Return the group above a live container's."""
         return f"/{self.above(view.id)}" if self.effective(view.id) is not None else ""
