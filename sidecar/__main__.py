@@ -35,7 +35,7 @@ with quick_imports():
     )
     from sidecar.cli.doctor import cmd_doctor
     from sidecar.cli.setup import cmd_install_runtime, cmd_install_slice, cmd_swarm
-    from sidecar.failures import SidecarError
+    from sidecar.failures import Misuse, SidecarError
     from sidecar.log import printable
     from sidecar.version import version
     from sidecar.workload import cmd_ack, cmd_exec, cmd_watch
@@ -94,7 +94,7 @@ def _run(words: Sequence[str]) -> int:
     try:
         with standard_streams.written():
             args = arguments.parse(made, commands.choices, words, os.environ)
-            code: int = args.func(args)
+            code = _carried_out(args)
     except (SidecarError, StateError) as error:
         told = error.sentences if isinstance(error, SidecarError) else (str(error),)
         sys.stderr.write("".join(f"cpuset-sidecar: {printable(each)}\n" for each in told))
@@ -114,6 +114,14 @@ def _run(words: Sequence[str]) -> int:
     return 1
 
 
+def _carried_out(args: argparse.Namespace) -> int:
+    try:
+        code: int = args.func(args)
+    except Misuse as error:
+        arguments.rejected(args.usage_of, error.sentences)
+    return code
+
+
 @functools.cache
 def parser() -> argparse.ArgumentParser:
     """Make the parser of all commands and their arguments."""
@@ -131,6 +139,7 @@ def parser() -> argparse.ArgumentParser:
     for each in (made, *subparsers.choices.values()):
         # An abbreviation that works today may be ambiguous tomorrow.
         each.allow_abbrev = False
+        each.set_defaults(usage_of=each)
     return made
 
 

@@ -81,6 +81,13 @@ class BareNumber(Flaw, frozen=True):
     cpu: int
 
 
+class NoticeCut(Flaw, frozen=True):
+    """A rule asks for a longer notice, in seconds, than any container's label gets."""
+
+    asked: float
+    most: float
+
+
 class SplitCores(Flaw, frozen=True):
     """The reservation has a part of a core, whose `rest` cannot be used under full-pcpus-only."""
 
@@ -123,6 +130,7 @@ Contradiction: TypeAlias = (
     | PoolTooLarge
     | Unfit
     | BareNumber
+    | NoticeCut
     | SplitCores
     | LackingThreads
     | IsolatedShared

@@ -9,7 +9,7 @@ class SidecarError(Exception):
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """The sentences of the message, to be printed one by one; only a ConfigError has more than one."""
+        """The sentences of the message, to be printed one by one; a ConfigError and a Misuse may have several."""
         return (str(self),)
 
 
@@ -24,6 +24,18 @@ class ConfigError(SidecarError):
     @property
     def sentences(self) -> tuple[str, ...]:
         """One for each mistake."""
+        return tuple(map(str, self.args))
+
+
+class Misuse(SidecarError):
+    """Arguments of a command that cannot be used together. Each argument is a sentence about one contradiction."""
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """One for each contradiction."""
         return tuple(map(str, self.args))
 
 

@@ -12,7 +12,7 @@ import msgspec
 import trio
 
 from sidecar.config.config import Config, load_again
-from sidecar.config.running_settings import after_reload, changed_in_vain, write_settings
+from sidecar.config.running_settings import after_reload, changed_in_vain, new_doubts, write_settings
 from sidecar.decide.container.wish import label_keys
 from sidecar.decide.facts import Fact, SettingsChanged, TopologyRead
 from sidecar.failures import SidecarError
@@ -66,6 +66,8 @@ class Reloading:
         if label_keys(config.unmanaged) - label_keys(self._config.unmanaged):
             self._log.warning("labels added to unmanaged take effect only after a restart")
         self._log.info("configuration reloaded", policy=config.policy)
+        for warning in new_doubts(self._config, config, topology):
+            self._log.warning(warning)
         await outbox.send(TopologyRead(topology))
         record(after_reload(config, self._config), self._log)
         settings = msgspec.structs.replace(config.settings(), shared_slice=self._config.shared_slice)

@@ -168,6 +168,13 @@ class NotAllowed(Flaw, frozen=True):
     right: str
 
 
+class Cut(Flaw, frozen=True):
+    """The owner of the host gives no more than this, in seconds, by a key of the configuration."""
+
+    most: float
+    key: str
+
+
 class NoSuchDevice(Flaw, frozen=True):
     """The machine has no such device; `nearest` is the most similar name that it has, "" for none."""
 
@@ -200,6 +207,7 @@ AnyFlaw = (
     | NoEffect
     | OfPod
     | NotAllowed
+    | Cut
     | NoSuchDevice
 )
 

@@ -3,7 +3,8 @@
 #
 #   compose/host/install.sh VENV SET [-e]
 #
-# SET is a file of requirements/: `daemon`, or `dev` for developers. With -e the sources stay where they are.
+# VENV is there already: `python3 -m venv VENV`. SET is a file of requirements/: `workload` for programs that read their
+# CPUs, `daemon`, or `dev` for developers. With -e the sources stay where they are.
 #
 # 1. pip and setuptools. An environment without pip is that of an image: it gets all from compose/wheels, if there is a pip
 #    whose digest is known, and uses no network. Others ignore these wheels, which are for another Python.
@@ -12,8 +13,11 @@
 # 3. This checkout, with nothing fetched.
 set -eu
 [ $# -ge 2 ] || { sed -n 's/^#   //p' "$0" >&2; exit 2; }
+case $1 in /*) venv=$1 ;; *) venv=$PWD/$1 ;; esac
 cd "$(dirname "$0")/../.."
-python=$1/bin/python set=requirements/$2.txt
+python=$venv/bin/python set=requirements/$2.txt
+[ -x "$python" ] || { echo "error: $venv is no virtual environment: make it first: python3 -m venv $venv" >&2; exit 1; }
+[ -e "$set" ] || { echo "error: there is no $set: the sets are workload, daemon and dev" >&2; exit 1; }
 shift 2
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
 

@@ -7,7 +7,6 @@ from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 
-from sidecar.decide.books.resize import size_of_order
 from sidecar.decide.facts import ContainerView
 from sidecar.decide.world import World
 from sidecar.failures import SidecarError
@@ -17,7 +16,7 @@ from sidecar.status.last_state import ContainerReading, container_reading_of, la
 from sidecar.words.causes import why
 from sidecar.words.changes import Line, new_moves
 from sidecar.words.refusals import sentence
-from sidecar.words.sizes_text import rounded, short
+from sidecar.words.sizes_text import about_size
 from state import codec
 from state.cpuset import CPUSet
 from state.key import ContainerKey
@@ -66,7 +65,7 @@ class AckBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Sizing(msgspec.Struct, frozen=True, kw_only=True):
     """A container after a decision about its size: where it runs now (`cpus`), what it will have (`granted`), the size
     that was ordered, what is leaving and until when, what it waits for. `rounded` tells what was made of an ordered
-    number that cannot be its size, and `short` why it has fewer CPUs than its size.
+    number that cannot be its size, and `short` why it has fewer CPUs than its size, or more.
     """
 
     container: str
@@ -140,7 +139,7 @@ def sizing(world: World, key: ContainerKey, deadlines: Deadlines) -> Sizing:
     if container is None or grant is None:
         raise Declined(409, "it gave its CPUs back in between")
     told = container_status(world, container, deadlines)
-    size = size_of_order(world, grant)
+    made_of_it, short = about_size(world, container, grant)
     return Sizing(
         container=key.id,
         name=grant.name,
@@ -149,8 +148,8 @@ def sizing(world: World, key: ContainerKey, deadlines: Deadlines) -> Sizing:
         ordered=grant.ordered,
         leaving=told.leaving,
         waits_for=told.waits_for,
-        rounded=rounded(grant.ordered, size),
-        short=short(len(grant.cpus), size),
+        rounded=made_of_it,
+        short=short,
     )
 
 

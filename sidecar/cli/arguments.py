@@ -80,6 +80,11 @@ def _of_config(
 
 def misused(parser: argparse.ArgumentParser, mistakes: Iterable[Misreading]) -> NoReturn:
     """Print the usage, and a line for each mistake. Raise SystemExit (2)."""
-    lines = [f"{parser.prog}: {printable(sentence(each))}\n" for each in mistakes]
+    rejected(parser, map(sentence, mistakes))
+
+
+def rejected(parser: argparse.ArgumentParser, sentences: Iterable[str]) -> NoReturn:
+    """Print the usage, and these sentences on what is wrong with the arguments. Raise SystemExit (2)."""
+    lines = [f"{parser.prog}: {printable(each)}\n" for each in sentences]
     parser.print_usage(sys.stderr)
     parser.exit(2, "".join(lines))

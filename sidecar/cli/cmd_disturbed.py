@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     if done is None:
         return 1
     if args.json:
-        print_json(done.report)
+        print_json(done.noted)
     else:
         sys.stdout.write("\n".join(rendered(done.report, printout().width)) + "\n")
     return exit_code(done)

@@ -21,7 +21,7 @@ from sidecar.decide.container.labels import NAMES, PREFIX, meant
 from sidecar.decide.settings import PolicyName, Settings
 from sidecar.decide.whatif import asking, imagined, requested
 from sidecar.decide.world import World
-from sidecar.failures import ConfigError, SidecarError
+from sidecar.failures import Misuse, SidecarError
 from sidecar.host.machine.machine_file import machine_in
 from sidecar.host.machine.sysfs import read_topology
 from sidecar.log import printable
@@ -155,14 +155,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _rearrange(args: argparse.Namespace) -> int:
-    """Print the moves. No move is not a failure."""
-    config, whose = daemons_config(args, this_machine)
+    """Print the moves. No move is not a failure. Misuse with arguments that mean nothing for it."""
     if args.machine or args.empty or args.near or args.label:
-        raise SidecarError(
+        raise Misuse(
             "--defragment plans for the containers that hold CPUs here: leave out --machine, --empty, --near, --label"
         )
+    config, whose = daemons_config(args, this_machine)
     topology = read_topology()
-    config.check_against(topology)
+    warnings = config.check_against(topology)
     settings, _ = _settings(_granting(config))
     state, by_hand, notes = _running(config.state_dir)
     world = imagined(state, topology, msgspec.structs.replace(settings, policy=PolicyName.DYNAMIC), by_hand)
@@ -171,7 +171,7 @@ def _rearrange(args: argparse.Namespace) -> int:
         print_json(made)
     else:
         paint, width = printout()
-        said = [f"note: {printable(note)}" for note in (settings_of(whose), *notes) if note]
+        said = [f"note: {printable(note)}" for note in (settings_of(whose), *notes, *warnings) if note]
         sys.stdout.write("\n".join([*said, *drawn(after, made, paint=paint, width=width)]) + "\n")
     return 0
 
@@ -226,17 +226,25 @@ def _granting(config: Config) -> Config:
 
 
 def _check_requests(args: argparse.Namespace) -> None:
-    """Compare the labels with what --cpus and --near say of the same. ConfigError where they contradict each other."""
+    """Compare the labels with each other, and with what --cpus and --near say of the same. Misuse where they contradict
+    each other.
+    """
     labels = dict(args.label)
     exclusive, near = labels.get("cpuset.exclusive"), labels.get("cpuset.near")
-    wrong = []
+    given = sorted({(label, value) for label, value in args.label})
+    wrong = [
+        f"--label {kept(label)} is given as {' and '.join(kept(value) for other, value in given if other == label)}: "
+        "choose one"
+        for label in labels
+        if sum(other == label for other, _ in given) > 1
+    ]
     if exclusive is not None and any(exclusive.strip() != str(cpus) for cpus in args.cpus):
         asked = " ".join(f"--cpus {cpus}" for cpus in args.cpus)
         wrong.append(f"--label cpuset.exclusive={kept(exclusive)} contradicts {asked}: leave the label out")
     if near is not None and args.near and near != args.near:
         wrong.append(f"--label cpuset.near={kept(near)} contradicts --near {kept(args.near)}: leave one of them out")
     if wrong:
-        raise ConfigError(*wrong)
+        raise Misuse(*wrong)
 
 
 def _settings(config: Config) -> tuple[Settings, tuple[str, ...]]:

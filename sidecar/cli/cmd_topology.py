@@ -8,6 +8,7 @@ from pathlib import Path
 
 from sidecar.cli.flags import add_json, print_json
 from sidecar.cli.machine_drawing import draw
+from sidecar.failures import Misuse
 from sidecar.host.machine.machine_file import machine_in
 from sidecar.host.machine.record import record
 from sidecar.host.machine.sysfs import read_topology
@@ -48,7 +49,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show or record the machine. StateError if it cannot be understood."""
+    """Show or record the machine. StateError if it cannot be understood, Misuse of a record as JSON."""
+    if args.record and args.json:
+        raise Misuse("--record writes text that the machine is read from again, and no JSON: leave one of them out")
     if args.record:
         _record(args.sys, args.record)
         return 0

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
+import msgspec
+
 from sidecar.cli.arguments import typed
+from sidecar.decide.facts import Phase
 from sidecar.disturbance.account import ExclusiveCPUs
 from sidecar.disturbance.disturbance_report import Disturbed, Report
 from sidecar.disturbance.measuring import measure
@@ -20,13 +24,18 @@ from sidecar.natural_order import natural
 from sidecar.readers import duration
 from sidecar.status.document import ContainerStatus, Status
 from sidecar.status.find_container import find
+from sidecar.status.status_file import NAME, read_status
 from sidecar.status.status_reader import read_last_status
 from sidecar.words.counts import named
 from state.cpuset import CPUSet, union
+from state.errors import StateError
 
 DEFAULT_SECONDS: Final = 10.0
 
 _SECONDS: Final = (0.1, 3600.0)
+
+_LIVE: Final = (Phase.RUNNING, Phase.PAUSED)
+_OVER: Final = (Phase.EXITED, Phase.REMOVING, Phase.DEAD)
 
 
 class Measured(NamedTuple):
@@ -35,6 +44,12 @@ class Measured(NamedTuple):
     report: Report
     exclusive: CPUSet
     outdated: str
+
+    @property
+    def noted(self) -> Report:
+        """The report for a program: that it may be out of date is one of its notes."""
+        notes = self.report.notes
+        return msgspec.structs.replace(self.report, notes=(*notes, self.outdated)) if self.outdated else self.report
 
 
 def add_measuring(parser: argparse.ArgumentParser, *, only: str = "") -> None:
@@ -66,6 +81,7 @@ def measured(args: argparse.Namespace, state_dir: str, wanted: str | None) -> Me
                 seconds,
                 tracefs=(args.tracefs,) if args.tracefs else PLACES,
                 progress=_progress(seconds),
+                departures=departures_from(state_dir, owners, last.reading.containers),
             )
     except KeyboardInterrupt:
         sys.stderr.write("cpuset-sidecar: interrupted: nothing was measured\n")
@@ -116,6 +132,41 @@ def _owner(each: ContainerStatus) -> ExclusiveCPUs:
     return ExclusiveCPUs(each.id, each.name, each.granted)
 
 
+def departures_from(
+    state_dir: str, owners: Sequence[ExclusiveCPUs], before: Collection[ContainerStatus]
+) -> Callable[[], Mapping[str, str]]:
+    """Return what tells which of these owners ran `before` and have ended, or have other CPUs, by the status: that is
+    read again when it has changed. A status that is not there, or not complete yet, tells of none.
+    """
+    ran = {each.id for each in before if each.phase in _LIVE}
+    read_at: tuple[int, int] | None = None
+    told: Mapping[str, str] = {}
+
+    def departures() -> Mapping[str, str]:
+        nonlocal read_at, told
+        try:
+            seen = os.stat(os.path.join(state_dir, NAME))
+            if (stamp := (seen.st_mtime_ns, seen.st_ino)) != read_at:
+                status, read_at = read_status(state_dir), stamp
+                if status.is_ready:
+                    now = {each.id: each for each in status.containers}
+                    reasons = {each.id: _departure(each, now.get(each.id), ran) for each in owners}
+                    told = {key: why for key, why in reasons.items() if why}
+        except (OSError, StateError):
+            return told
+        return told
+
+    return departures
+
+
+def _departure(owner: ExclusiveCPUs, now: ContainerStatus | None, ran: Collection[str]) -> str:
+    if now is None or (owner.id in ran and now.phase in _OVER):
+        return "ended"
+    if now.granted != owner.cpus:
+        return f"has {named(now.granted)} now" if now.granted else "has no CPUs of its own any more"
+    return ""
+
+
 def _progress(seconds: float) -> Callable[[float], None]:
     """Return what shows on a terminal that the measurement goes on."""
     if not sys.stderr.isatty():
@@ -131,7 +182,7 @@ def _progress(seconds: float) -> Callable[[float], None]:
 
 def headline(each: Disturbed, report: Report) -> str:
     """Return what all of it amounts to."""
-    said = [f"{each.name}, {named(each.cpus)}, {report.seconds:.1f} s"]
+    said = [f"{each.name}, {named(each.cpus)}, {each.seconds or report.seconds:.1f} s"]
     if each.foreign_ms is not None and each.share is not None:
         said.append(f"others ran there for {in_ms(each.foreign_ms)} ms ({_percent(each.share)})")
     if each.waited_ms is not None:

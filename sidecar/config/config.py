@@ -118,6 +118,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         """Return warnings about valid but perhaps unintended values. Raise ConfigError if this machine cannot do it."""
         if wrong := tuple(misfits(self, topology)):
             raise ConfigError(*sentences(wrong))
+        return self.doubts_on(topology)
+
+    def doubts_on(self, topology: Topology) -> tuple[str, ...]:
+        """Return warnings about valid but perhaps unintended values, on a machine that can do it."""
         return sentences(doubts(self, topology))
 
 

@@ -18,6 +18,7 @@ from sidecar.contradictions import (
     NeedsReserved,
     NoSuchGroup,
     NothingIsolated,
+    NoticeCut,
     NotOnMachine,
     PoolTooLarge,
     SocketPathTooLong,
@@ -25,6 +26,7 @@ from sidecar.contradictions import (
     StateInProjections,
     Unfit,
 )
+from sidecar.decide.container.labels import read_labels
 from sidecar.decide.placement.options import FULL_PCPUS_ONLY, misfit
 from sidecar.decide.settings import IsolatedRule, PolicyName
 from sidecar.misreadings import Misreading
@@ -93,6 +95,8 @@ def doubts(config: Config, topology: Topology) -> Iterator[Misreading]:
     reserved, isolated = config.reserved or EMPTY, topology.isolated
     if config.reserved_bare is not None:
         yield _at(config, BareNumber(config.reserved_bare), "reserved")
+    if config.policy is PolicyName.DYNAMIC:
+        yield from _cut_notices(config)
     split = topology.whole_cores(reserved) - reserved
     if split and FULL_PCPUS_ONLY in config.options:
         yield Misreading(flaw=SplitCores(reserved, split))
@@ -106,6 +110,14 @@ def doubts(config: Config, topology: Topology) -> Iterator[Misreading]:
         yield Misreading(flaw=NothingIsolated(config.isolated.value))
     elif both := reserved & isolated:
         yield Misreading(flaw=IsolatedReserved(both))
+
+
+def _cut_notices(config: Config) -> Iterator[Misreading]:
+    most = config.tenants_longest_notice_seconds
+    for rule in config.rules:
+        asked = read_labels(rule.labels).values.grace
+        if asked is not None and asked > most:
+            yield Misreading(where=rule.place, name="grace", flaw=NoticeCut(asked, most))
 
 
 def _told(config: Config, found: Iterable[_Found], unread: Collection[str]) -> Iterator[Misreading]:

@@ -18,6 +18,7 @@ from sidecar.config.keys import KEYS
 from sidecar.decide.settings import Rule
 from state import codec, files
 from state.errors import StateError
+from state.topology import Topology
 
 NAME: Final = "settings.json"
 
@@ -60,6 +61,12 @@ def changed_in_vain(config: Config, running: Config) -> tuple[str, ...]:
 def after_reload(config: Config, running: Config) -> Config:
     """Return what is in force after a daemon with the configuration `running` has read this one."""
     return msgspec.structs.replace(config, **{key: getattr(running, key) for key in RESTART_KEYS})
+
+
+def new_doubts(running: Config, config: Config, topology: Topology) -> tuple[str, ...]:
+    """Return the warnings about a configuration that was read again which the one that ran gave no reason for."""
+    told = running.doubts_on(topology)
+    return tuple(warning for warning in config.doubts_on(topology) if warning not in told)
 
 
 def differing(config: Config, other: Config) -> tuple[str, ...]:

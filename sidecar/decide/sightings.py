@@ -89,7 +89,8 @@ def renamed(world: World, view: ContainerView) -> World:
     state, key = world.state, view.key
     grant, refused = state.assignments.get(key), state.refusals.get(key)
     known, recorded = world.containers.get(key), grant or refused
-    was = known.view.name if known else recorded.name if recorded else view.name
+    # Its own records have the name of the last look; a glance may have shown the new one since.
+    was = recorded.name if recorded else known.view.name if known else view.name
     # A name that another one has now may be either's in the records.
     if was != view.name and not any(each.view.name == was for each in world.containers.values() if each is not known):
         state = with_name(state, was, view.name)

@@ -39,7 +39,8 @@ class Disturbed(msgspec.Struct, frozen=True, kw_only=True):
 
     `foreign_ms` is what all of it took, and `share` of all its CPUs' time (0 to 1). For `waited_ms` its tasks were
     ready and had to wait for a CPU, also for each other; for `stolen_ms` a hypervisor ran something else. `lost` trace
-    events are not in the account. None: not known.
+    events are not in the account. None: not known. `seconds` is how long it was measured, if not as long as the others:
+    until it ended, or had other CPUs.
     """
 
     id: str
@@ -51,6 +52,7 @@ class Disturbed(msgspec.Struct, frozen=True, kw_only=True):
     stolen_ms: float
     lost: int
     by: tuple[Disturber, ...]
+    seconds: float | None = None
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):

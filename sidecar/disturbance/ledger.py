@@ -9,6 +9,7 @@ its slice, and the next account of its time (`TaskUsed`) tells when the slice be
 
 from __future__ import annotations
 
+import copy
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -123,10 +124,14 @@ class Ledger:
     def _close(self, cpu: int, runner: Runner, slice_: int) -> None:
         self._ran[cpu, runner] += Ran(1, slice_, slice_)
 
-    def closed(self) -> Mapping[tuple[int, Runner], Ran]:
-        """End the measurement, and return what ran on each CPU."""
+    def so_far(self, at: int) -> Mapping[tuple[int, Runner], Ran]:
+        """Return what ran on each CPU until then; the measurement goes on."""
+        return copy.deepcopy(self).closed(at)
+
+    def closed(self, at: int | None = None) -> Mapping[tuple[int, Runner], Ran]:
+        """End the measurement, at its end or earlier, and return what ran on each CPU."""
         for cpu, now in self._open.items():
-            now.pass_to(self._end)
+            now.pass_to(self._end if at is None else min(at, self._end))
             for source, ran in now.handlers:
                 self._close(cpu, source, ran)
             self._settle_gap(cpu, now, 0)

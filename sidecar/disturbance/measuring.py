@@ -12,9 +12,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
+import msgspec
+
 from sidecar.disturbance.account import ExclusiveCPUs, Tasks, tallied, traced
-from sidecar.disturbance.counters import Counted, count
-from sidecar.disturbance.disturbance_report import Method, Report
+from sidecar.disturbance.counters import count
+from sidecar.disturbance.disturbance_report import Disturbed, Method, Report
 from sidecar.disturbance.ledger import Ledger
 from sidecar.disturbance.task_places import TaskPlace, place_of, sees_every_task, tasks_of, waited
 from sidecar.disturbance.trace_instance import PLACES, NoTracing, TraceInstance, find
@@ -31,6 +33,9 @@ _NANO_PER_MILLI: Final = 1_000_000
 Progress = Callable[[float], None]
 """Told, after each reading, how many seconds are left."""
 
+Departures = Callable[[], Mapping[str, str]]
+"""Tells which owners, by id, are measured no longer, and why: they ended, or have other CPUs."""
+
 
 def measure(
     owners: Sequence[ExclusiveCPUs],
@@ -39,14 +44,17 @@ def measure(
     *,
     tracefs: Sequence[str] = PLACES,
     progress: Progress = lambda _: None,
+    departures: Departures = dict,
 ) -> Report:
-    """Return what disturbed these owners in the next seconds. `names` are those of containers by id."""
+    """Return what disturbed these owners in the next seconds. `names` are those of containers by id. An owner that
+    departs meanwhile is measured until then, and a note says so; without any owner left the measurement ends.
+    """
     try:
-        return trace(owners, names, seconds, tracefs=tracefs, progress=progress)
+        return trace(owners, names, seconds, tracefs=tracefs, progress=progress, departures=departures)
     except NoTracing as why:
         with _elsewhere(union(owner.cpus for owner in owners)) as note:
             less = f"only counters, without the names and times of processes: {why}"
-            return _counted(owners, seconds, (less, *([note] if note else [])), progress)
+            return _counted(owners, seconds, (less, *([note] if note else [])), progress, departures)
 
 
 def trace(
@@ -56,13 +64,14 @@ def trace(
     *,
     tracefs: Sequence[str] = PLACES,
     progress: Progress = lambda _: None,
+    departures: Departures = dict,
 ) -> Report:
     """Return the same by the kernel's trace. NoTracing where that cannot be. What `progress` raises ends it early."""
     if not sees_every_task():
         raise NoTracing("the host's processes are not visible here: run it on the host, or with pid: host")
     cpus = union(owner.cpus for owner in owners)
     with _elsewhere(cpus) as note:
-        return _traced(owners, cpus, names, seconds, find(tracefs), (note,) if note else (), progress)
+        return _traced(owners, cpus, names, seconds, find(tracefs), (note,) if note else (), progress, departures)
 
 
 @contextlib.contextmanager
@@ -88,6 +97,7 @@ def _traced(
     place: str,
     notes: tuple[str, ...],
     progress: Progress,
+    departures: Departures,
 ) -> Report:
     known = dict(tasks_of({owner.id for owner in owners}))
     places: dict[int, TaskPlace | None] = dict(known)
@@ -95,32 +105,67 @@ def _traced(
     with TraceInstance(cpus, place) as trace:
         begin = time.monotonic()
         ledger = Ledger(int(begin * _MICRO), int((begin + seconds) * _MICRO))
+
+        def told(owner: ExclusiveCPUs, until: float | None = None) -> Disturbed:
+            ran = ledger.closed() if until is None else ledger.so_far(int((begin + until) * _MICRO))
+            return traced(
+                owner,
+                ran,
+                Tasks(ledger.names, places, ledger.parents),
+                names,
+                seconds=seconds if until is None else until,
+                waited_ms=_waited(owner, places, waited_before),
+                counted=count().since(before),
+                lost=sum(ledger.lost_on(cpu) for cpu in owner.cpus),
+            )
+
+        departed = _Departed(owners, departures, begin, told)
         for left in _pauses(begin, seconds):
             _read(trace, cpus, ledger, places)
+            if departed.are_all():
+                break
             progress(left)
         trace.stop()
         _read(trace, cpus, ledger, places)
-    ran = ledger.closed()
-    counted = count().since(before)
-    tasks = Tasks(ledger.names, places, ledger.parents)
-    return Report(
-        method=Method.TRACE,
-        seconds=seconds,
-        containers=tuple(
-            traced(
-                owner,
-                ran,
-                tasks,
-                names,
-                seconds=seconds,
-                waited_ms=_waited(owner, places, waited_before),
-                counted=counted,
-                lost=sum(ledger.lost_on(cpu) for cpu in owner.cpus),
-            )
-            for owner in owners
-        ),
-        notes=notes,
-    )
+    return departed.report(Method.TRACE, seconds, notes)
+
+
+class _Departed:
+    """The owners that departed, each with what `told` tells of it until then."""
+
+    def __init__(
+        self,
+        owners: Sequence[ExclusiveCPUs],
+        departures: Departures,
+        begin: float,
+        told: Callable[[ExclusiveCPUs, float | None], Disturbed],
+    ) -> None:
+        self._owners = owners
+        self._departures = departures
+        self._begin = begin
+        self._told = told
+        self._found: dict[str, tuple[Disturbed, str]] = {}
+
+    def are_all(self) -> bool:
+        """Note which owners departed since. Return whether none is left."""
+        now = self._departures()
+        for owner in self._owners:
+            if owner.id in now and owner.id not in self._found:
+                elapsed = time.monotonic() - self._begin
+                told = msgspec.structs.replace(self._told(owner, elapsed), seconds=elapsed)
+                self._found[owner.id] = told, f"{owner.name} {now[owner.id]}: it was measured for {elapsed:.1f} s"
+        return len(self._found) == len(self._owners)
+
+    def report(self, method: Method, seconds: float, notes: tuple[str, ...]) -> Report:
+        """Return the report on all owners."""
+        found = self._found
+        containers = tuple(found[each.id][0] if each.id in found else self._told(each, None) for each in self._owners)
+        return Report(
+            method=method,
+            seconds=max(each.seconds or seconds for each in containers),
+            containers=containers,
+            notes=(*notes, *(note for _, note in found.values())),
+        )
 
 
 def _read(trace: TraceInstance, cpus: CPUSet, ledger: Ledger, places: dict[int, TaskPlace | None]) -> None:
@@ -132,19 +177,26 @@ def _read(trace: TraceInstance, cpus: CPUSet, ledger: Ledger, places: dict[int, 
             places[task] = place_of(task)
 
 
-def _counted(owners: Sequence[ExclusiveCPUs], seconds: float, notes: tuple[str, ...], progress: Progress) -> Report:
+def _counted(
+    owners: Sequence[ExclusiveCPUs],
+    seconds: float,
+    notes: tuple[str, ...],
+    progress: Progress,
+    departures: Departures,
+) -> Report:
     known = dict(tasks_of({owner.id for owner in owners}))
     before, waited_before = count(), waited(known)
     begin = time.monotonic()
+
+    def told(owner: ExclusiveCPUs, _: float | None = None) -> Disturbed:
+        return tallied(owner, count().since(before), waited_ms=_waited(owner, known, waited_before))
+
+    departed = _Departed(owners, departures, begin, told)
     for left in _pauses(begin, seconds):
+        if departed.are_all():
+            break
         progress(left)
-    counted: Counted = count().since(before)
-    return Report(
-        method=Method.COUNTERS,
-        seconds=time.monotonic() - begin,
-        containers=tuple(tallied(owner, counted, waited_ms=_waited(owner, known, waited_before)) for owner in owners),
-        notes=notes,
-    )
+    return departed.report(Method.COUNTERS, time.monotonic() - begin, notes)
 
 
 def _pauses(begin: float, seconds: float) -> Iterator[float]:

@@ -7,12 +7,15 @@ workloads do has words of its own (`What`).
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from sidecar.decide.facts import Fact, ResizeRequested
 from sidecar.decide.world import World
 from sidecar.words.changes import Line, at_start, news
+from sidecar.words.counts import counted
+from sidecar.words.sizes_text import about_size
 from state.cpuset import EMPTY, CPUSet
 from state.model import State
 
@@ -38,6 +41,7 @@ class What(enum.StrEnum):
     RELOAD = "reload"
     OFFLINE = "went offline"
     ONLINE = "came online"
+    WARNING = "warning"
     SIDECAR_STARTED = "the sidecar starts"
     SIDECAR_CRASHED = "the sidecar is killed"
     START = "start"
@@ -96,6 +100,24 @@ def told(before: World, now: World, at: float) -> Iterator[Happening]:
     """Yield the lines of the daemon's log about this decision."""
     for line in news(before, now):
         yield _happening(line, at)
+
+
+def after_resizes(before: World, now: World, burst: Iterable[Fact], at: float) -> Iterator[Happening]:
+    """Yield what `cpuset-sidecar resize` says of the sizes that were ordered in this decision, and the log does not: a
+    change says itself what became of the number.
+    """
+    for key in (fact.container for fact in burst if isinstance(fact, ResizeRequested)):
+        grant, container = now.state.assignments.get(key), now.containers.get(key)
+        if grant is None or container is None:
+            continue
+        was = before.state.assignments.get(key)
+        rounded, short = about_size(now, container, grant)
+        if was is not None and was.cpus == grant.cpus:
+            said = [text for text in (rounded, short) if text] or [f"it has {counted(len(grant.cpus), 'CPU')} already"]
+        else:
+            said = [short] if short else []
+        if said:
+            yield Happening(at=at, what=What.RESIZE, container=grant.name, why="; ".join(said))
 
 
 def begun(recorded: State, world: World, at: float) -> Iterator[Happening]:

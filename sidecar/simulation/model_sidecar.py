@@ -7,12 +7,13 @@ loads every period. The facts of one instant are one burst. When killed, it forg
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
 from sidecar.commit.journal import world_line
 from sidecar.config.config import Config
+from sidecar.config.running_settings import new_doubts
 from sidecar.decide.books.load_wish import follows_load, is_news
 from sidecar.decide.facts import (
     ContainerRemoved,
@@ -52,7 +53,7 @@ from sidecar.projection.projection_of import projection_of
 from sidecar.simulation.agenda import Action, Agenda
 from sidecar.simulation.busy_container import BusyContainer
 from sidecar.simulation.busy_host import ENGINE, BusyHost, Pace
-from sidecar.simulation.happenings import Happening, What, begun, told
+from sidecar.simulation.happenings import Happening, What, after_resizes, begun, told
 from sidecar.simulation.model_limits import changed
 from state import codec
 from state.cpuset import CPUSet
@@ -108,6 +109,7 @@ class ModelSidecar:
         self.is_running = True
         self.world = begin(self._books, self._host.topology(), self._config.settings())
         self._say(Happening(at=self._agenda.now, what=What.SIDECAR_STARTED, why=f"policy {self._config.policy}"))
+        self._warn(self._config.doubts_on(self._host.topology()))
         for happening in begun(self._books, self.world, self._agenda.now):
             self._say(happening)
         self._write_down(world_line(codec.encode(self.world)))
@@ -124,9 +126,16 @@ class ModelSidecar:
 
     def reload(self, config: Config) -> None:
         """Read the configuration and the machine again; later if it does not run: at its start."""
-        self._config = config
+        before, self._config = self._config, config
+        machine = self._host.topology()
+        if self.is_running:
+            self._warn(new_doubts(before, config, machine))
         self.hear(TopologyRead(self._host.topology()))
         self.hear(SettingsChanged(codec.to_builtins(config.settings())))
+
+    def _warn(self, sentences: Iterable[str]) -> None:
+        for sentence in sentences:
+            self._say(Happening(at=self._agenda.now, what=What.WARNING, why=sentence))
 
     def hear(self, fact: Fact) -> None:
         """Add a fact for the next decision; it is lost while the sidecar does not run."""
@@ -152,7 +161,8 @@ class ModelSidecar:
             self._write_down(codec.encode(burst) + b"\n")
             self._books = self.world.state
             self.is_new = True
-            for happening in told(before, self.world, self._agenda.now):
+            now = self._agenda.now
+            for happening in (*told(before, self.world, now), *after_resizes(before, self.world, burst, now)):
                 self._say(happening)
             self._tell()
             for order in orders:

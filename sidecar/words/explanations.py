@@ -27,6 +27,7 @@ from sidecar.words.hands import leg_told
 from sidecar.words.neighbours import clash_text, company, pin_text, pinned_text
 from sidecar.words.reasons import LEFT_ALONE
 from sidecar.words.refusals import harmless, sentence, warnings
+from sidecar.words.sizes_text import about_size
 from state.cpuset import CPUSet
 from state.demand import MemsRule, Scale, Shortage
 from state.model import Assignment, Leaving, Move, Refused
@@ -228,7 +229,8 @@ def _size(world: World, container: Container, assignment: Assignment) -> str:
         case Scale.MANUAL:
             ordered = assignment.ordered
             said = "it has not been used yet" if ordered is None else f"the last order was {cpus(ordered)}"
-            return f"{head}: `cpuset-sidecar resize` decides; {said}."
+            about = "; ".join(filter(None, (said, *about_size(world, container, assignment))))
+            return f"{head}: `cpuset-sidecar resize` decides; {about}."
     assert_never(demand.scale)
 
 

@@ -16,6 +16,7 @@ from sidecar.contradictions import (
     NeedsReserved,
     NoSuchGroup,
     NothingIsolated,
+    NoticeCut,
     NotOnMachine,
     PoolTooLarge,
     SocketPathTooLong,
@@ -214,6 +215,8 @@ def _contradiction(flaw: Contradiction) -> str:
             return refusals.sentence(refusal)
         case BareNumber(cpu):
             return f"reserved is CPU {cpu} alone: for {counted_cpus(cpu)} write count:{cpu}"
+        case NoticeCut(asked, most):
+            return f"grace is {asked:g} s, and tenants_longest_notice allows {most:g} s: its containers have that"
         case SplitCores(reserved, rest):
             return f"reserved {reserved} splits cores: under full-pcpus-only {named(rest)} cannot be granted"
         case LackingThreads(cpus):

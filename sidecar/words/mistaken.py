@@ -16,6 +16,7 @@ from state.mistakes import (
     BornInGroup,
     Clashes,
     CountOrTrue,
+    Cut,
     DirectoryName,
     FractionalLimit,
     FromCount,
@@ -75,6 +76,8 @@ def said(name: str, given: str, shown: str, flaw: AnyFlaw) -> str:
             return f"the label {name} has no effect on a pod: give it to the container"
         case NotAllowed(right):
             return f"the label {name} has no effect: tenants_may does not contain {right}"
+        case Cut(most, key):
+            return f"{name} is {shown}, and {key} allows {_time(most)}: it has that"
         case NoSuchDevice(close):
             return f"{name} is {shown}, and this machine has no such device" + _meant(close)
         case Clashes(pairs):

@@ -58,7 +58,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print each state in full, one JSON object per line")
     add_config(parser, ("state_dir", "projections"))
-    parser.set_defaults(func=_run_with)
+    parser.set_defaults(func=lambda arguments: _run_with(arguments, parser))
 
 
 def run(
@@ -188,11 +188,10 @@ def _complain(text: str) -> None:
     sys.stderr.write(f"cpuset-sidecar watch: {text}\n")
 
 
-def _run_with(arguments: argparse.Namespace) -> int:
+def _run_with(arguments: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
     until: Until | None = arguments.until
     if until is None and arguments.timeout is not None:
-        _complain("--timeout goes with --until")
-        return 2
+        parser.error("--timeout goes with --until")
     timeout = math.inf if arguments.timeout is None else arguments.timeout
     try:
         directory = _directory(arguments)

@@ -292,13 +292,17 @@ def test_a_defragmentation_that_is_not_allowed_or_useless_says_so(
     }
 
 
-def test_a_defragmentation_of_nothing_that_runs_is_no_question(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["plan", "--defragment", "--empty"]) == 1
-    assert "leave out --machine, --empty" in capsys.readouterr().err
-    with pytest.raises(SystemExit) as caught:
-        main(["plan"])
-    assert caught.value.code == 2
-    assert "--cpus or --defragment is missing" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    "more", [["--empty"], ["--machine", "m"], ["--near", "eth0"], ["--label", "cpuset.min=1"]], ids=lambda more: more[0]
+)
+def test_a_defragmentation_of_nothing_that_runs_is_no_question(
+    more: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "leave out --machine, --empty" in misused(["--defragment", *more], capsys)[-1]
+
+
+def test_a_plan_of_nothing_is_no_question(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "--cpus or --defragment is missing" in misused([], capsys)[-1]
 
 
 def test_a_reservation_is_held_to_the_machine_under_the_assumed_policy_too(capsys: pytest.CaptureFixture[str]) -> None:
@@ -307,15 +311,37 @@ def test_a_reservation_is_held_to_the_machine_under_the_assumed_policy_too(capsy
     assert "the flag --reserved: reserved takes 999 of this machine's 16 CPUs" in capsys.readouterr().err
 
 
-def test_labels_that_contradict_the_flags_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    """All of them; one that says the same is harmless."""
+def test_labels_that_contradict_the_flags_are_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    """All of them are told, after the usage; one that says the same is harmless."""
     labels = ["--label", "cpuset.exclusive=2", "--label", "cpuset.near=eth1"]
-    assert main(["plan", "--empty", "--cpus", "1", "--near", "eth0", *labels]) == 1
-    assert capsys.readouterr().err.splitlines() == [
-        "cpuset-sidecar: --label cpuset.exclusive=2 contradicts --cpus 1: leave the label out",
-        "cpuset-sidecar: --label cpuset.near=eth1 contradicts --near eth0: leave one of them out",
+    assert misused(["--empty", "--cpus", "1", "--near", "eth0", *labels], capsys)[-2:] == [
+        "cpuset-sidecar plan: --label cpuset.exclusive=2 contradicts --cpus 1: leave the label out",
+        "cpuset-sidecar plan: --label cpuset.near=eth1 contradicts --near eth0: leave one of them out",
     ]
     assert main(["plan", "--empty", "--cpus", "2", "--reserved", "0", *labels[:2]]) == 0
+    several = ["--cpus", "2", "--cpus", "3", "--label", "cpuset.exclusive=4"]
+    assert misused(several, capsys)[-1] == (
+        "cpuset-sidecar plan: --label cpuset.exclusive=4 contradicts --cpus 2 --cpus 3: leave the label out"
+    )
+
+
+def test_a_label_with_two_values_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    """One that is given twice with the same value is harmless."""
+    twice = ["--label", "cpuset.numa=single", "--label", "cpuset.numa=single"]
+    assert main(["plan", "--empty", "--cpus", "1", "--reserved", "0", *twice]) == 0
+    said = misused(["--empty", "--cpus", "1", *twice, "--label", "cpuset.numa=none"], capsys)
+    assert said[-1] == "cpuset-sidecar plan: --label cpuset.numa is given as none and single: choose one"
+
+
+def misused(words: list[str], capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """Plan, and return what is on stderr: after code 2, and with nothing on stdout, the usage and what is wrong."""
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as caught:
+        main(["plan", *words])
+    shown = capsys.readouterr()
+    assert (caught.value.code, shown.out) == (2, "")
+    assert shown.err.startswith("usage: cpuset-sidecar plan ")
+    return shown.err.splitlines()
 
 
 def test_a_machine_that_cannot_be_used_has_its_files_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

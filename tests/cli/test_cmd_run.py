@@ -95,3 +95,19 @@ def test_what_prevents_serving_is_told_with_all_other_mistakes(
     told = capsys.readouterr().err
     assert "line 1: the configuration is not TOML" in told
     assert group in told
+
+
+def test_a_check_names_a_notice_of_a_rule_that_is_cut(
+    configured: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody else would read it before a container has that rule."""
+    file = tmp_path / "c.toml"
+    file.write_text(
+        'policy = "dynamic"\nreserved = "0"\n[[rule]]\nmatch = { name = "db-*" }\nexclusive = 1\ngrace = "60s"\n'
+    )
+    assert main(configured) == 0
+    warning = f"{file}, line 3: grace is 60 s, and tenants_longest_notice allows 20 s: its containers have that"
+    assert f"warning: {warning}\n" in capsys.readouterr().out
+    file.write_text(file.read_text() + '[tenants]\nlongest_notice = "60s"\n')
+    assert main(configured) == 0
+    assert "warning" not in capsys.readouterr().out

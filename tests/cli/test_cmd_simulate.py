@@ -286,3 +286,44 @@ def test_what_cannot_be_written_is_told_before_the_play(
 
 def test_a_device_takes_both_outputs(scenario: str) -> None:
     assert main(["simulate", scenario, "--svg", "/dev/null", "--trace", "/dev/null"]) == 0
+
+
+def test_what_the_daemon_would_warn_of_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """At each start, and after a reload what is new, as in the daemon's log: to people and to programs."""
+    file = tmp_path / "x.toml"
+    reloads = ['{ reserved = "3" }', "{ shared_min = 1 }"]
+    events = [f'[[event]]\nat = {at}\ndo = "reload"\nsettings = {to}\n' for at, to in enumerate(reloads, 1)]
+    events += [f'[[event]]\nat = {at}\ndo = "{do}"\n' for at, do in ((3, "crash"), (4, "restart"))]
+    head = '[machine]\ncores = 4\n[settings]\npolicy = "static"\nreserved = "2"\n'
+    file.write_text(head + "".join(events))
+    two, three = (
+        f"{file}, line {line}: reserved is CPU {cpu} alone: for {cpu} CPUs write count:{cpu}"
+        for line, cpu in ((5, 2), (9, 3))
+    )
+    assert main(["simulate", str(file)]) == 0
+    said = [line.split(None, 1) for line in capsys.readouterr().out.splitlines() if "warning" in line]
+    assert said == [["0.000", f"warning: {two}"], ["1.000", f"warning: {three}"], ["4.000", f"warning: {three}"]]
+    assert main(["simulate", str(file), "--json"]) == 0
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [each["why"] for each in told if each["what"] == "warning"] == [two, three, three]
+
+
+@pytest.mark.parametrize(
+    ("settings", "machine", "doubt"),
+    [
+        ({"options": ["full-pcpus-only"], "reserved": "0"}, "threads = 2", "splits cores"),
+        ({"reserved": "0"}, 'isolated = "2-3"', "isolated"),
+        ({"reserved": "0", "isolated": "prefer"}, "", "isolat"),
+    ],
+    ids=["split", "isolated", "nothing isolated"],
+)
+def test_every_doubt_of_the_daemon_is_one_of_the_simulation(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], settings: dict[str, object], machine: str, doubt: str
+) -> None:
+    file = tmp_path / "x.toml"
+    keys = "".join(f"{key} = {json.dumps(value)}\n" for key, value in settings.items())
+    event = '[[event]]\nat = 1\ndo = "defragment"\n'
+    file.write_text(f'[machine]\ncores = 4\n{machine}\n[settings]\npolicy = "static"\n{keys}{event}')
+    assert main(["simulate", str(file)]) == 0
+    [warning] = [line for line in capsys.readouterr().out.splitlines() if "warning: " in line]
+    assert doubt in warning

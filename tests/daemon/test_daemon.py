@@ -299,7 +299,7 @@ async def test_a_hanging_order_does_not_hold_up_the_end_for_long(autojump_clock:
 
 async def test_sighup_reads_the_configuration_again(autojump_clock: MockClock, make_host: Any) -> None:
     """The policy changes at once; a bad file changes nothing, and each mistake is reported; so are keys that need a
-    restart.
+    restart, and what is perhaps not meant.
     """
     host = make_host()
     file = host.path / "sidecar.toml"
@@ -321,6 +321,10 @@ async def test_sighup_reads_the_configuration_again(autojump_clock: MockClock, m
         os.kill(os.getpid(), signal.SIGHUP)
         await host.settled(rt)
         assert (host.where(rt), host.where(plain)) == ("1-2", "0,3-7")
+        assert " alone: " not in host.lines.getvalue()
+        file.write_text(fixed + 'policy = "static"\nreserved = "3"\nreconcile_period = "3s"\n')
+        os.kill(os.getpid(), signal.SIGHUP)
+        await host.until(lambda: "reserved is CPU 3 alone: for 3 CPUs write count:3" in host.lines.getvalue())
         assert "reconcile_seconds takes effect only after a restart" in host.lines.getvalue()
 
 

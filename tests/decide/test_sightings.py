@@ -19,7 +19,7 @@ from sidecar.decide.facts import (
 from sidecar.decide.orders import ApplyCpuset, LookAgain, StartTimer, StopContainer
 from sidecar.decide.reconcile import begin
 from sidecar.decide.settings import OptIn, PolicyName, Settings
-from sidecar.decide.sightings import differs
+from sidecar.decide.sightings import differs, sighted
 from sidecar.decide.step import step
 from sidecar.decide.world import Away, World, replace
 from state.codec import to_builtins
@@ -27,6 +27,7 @@ from state.cpuset import CPUSet
 from state.demand import Demand
 from state.key import ContainerKey
 from state.model import Originals, State
+from state.refusal import Asked
 from state.topology import uniform
 from tests.support.decide.real import ENGINE as REALITY
 from tests.support.decide.real import Real
@@ -213,6 +214,23 @@ def test_the_refusals_of_others_have_the_present_name_of_a_container(waits: bool
     story.settle()
     assert "s2" in story.why_refused(late)
     assert "s1" not in story.why_refused(late)
+
+
+def test_a_name_that_a_glance_showed_first_is_in_the_records_after_a_look() -> None:
+    """Renamed while the sidecar was down, and glanced at because its start was held."""
+    story = Story(uniform(cores=2))
+    holder, late = story.arrive("s1", 1), story.arrive("late", 1)
+    story.settle()
+    shown = replace(story.known(holder).view, name="s2")
+    unseen = {key: each for key, each in story.world.containers.items() if key != holder.key}
+    news = story.known(holder).known + 1
+    world = sighted(replace(story.world, containers=unseen), replace(shown, is_glance=True), news)
+    world = sighted(world, shown, news + 1)
+    assert world.state.assignments[holder.key].name == "s2"
+    detail = world.state.refusals[late.key].refusal.detail
+    assert isinstance(detail, Asked)
+    assert detail.neighbours is not None
+    assert detail.neighbours.holder_names == ("s2",)
 
 
 def test_a_change_of_what_was_never_ordered_is_drift() -> None:

@@ -47,6 +47,15 @@ def test_a_task_runs_from_one_switch_to_the_next() -> None:
     assert found == {7: Ran(2, 170, 100), 8: Ran(1, 30, 30)}
 
 
+def test_an_account_until_a_moment_leaves_the_other_as_it_was() -> None:
+    """What is still running then has run until then."""
+    ledger = Ledger(0, 200)
+    ledger.take(TraceLine(100, 1, 7, "owner", SwitchedIn(7, 8, "other")))
+    assert {runner: ran for (_, runner), ran in ledger.so_far(120).items()} == {7: Ran(1, 100, 100), 8: Ran(1, 20, 20)}
+    ledger.take(TraceLine(130, 1, 8, "other", SwitchedIn(8, 7, "owner")))
+    assert {runner: ran for (_, runner), ran in ledger.closed().items()} == {7: Ran(2, 170, 100), 8: Ran(1, 30, 30)}
+
+
 def test_what_interrupts_a_task_is_not_its_time() -> None:
     """A softirq begins, and an interrupt comes in the midst of it."""
     told = (

@@ -149,3 +149,37 @@ def test_without_tracing_the_counters_tell_less_and_say_so(tmp_path: Path) -> No
 def test_a_place_without_tracefs_is_named(tmp_path: Path) -> None:
     with pytest.raises(NoTracing, match="mount -t tracefs"):
         find((str(tmp_path),))
+
+
+GONE = ExclusiveCPUs("e" * 64, "gone", CPUSet.of(LAST))
+
+
+@pytest.mark.parametrize("method", Method)
+def test_an_owner_that_departs_is_measured_until_then(tracefs: str, tmp_path: Path, method: Method) -> None:
+    """The others are measured to the end."""
+    place = tracefs if method is Method.TRACE else str(tmp_path / "nowhere")
+    begun = time.monotonic()
+
+    def departures() -> dict[str, str]:
+        return {GONE.id: "ended"} if time.monotonic() - begun > 0.3 else {}
+
+    report = measure((OWNER, GONE), {}, 2.0, tracefs=(place,), departures=departures)
+    stayed, gone = report.containers
+    assert (report.method, stayed.seconds) == (method, None)
+    assert report.seconds == pytest.approx(2.0, abs=0.5)
+    assert gone.seconds is not None
+    assert gone.seconds < 1.5
+    assert report.notes[-1] == f"gone ended: it was measured for {gone.seconds:.1f} s"
+    counts = [sum(each.count for each in owner.by) for owner in (gone, stayed)]
+    assert counts[0] < counts[1]
+
+
+@pytest.mark.parametrize("method", Method)
+def test_a_measurement_ends_with_its_last_owner(tracefs: str, tmp_path: Path, method: Method) -> None:
+    place = tracefs if method is Method.TRACE else str(tmp_path / "nowhere")
+    begun = time.monotonic()
+    report = measure((GONE,), {}, 60.0, tracefs=(place,), departures=lambda: {GONE.id: "has CPU 1 now"})
+    assert time.monotonic() - begun < 30
+    assert report.seconds == report.containers[0].seconds
+    assert report.notes[-1].startswith("gone has CPU 1 now: it was measured for ")
+    assert instances(tracefs) == []

@@ -49,6 +49,20 @@ def test_an_intruder_is_told_by_name_and_the_owner_is_not(
     assert "disturber" in page.stdout
 
 
+def test_an_owner_that_ends_in_the_midst_is_measured_until_then(
+    running: SidecarProcess, workloads: Containers, tmp_path: Path
+) -> None:
+    """Whatever runs there afterwards; without the daemon, a program is told that nobody vouches for it."""
+    id = workloads.run("owner", "sleep", "4", labels={"cpuset.exclusive": "1"})
+    running.until(id, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "alone")
+    with mounted(tmp_path / "tracefs") as tracefs:
+        done = running.command("disturbed", id, "--seconds", "60", "--json", "--tracefs", tracefs)
+        assert done.returncode == 0, done.stderr
+        report = json.loads(done.stdout)
+        assert report["containers"][0]["seconds"] < 30
+        assert re.fullmatch(r"\S*owner ended: it was measured for [0-9.]+ s", report["notes"][-1])
+
+
 def test_doctor_tells_what_would_silence_an_intruder_and_changes_nothing(
     running: SidecarProcess, workloads: Containers, tmp_path: Path
 ) -> None:

@@ -194,6 +194,24 @@ def damage(path: Path) -> None:
     path.write_bytes(content)
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("no-venv", "workload"), "is no virtual environment: make it first: python3 -m venv "),
+        ((sys.prefix, "works"), "the sets are workload, daemon and dev"),
+    ],
+    ids=["no environment", "no set"],
+)
+def test_an_installation_without_a_place_or_a_set_says_so(words: tuple[str, str], said: str, tmp_path: Path) -> None:
+    """Before anything is fetched. A relative path is one from where the command is typed."""
+    command = [str(ROOT / "compose/host/install.sh"), *words]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: ")
+    assert said in done.stderr
+    assert (str(tmp_path) in done.stderr) is (words[0] == "no-venv")
+
+
 @pytest.mark.slow
 def test_a_checkout_is_installed_with_what_is_listed(checkout: Checkout) -> None:
     """The tools of the build, the packages, and the project itself."""

@@ -16,6 +16,7 @@ from sidecar.contradictions import (
     NeedsReserved,
     NoSuchGroup,
     NothingIsolated,
+    NoticeCut,
     NotOnMachine,
     PoolTooLarge,
     SocketPathTooLong,
@@ -146,6 +147,7 @@ FLAWS: tuple[tuple[TypedFlaw, str], ...] = (
     (LastCPU(), "k: the last CPU cannot go offline"),
     (NoSuchCPUs(TWO, ONE), "k is 'yess', but 0-1 is not on this machine: it has 1"),
     (DoesNotFollow(), "only one that follows moves: add follows = true"),
+    (NoticeCut(60.0, 20.0), "grace is 60 s, and tenants_longest_notice allows 20 s: its containers have that"),
     (BareNumber(2), "reserved is CPU 2 alone: for 2 CPUs write count:2"),
     (SplitCores(ONE, CPUSet.of(2)), "reserved 1 splits cores: under full-pcpus-only CPU 2 cannot be granted"),
     (

@@ -13,6 +13,7 @@ from state.mistakes import (
     BornInGroup,
     Clashes,
     CountOrTrue,
+    Cut,
     DirectoryName,
     FractionalLimit,
     FromCount,
@@ -102,6 +103,10 @@ FLAWS: tuple[tuple[AnyFlaw, str], ...] = (
         ),
     ),
     (NotAllowed("opt-out"), "the label cpuset.x has no effect: tenants_may does not contain opt-out"),
+    (
+        Cut(90.0, "tenants_longest_notice"),
+        "cpuset.x is 'y', and tenants_longest_notice allows 90s: it has that",
+    ),
     (NoSuchDevice("yy"), "cpuset.x is 'y', and this machine has no such device; did you mean 'yy'?"),
 )
 

@@ -257,7 +257,9 @@ def test_a_dead_daemons_word_opens_no_gate(tmp_path: Path, projections: Projecti
 
 def test_a_limit_without_an_end_is_wrong_usage(tmp_path: Path) -> None:
     with watching(tmp_path, "--timeout", "5") as process:
-        assert process.wait(20) == 2
+        shown = process.communicate(timeout=20)
+    assert (process.returncode, shown[0]) == (2, "")
+    assert shown[1].startswith("usage: cpuset-sidecar watch ")
 
 
 @pytest.mark.parametrize("name", ["voice", A[:8]])

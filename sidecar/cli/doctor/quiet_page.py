@@ -30,7 +30,7 @@ def run_quiet(args: argparse.Namespace) -> int:
     done = measured(args, config_of(args).state_dir, args.quiet)
     if done is None:
         return 1
-    report = quiet_report(done.report, read_positions(done.exclusive))
+    report = quiet_report(done.noted if args.json else done.report, read_positions(done.exclusive))
     if args.json:
         print_json(report)
     else:

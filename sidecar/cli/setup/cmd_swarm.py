@@ -82,6 +82,7 @@ class Advertised(msgspec.Struct, frozen=True, kw_only=True):
     is_dry_run: bool = False
     backup: str = ""
     needs_restart: bool = False
+    warnings: tuple[str, ...] = ()
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -117,11 +118,11 @@ def run(args: argparse.Namespace) -> int:
     path = args.daemon_json or os.path.join(root_of(args), DAEMON_JSON.lstrip("/"))
     found = read_daemon_json(path)
     if args.remove:
-        source, count = "", None
+        source, count, warnings = "", None, tuple[str, ...]()
     else:
-        source, count = _number(config, told, whose)
+        source, count, warnings = _number(config, told, whose)
     made = advertise(found, args.kind, count, is_dry_run=args.dry_run, engine=told.engine if told else None)
-    made = msgspec.structs.replace(made, source=source)
+    made = msgspec.structs.replace(made, source=source, warnings=warnings)
     if args.json:
         print_json(made)
     else:
@@ -175,6 +176,7 @@ def rendered(made: Advertised) -> list[str]:
     else:
         lines = [f"this node can grant {exclusive_cpus(made.cpus)} by {made.source}; {made.file} advertised {before}"]
         done = f"{'would advertise' if made.is_dry_run else 'advertises'} {made.kind}={made.cpus} now"
+    lines += [f"warning: {warning}" for warning in made.warnings]
     lines.append(f"it {done}" if made.changed else "it is unchanged")
     if made.backup:
         lines.append(f"the previous file {'is kept' if made.cpus is not None else 'stays'}: {made.backup}")
@@ -219,12 +221,14 @@ def _told_by_the_daemon(config: Config) -> Status | None:
     return status if status.is_ready else None
 
 
-def _number(config: Config, told: Status | None, whose: str) -> tuple[str, int]:
+def _number(config: Config, told: Status | None, whose: str) -> tuple[str, int, tuple[str, ...]]:
+    """Return how many CPUs can be granted, by what, and what is doubtful about that."""
+    warnings: tuple[str, ...] = ()
     if told is not None:
         source, policy, count = f"the daemon on {config.state_dir}", told.policy, told.capacity
     else:
         topology = HostKernel(cgroup=config.cgroup).topology()
-        config.check_against(topology)
+        warnings = config.check_against(topology)
         source, policy = whose or f"the configuration ({config.file or 'no file'})", config.policy.value
         count = node_capacity(config, topology, State())
     if policy == PolicyName.NONE:
@@ -233,7 +237,7 @@ def _number(config: Config, told: Status | None, whose: str) -> tuple[str, int]:
         raise ConfigError(
             f"according to {source} this node can grant no exclusive CPU: make reserved or shared_min smaller"
         )
-    return source, count
+    return source, count, warnings
 
 
 def _resources(found: DaemonJson) -> list[str]:

@@ -7,8 +7,9 @@
    (`arrivals`). No grant is pushed below its floor: the demand is refused instead. So is one that requires whole
    cores, if its number does not come to these.
 3. Each grant gets its fair size (`sizes`) and keeps CPUs that it has (`gains_and_losses`). If no CPUs of the right kind
-   are available, no other grant gives anything up. What the shared pool lacks of CPUs that it can have, grants give up
-   first, and below their fair size too.
+   are available, no other grant gives anything up. Cores that a grant has in part, since CPUs went offline, give way to
+   whole ones if it does not come to its size otherwise. What the shared pool lacks of CPUs that it can have, grants
+   give up first, and below their fair size too.
 4. After a release, or on command, containers that allow it exchange CPUs for better ones (`exchanges`).
 
 The State changes to its final form at once. CPUs taken in it may still be in use: they are leaving, and the plan lets
@@ -31,8 +32,10 @@ from sidecar.decide.books.grants import (
     unless_only_told_anew,
     with_neighbours,
 )
+from sidecar.decide.books.holdings import layered
 from sidecar.decide.books.load_wish import with_measured
 from sidecar.decide.books.pinned import off_the_pinned
+from sidecar.decide.books.replacing import in_whole_cores
 from sidecar.decide.books.room import room_in
 from sidecar.decide.books.size_causes import Events, why_gained, why_lost
 from sidecar.decide.books.sizes import Claims, least_for, least_of, sizes, unit_for
@@ -42,6 +45,7 @@ from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.placement.order.packed import packed
 from sidecar.decide.placement.whole_cores import is_by_cores, rounded_up
 from sidecar.decide.world import World, replace
+from state.cause import ByItsRules, Cause
 from state.cpuset import EMPTY, CPUSet
 from state.demand import Demand
 from state.key import ContainerKey
@@ -146,14 +150,27 @@ def _shared_out(world: World, state: State, events: Events, claims: Claims) -> S
         short: dict[ContainerKey, int] = {}
         # Grants that can use few CPUs choose before those that can use any.
         for each in sorted(growing, key=lambda a: (not is_bound(world, a), a.since, a.name)):
-            extra = gained(world, trial, each, targets[each.container] - len(each.cpus))
-            if len(each.cpus) + len(extra) < targets[each.container]:
-                short[each.container] = len(each.cpus) + len(extra)
-            if extra:
-                trial = changed(trial, each.container, why_gained(world, each, len(extra)), gained=extra)
+            trial = _grown(world, trial, each, targets[each.container])
+            if (size := len(trial.assignments[each.container].cpus)) < targets[each.container]:
+                short[each.container] = size
         if not short:
             return _with_enough_in_the_pool(world, trial, events)
         caps.update(short)
+
+
+def _grown(world: World, state: State, grant: Assignment, target: int) -> State:
+    """Return the State with a grant as close to its target as the free CPUs allow. A core that it has in part gives way
+    to a whole one if the grant reaches its target only so.
+    """
+    cpus = grant.cpus
+    found = cpus | gained(world, state, grant, target - len(cpus))
+    for size in range(target, len(found), -1):
+        if whole := in_whole_cores(world, state, grant, size):
+            cause = ByItsRules() if grant.ordered is None else why_gained(world, grant, size - len(cpus))
+            return _in_whole_cores(world.topology, state, grant, whole, cause)
+    if found == cpus:
+        return state
+    return changed(state, grant.container, why_gained(world, grant, len(found) - len(cpus)), gained=found - cpus)
 
 
 def _all_shrunk(world: World, state: State, targets: dict[ContainerKey, int], events: Events) -> State:
@@ -164,9 +181,21 @@ def _all_shrunk(world: World, state: State, targets: dict[ContainerKey, int], ev
         first = _given_to_the_pool(world, state, each, count)
         is_whole = is_by_cores(options_of(world, each.demand))
         lost = first | given_up(world.topology, each, count - len(first), is_whole=is_whole, but=first)
+        if len(lost) < count and not first:
+            found = in_whole_cores(world, state, each, targets[each.container])
+            if found and found <= each.cpus:
+                cause = why_lost(world, each, len(each.cpus) - len(found), events)
+                state = _in_whole_cores(world.topology, state, each, found, cause)
+                continue
         if lost:
             state = changed(state, each.container, why_lost(world, each, len(lost), events), lost=lost)
     return state
+
+
+def _in_whole_cores(topology: Topology, state: State, grant: Assignment, cpus: CPUSet, cause: Cause) -> State:
+    """Return the State with a grant on these whole cores. Its original set is another one if it gave up some of it."""
+    made = changed(state, grant.container, cause, gained=cpus - grant.cpus, lost=grant.cpus - cpus)
+    return made if grant.original <= cpus else made.holding(layered(topology, made.assignments[grant.container], cpus))
 
 
 def _with_enough_in_the_pool(world: World, state: State, events: Events) -> State:

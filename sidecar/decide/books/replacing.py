@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 
+from sidecar.decide.books.gains_and_losses import eligible
 from sidecar.decide.books.grants import ask_of
 from sidecar.decide.books.room import room_in
 from sidecar.decide.container.terms import Terms
@@ -22,7 +23,7 @@ from sidecar.decide.placement.whole_cores import is_by_cores, takeable, unit_of
 from sidecar.decide.world import World
 from state.cpuset import EMPTY, CPUSet, union
 from state.demand import Demand, NumaRule
-from state.model import State
+from state.model import Assignment, State
 from state.topology import Topology
 
 
@@ -49,6 +50,19 @@ def replaced(
         if isinstance(fresh, CPUSet):
             return fresh
     return None
+
+
+def in_whole_cores(world: World, state: State, assignment: Assignment, count: int) -> CPUSet | None:
+    """Return `count` CPUs in whole cores for a grant that has cores in part, since CPUs went offline: it gives up only
+    such parts, for cores that are free. None if it has no such part, or too few are free.
+    """
+    demand, held = assignment.demand, assignment.cpus
+    whole = takeable(world.topology, Terms(world.settings, demand).options, held)
+    if whole == held:
+        return None
+    free = eligible(world, state, assignment)
+    found = replaced(world, state.released(assignment.container), demand, held, [free], count)
+    return found if found and whole <= found else None
 
 
 def is_by_its_rules(world: World, demand: Demand, cpus: CPUSet) -> bool:

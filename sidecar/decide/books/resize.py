@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sidecar.decide.books.sizes import least_of, unit_for
+from sidecar.decide.books.sizes import core_for, least_of
 from sidecar.decide.facts import ResizeRequested
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World, replace
@@ -44,7 +44,7 @@ def size_of_order(world: World, assignment: Assignment) -> int:
     """
     if assignment.ordered is None:
         return len(assignment.cpus)
-    unit = unit_for(world, assignment.demand, assignment.cpus)
+    unit = core_for(world, assignment.demand, assignment.cpus)
     return max(least_of(world, assignment), assignment.ordered - assignment.ordered % unit)
 
 

@@ -32,7 +32,7 @@ class Events(msgspec.Struct, frozen=True, kw_only=True):
 def why_lost(world: World, assignment: Assignment, count: int, events: Events) -> Cause:
     """Return why a grant lost so many CPUs: what decided its size."""
     match assignment.demand.scale:
-        case Scale.MANUAL if assignment.ordered is not None and assignment.ordered < len(assignment.cpus):
+        case Scale.MANUAL if assignment.ordered is not None and size_of_order(world, assignment) < len(assignment.cpus):
             return _resized(world, assignment, assignment.ordered)
         case Scale.LOAD if (used := _used(world, assignment)) is not None and _wants_no_more(world, assignment, count):
             return used

@@ -100,6 +100,13 @@ def unit_for(world: World, demand: Demand, held: CPUSet = EMPTY) -> int:
     return 1 if not is_by_cores(options) or _halves(world, demand, held) else unit_of(world.topology, options, held)
 
 
+def core_for(world: World, demand: Demand, held: CPUSet = EMPTY) -> int:
+    """Return the unit in which a floor or an ordered size of this demand counts, if it holds these CPUs: a core under
+    full-pcpus-only, also while it has some in part.
+    """
+    return unit_of(world.topology, options_of(world, demand), held)
+
+
 def least_for(world: World, demand: Demand) -> int:
     """Return the fewest CPUs that a new grant of this demand may have: its floor, in whole units."""
     return rounded_up(demand.floor, unit_for(world, demand), most=demand.cpus)
@@ -108,7 +115,7 @@ def least_for(world: World, demand: Demand) -> int:
 def least_of(world: World, assignment: Assignment) -> int:
     """Return the fewest CPUs that a grant can shrink to: its floor, in whole units, and all that it never gives up."""
     demand, floor = assignment.demand, assignment.demand.floor
-    in_units = rounded_up(floor, unit_for(world, demand, assignment.cpus), most=demand.ceiling)
+    in_units = rounded_up(floor, core_for(world, demand, assignment.cpus), most=demand.ceiling)
     return max(len(kept_of(world, assignment)), in_units)
 
 
@@ -133,7 +140,9 @@ def wish_for(world: World, assignment: Assignment) -> int:
             # Rounded down, one core that is not enough would never become two.
             return rounded_up(wish, unit_for(world, demand, assignment.cpus), most=demand.ceiling)
         case Scale.MANUAL:
-            return demand.cpus if assignment.ordered is None else assignment.ordered
+            if assignment.ordered is None:
+                return demand.cpus
+            return assignment.ordered - assignment.ordered % core_for(world, demand, assignment.cpus)
 
 
 def _claim(world: World, assignment: Assignment) -> Claim:

@@ -28,7 +28,7 @@ from sidecar.decide.container.tenant_rights import MANAGE, as_allowed
 from sidecar.decide.container.terms import own_or
 from sidecar.decide.facts import ContainerView, ViewKind
 from sidecar.decide.placement.options import ALIGN_BY_SOCKET
-from sidecar.decide.settings import OptIn, Settings, TenantRight
+from sidecar.decide.settings import OptIn, PolicyName, Settings, TenantRight
 from sidecar.readers import closest, kept
 from sidecar.systemd_names import exclusive_beside, is_inside_a_container
 from state.cpuset import EMPTY, CPUSet
@@ -38,6 +38,7 @@ from state.mistakes import (
     BornInGroup,
     Clashes,
     CountOrTrue,
+    Cut,
     FractionalLimit,
     InPod,
     InsideAnother,
@@ -63,6 +64,8 @@ _CGROUPS: Final = "cgroups"
 _OPTIONS: Final = "cpuset.options"
 _NUMA: Final = "cpuset.numa"
 _NEAR: Final = "cpuset.near"
+_GRACE: Final = "cpuset.grace"
+_LONGEST_NOTICE: Final = "tenants_longest_notice"
 
 
 def wish_of(
@@ -161,7 +164,7 @@ def _wish(
         refusal = Refusal(_code_of(mistakes[0]), Mistakes(mistakes))
         return Wish(standing=standing, mems=mems, warnings=warnings, refusal=refusal, pin=pin)
     demand = _demand(view, settings, labels.values, count)
-    warnings = _warned(warnings, mismatch(view, count))
+    warnings = _warned(warnings, mismatch(view, count), _cut_notice(view, settings, labels.values))
     return Wish(standing=Standing.MANAGED, demand=demand, mems=mems, warnings=warnings)
 
 
@@ -309,6 +312,14 @@ def _demand(view: ContainerView, settings: Settings, said: Values, count: int) -
         priority=said.priority,
         role=role_of(view),
     )
+
+
+def _cut_notice(view: ContainerView, settings: Settings, said: Values) -> Mistake | None:
+    """Return the mistake of asking for a longer notice than the owner of the host gives; None if it is not cut."""
+    most = settings.longest_notice_seconds
+    if settings.policy is not PolicyName.DYNAMIC or said.grace is None or said.grace <= most:
+        return None
+    return mistake(_GRACE, view.labels[_GRACE], Cut(most, _LONGEST_NOTICE))
 
 
 def _missing(near: str, devices: Mapping[str, CPUSet]) -> Iterator[Mistake]:

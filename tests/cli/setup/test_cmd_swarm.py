@@ -124,7 +124,9 @@ def test_the_command_counts_by_the_configuration_where_no_daemon_runs(
     assert (told["cpus"], told["before"], told["source"]) == (expected, None, "the configuration (no file)")
     assert written(path) == {"log-level": "warn", "node-generic-resources": [f"exclusive-cpu={expected}"]}
     assert main(asked(path)) == 0
-    assert "it is unchanged" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "it is unchanged" in shown
+    assert ("warning: " in shown) is bool(told["warnings"])
     assert main(asked(path, "--remove")) == 0
     assert written(path) == {"log-level": "warn"}
 

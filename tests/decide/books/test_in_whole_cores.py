@@ -7,9 +7,11 @@ from msgspec.structs import replace
 
 from sidecar.decide.facts import Purpose
 from sidecar.decide.settings import IsolatedRule, PolicyName
+from sidecar.words.sizes_text import about_size
 from state.refusal import RefusalCode
 from state.topology import uniform
 from tests.support.decide.dynamic import Dynamic
+from tests.support.decide.real import Real
 from tests.support.decide.stories import Story, cpus
 
 WHOLE = {"cpuset.options": "full-pcpus-only"}
@@ -160,3 +162,89 @@ def test_cores_that_are_isolated_in_part_do_not_stay_idle_beside_the_one_that_th
     story = Dynamic(machine, reserved_cpus=cpus("0"), options=options, isolated=IsolatedRule.PREFER)
     batch = story.elastic("batch", 4, 4, 12)
     assert story.layout(batch) == ["1-4,7-10"]
+
+
+def on_six_cores(**settings: object) -> Dynamic:
+    """Return a host of cores 0,6 1,7 and so on, of which the first is reserved, with whole cores for all."""
+    return Dynamic(uniform(cores=6, threads=2), reserved_cpus=cpus("0,6"), options=("full-pcpus-only",), **settings)
+
+
+@pytest.mark.parametrize("labels", [{"scale": "manual"}, {"scale": "load"}, {}], ids=["manual", "load", "fill"])
+@pytest.mark.parametrize("least_change", [1, 4])
+@pytest.mark.parametrize("gone", [7, 8])
+def test_half_a_core_is_replaced_by_a_whole_one_when_its_thread_went_offline(
+    labels: dict[str, str], least_change: int, gone: int
+) -> None:
+    """Whatever decides its size, whatever may be taken at a time, and also if half of its original core is left."""
+    story = on_six_cores(min_change=least_change)
+    f = story.elastic("f", 4, 2, 4, **labels)
+    if labels.get("scale") == "load":
+        story.used(f, 3.9)
+    assert story.layout(f) == ["1-2,7-8"]
+    story.hotplug(gone)
+    half = str(gone - 6)
+    whole = cpus("1-2,7-8") - cpus(f"{half},{gone}") | cpus("3,9")
+    if labels.get("scale") == "load":
+        story.used(f, 2.9)
+    assert (story.layout(f), story.leaving(f)) == ([str(whole)], half)
+    if not labels:
+        assert story.why(f) == "it lies on whole cores and NUMA nodes again as its rules require"
+
+
+def test_half_a_core_stays_while_no_whole_one_is_free_and_a_size_says_so() -> None:
+    """Its other thread is offline: nobody else can run there. It goes as soon as a whole core is free."""
+    story = on_six_cores()
+    f = story.elastic("f", 4, 2, 6, scale="manual")
+    other = story.elastic("other", 6)
+    story.hotplug(8)
+    assert story.layout(f, other) == ["1-2,7", "3-5,9-11"]
+    story.resized(f, 4)
+    assert about(story, f) == ("", "3 of 4 CPUs are available now; it gets the rest when CPUs become spare")
+    story.away(other)
+    assert (story.layout(f), story.leaving(f)) == (["1,3,7,9"], "2")
+
+
+@pytest.mark.parametrize(
+    ("ordered", "layout", "rounded"),
+    [
+        (2, "1,7", ""),
+        (3, "1,7", "it gets whole cores: the order of 3 became 2"),
+        (4, "1,3,7,9", ""),
+        (5, "1,3,7,9", "it gets whole cores: the order of 5 became 4"),
+        (6, "1,3-4,7,9-10", ""),
+    ],
+)
+def test_an_order_counts_in_whole_cores_beside_half_a_core(ordered: int, layout: str, rounded: str) -> None:
+    story = on_six_cores()
+    f = story.elastic("f", 4, 2, 6, scale="manual")
+    other = story.elastic("other", 6)
+    story.hotplug(8)
+    assert story.layout(f) == ["1-2,7"]
+    story.resized(f, ordered)
+    story.away(other)
+    assert story.layout(f) == [layout]
+    assert about(story, f) == (rounded, "")
+
+
+def test_a_floor_is_rounded_up_to_whole_cores_beside_half_a_core() -> None:
+    """A floor of three is four CPUs, also for one that lost a thread: an arrival takes no more."""
+    story = Dynamic(uniform(cores=5, threads=2), reserved_cpus=cpus("0,5"), options=("full-pcpus-only",))
+    f = story.elastic("f", 8, 3, 8)
+    story.hotplug(6)
+    late = story.elastic("late", 4)
+    assert "2 would fit" in story.why_refused(late)
+    assert story.layout(f, story.elastic("small", 2)) == ["1-3,7-8", "4,9"]
+
+
+def test_why_a_size_is_another_one_than_ordered_is_said() -> None:
+    """It does not run; it never gives up its original CPUs."""
+    story = on_six_cores()
+    f = story.elastic("f", 4, 2, 6, scale="manual")
+    story.resized(f, 2)
+    story.end(f)
+    story.resized(f, 6)
+    assert about(story, f) == ("", "it has 2 of 6 CPUs, and does not run: it gets the rest when it runs")
+
+
+def about(story: Dynamic, real: Real) -> tuple[str, str]:
+    return about_size(story.world, story.known(real), story.grant(real))

@@ -34,7 +34,7 @@ def test_what_a_floor_lacks_after_a_hotplug_is_named_where_it_comes_from() -> No
 def test_a_floor_is_not_said_to_be_what_the_original_cores_come_to() -> None:
     """With half a core since a CPU is offline, a container keeps three CPUs for its floor of two."""
     story = Dynamic(uniform(cores=5, threads=2), reserved_cpus=cpus("0,5"), options=WHOLE_CORES)
-    first = story.elastic("first", 2, most=6)
+    first = story.elastic("first", 2, most=5)
     story.hotplug(max(story.grant(first).original))
     assert len(story.grant(first).cpus) == 5
     story.elastic("second", 4)

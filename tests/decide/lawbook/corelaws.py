@@ -40,7 +40,9 @@ def cut_cores(reality: Reality) -> list[str]:
 
 
 def idle_though_wanted(reality: Reality) -> list[str]:
-    """Return CPUs that no container holds, and that a container which could grow wants, as sentences."""
+    """Return CPUs that no container holds, and that a container which could grow wants, as sentences: also whole cores
+    that it could have for one of which the other thread is offline.
+    """
     world = reality.world
     if world.settings.policy is not PolicyName.DYNAMIC or world.is_releasing:
         return []
@@ -49,13 +51,14 @@ def idle_though_wanted(reality: Reality) -> list[str]:
         for key, grant in world.state.assignments.items()
         if key in world.containers and not world.containers[key].is_idle
         for unit in _units(world, grant)
-        if len(grant.cpus | unit) <= wish_for(world, grant) and room_in(world, world.state).objection(unit) is None
+        if _is_wanted(reality, grant, unit) and room_in(world, world.state).objection(unit) is None
     ]
 
 
 def taken_in_vain(reality: Reality) -> list[str]:
     """Return grants that lost CPUs and gained others in the last burst, as sentences, unless a demand that cannot use
-    any CPUs came, or CPUs were exchanged, for better ones or for those of a container that was pinned by hand.
+    any CPUs came, or CPUs were exchanged, for better ones, for whole cores, or for those of a container that was pinned
+    by hand.
     """
     before, world = reality.planned_from, reality.world
     if world.settings.policy is not PolicyName.DYNAMIC or _was_refitted(reality):
@@ -69,8 +72,19 @@ def taken_in_vain(reality: Reality) -> list[str]:
         if was is None or was.since != grant.since or grant.demand.move or was.cpus & world.strangers:
             continue
         if (lost := was.cpus - grant.cpus) and (gained := grant.cpus - was.cpus):
+            if _is_by_cores(world, grant) and lost <= _halves(reality, was.cpus) and len(gained) > len(lost):
+                continue
             found.append(f"{grant.name} lost {lost} and gained {gained} in one decision")
     return found
+
+
+def _is_wanted(reality: Reality, grant: Assignment, unit: CPUSet) -> bool:
+    """Return whether a grant would be closer to its wish with these CPUs, beside or instead of a core in part."""
+    wish, size = wish_for(reality.world, grant), len(grant.cpus)
+    if size + len(unit) <= wish:
+        return True
+    parts = _halves(reality, grant.cpus) if _is_by_cores(reality.world, grant) else EMPTY
+    return len(unit) > 1 and bool(parts) and size < wish and size + len(unit) - 1 <= wish
 
 
 def _was_refitted(reality: Reality) -> bool:

@@ -29,8 +29,8 @@ def granted_where_pinned(reality: Reality) -> Iterator[str]:
 
 def beside_the_pinned(reality: Reality) -> Iterator[str]:
     """Yield grants on which a container that is pinned by hand runs, although enough other CPUs are free, or although
-    the owner gained these above its floor. Grants do not count whose rules may exclude the free ones, or the rest; nor
-    what is gained where a container runs only because its pin is offline.
+    the owner gained these above its floor (under `static`: its number). Grants do not count whose rules may exclude the
+    free ones, or the rest; nor what is gained where a container runs only because its pin is offline.
     """
     world = reality.world
     if world.settings.policy is PolicyName.NONE or world.settings.isolated is not IsolatedRule.IGNORE:
@@ -46,7 +46,9 @@ def beside_the_pinned(reality: Reality) -> Iterator[str]:
         if both and len(grant.cpus & _pins(reality)) <= len(free) and not _is_choosy(reality, grant):
             yield f"{grant.name} shares {both} with a pinned container, and {free} are free"
         gained = (grant.cpus - grant.original) & asked
-        if gained and len(grant.cpus - gained) >= grant.demand.floor and not _is_choosy(reality, grant):
+        is_dynamic = world.settings.policy is PolicyName.DYNAMIC
+        least = grant.demand.floor if is_dynamic else grant.demand.cpus
+        if gained and len(grant.cpus - gained) >= least and not _is_choosy(reality, grant):
             yield f"{grant.name} shares {gained} with a pinned container, and gained them above its floor"
 
 

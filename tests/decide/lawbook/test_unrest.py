@@ -73,6 +73,8 @@ def test_a_restart_in_the_middle_changes_nothing_in_rare_histories(seed: int) ->
         pytest.param(930248, id="two starts after a grant was completed beside a pin"),
         pytest.param(705042, id="a stop under way, for a container that is granted CPUs"),
         pytest.param(17674, id="a rest that ended while the engine was away, after its grant was lost"),
+        pytest.param(446588, id="an owner whose new name a glance showed first"),
+        pytest.param(451210, id="one of several such owners, beside a pin"),
         pytest.param(4995, id="owners that were renamed beside a refused container"),
     ],
 )

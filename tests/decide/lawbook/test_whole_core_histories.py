@@ -1,0 +1,35 @@
+"""Random histories of whole cores on machines with enough cores that one can stand in for a core that lost a thread."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from sidecar.decide.books import dynamic
+from state.topology import uniform
+from tests.decide.lawbook.laws import SPARE
+from tests.support.decide.histories import DYNAMIC, Broken, play, random_history
+from tests.support.decide.reality import Reality
+
+_SETTINGS = [each for each in DYNAMIC if "full-pcpus-only" in each.options]
+
+
+def history(seed: int) -> Reality:
+    rng = random.Random(seed)
+    machine = uniform(cores=rng.choice((4, 5, 6)), threads=2)
+    return play(machine, rng.choice(_SETTINGS), random_history(rng, 60))
+
+
+def test_whole_cores_keep_all_laws_while_threads_come_and_go() -> None:
+    """Also the one that says: nothing is idle that a container could have, instead of half a core either."""
+    for seed in range(300):
+        history(seed)
+
+
+def test_a_half_core_that_is_kept_for_good_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a policy that gives no whole core for a half one."""
+    monkeypatch.setattr(dynamic, "in_whole_cores", lambda *_: None)
+    with pytest.raises(Broken) as caught:
+        history(1705)
+    assert caught.value.laws == {SPARE}
