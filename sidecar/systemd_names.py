@@ -83,6 +83,15 @@ def is_inside_a_container(parent: str, pod: str = "") -> bool:
     return any(_OF_CONTAINER.fullmatch(part) and part != pod for part in parent.split("/"))
 
 
+def outside_containers(parent: str, pod: str = "") -> str:
+    """Return the cgroup, as a path, in which the outermost container lies that this cgroup parent is inside of; "" if
+    it is inside none.
+    """
+    parts = parent.strip("/").split("/")
+    within = [_OF_CONTAINER.fullmatch(part) is not None and part != pod for part in parts]
+    return f"/{'/'.join(parts[: within.index(True)])}" if any(within) else ""
+
+
 def misread_by_runtimes(name: str) -> bool:
     """Return whether OCI runtimes look for this slice's cgroup where systemd has not put it."""
     return "/_" in slice_path(name)

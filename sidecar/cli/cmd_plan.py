@@ -17,7 +17,7 @@ from sidecar.cli.flags import add_config, add_json, config_of, daemons_config, p
 from sidecar.cli.machine_drawing import IDLE, ISOLATED, LETTERS, MORE, Paint, draw, plain
 from sidecar.cli.printout import printout, wrapped
 from sidecar.config.config import Config
-from sidecar.decide.container.labels import NAMES, PREFIX, meant
+from sidecar.decide.container.labels import NAMES, PREFIX, meant, split
 from sidecar.decide.settings import PolicyName, Settings
 from sidecar.decide.whatif import asking, imagined, requested
 from sidecar.decide.world import World
@@ -280,10 +280,13 @@ def _labels(args: argparse.Namespace) -> dict[str, str]:
 
 
 def _label(value: object) -> tuple[str, str] | NotOfForm | Unknown:
-    """Return a label and its value. One without the prefix is right, unless it looks like a slip in one that has it."""
+    """Return a label and its value. One without the prefix is right, unless it looks like a slip in one that has it;
+    one with it has to be known.
+    """
     label, equals, text = str(value).partition("=")
     if not equals or not label:
         return NotOfForm(Form.LABEL)
     prefix = re.split("[._-]", label)[0]
     is_slip = PREFIX + label in NAMES or closest(prefix, (PREFIX.rstrip("."),), _LIKENESS) != "" or meant(label) != ""
-    return Unknown(ListKind.LABEL, NAMES) if is_slip and not label.startswith(PREFIX) else (label, text)
+    is_known = split(label)[0] in NAMES if label.startswith(PREFIX) else not is_slip
+    return (label, text) if is_known else Unknown(ListKind.LABEL, NAMES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import os
 from collections.abc import Iterator
 
 from sidecar.hand.group_names import ParentKind
@@ -39,6 +40,10 @@ class Parent:
         self.watch = -1
         self.cpuset_watch = -1
         self.groups: dict[bytes, WatchedGroup] = {}
+
+    def below(self, name: bytes) -> str:
+        """Return the path of a group in this one."""
+        return path_below(self.path, name)
 
 
 class WatchedGroup:
@@ -103,7 +108,12 @@ class WatchedGroup:
     @property
     def path(self) -> str:
         """Its path below the hierarchy's root."""
-        return f"{self.parent.path}/{self.name.decode()}"
+        return self.parent.below(self.name)
+
+
+def path_below(path: str, name: bytes) -> str:
+    """Return the path of a group in the one at this path, which may be the root."""
+    return f"{path.rstrip('/')}/{os.fsdecode(name)}"
 
 
 class GroupTable:

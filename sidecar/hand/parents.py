@@ -58,14 +58,16 @@ def wanted_parents(
 
 def _paths(parent: str, manager: str) -> tuple[str, ...]:
     """Return where a parent may be that an engine was given, below the hierarchy's root; none if it is no path."""
+    if not parent:
+        return ()
     bare = parent.strip("/")
     paths = (slice_path(bare), f"{manager}{slice_path(bare)}") if is_slice(bare) else (f"/{bare}",)
     return tuple(path for path in dict.fromkeys(paths) if is_path(path))
 
 
 def is_path(path: str) -> bool:
-    """Return whether this is a path below the root, without steps back."""
-    return _PATH.fullmatch(path) is not None and not {".", ".."} & set(path.split("/"))
+    """Return whether this is the root, or a path below it, without steps back."""
+    return path == "/" or (_PATH.fullmatch(path) is not None and not {".", ".."} & set(path.split("/")))
 
 
 def users_manager(proc: str = "/proc") -> str:

@@ -17,7 +17,7 @@ from typing import Final
 
 from sidecar.hand.group_files import CPUS, GroupFiles, watchable
 from sidecar.hand.group_names import GroupKind, ParentKind, has_inner_group, recognized
-from sidecar.hand.groups import Footing, GroupTable, Parent, WatchedGroup
+from sidecar.hand.groups import Footing, GroupTable, Parent, WatchedGroup, path_below
 from sidecar.hand.libc_calls import IN_CREATE, IN_DELETE, IN_MODIFY, IN_ONLYDIR, Queue, close, open_directory
 from sidecar.hand.parent_lock import lock_directory
 
@@ -75,7 +75,7 @@ class WatchedTree:
         seen = recognized(name, parent.kind)
         if seen is None:
             return
-        path = f"{parent.path}/{name.decode()}"
+        path = parent.below(name)
         if seen.kind is GroupKind.PARENT or path in self._wanted:
             self._found.setdefault(path, seen.parent_kind)
             yield from self.settle(footing, now)
@@ -106,7 +106,7 @@ class WatchedTree:
         at = parent.path if parent else self._above.get(watch)
         if at is None:
             return None
-        path = f"{at}/{os.fsdecode(name)}"
+        path = path_below(at, name)
         group = parent.groups.get(name) if parent else None
         if path in self._table.parents:
             self.forget(path)

@@ -243,7 +243,8 @@ def _taken_over(chronicle: Chronicle, gone: Said, name: str, had: CPUs, floor: i
     soon = [each for each in chronicle.stages if each.until > gone.at + ORDERS and each.at <= gone.at + ORDERS]
     calm = chronicle.is_quiet(gone.at - AFTERMATH, gone.at + ORDERS) and all(each.is_watched for each in soon)
     events = [each for each in chronicle.scenario["event"] if abs(each["at"] - gone.at) <= ORDERS + STARTS]
-    others = [each for each in events if each.get("container") not in (gone.container, name)]
+    # What people release at once it has taken over, and has no more.
+    others = [each for each in events if each.get("container") not in (gone.container, name) or each["do"] == "release"]
     created = [each.at for each in chronicle.said if each.what == "created" and each.container == name]
     before_it = [each.at for each in chronicle.said if each.what == "created" and each.container == gone.container]
     is_known = (

@@ -150,6 +150,7 @@ def test_a_label_of_another_program_is_one(label: str, tmp_path: Path) -> None:
         ("nonsense", "--label is 'nonsense': write LABEL=VALUE, like cpuset.options=performance"),
         ("=1", "--label is '=1': write LABEL=VALUE"),
         ("numa=single", "--label: unknown label 'numa'; did you mean 'cpuset.numa'?"),
+        ("cpuset.nuna=single", "--label: unknown label 'cpuset.nuna'; did you mean 'cpuset.numa'?"),
         ("cpusets.numa=single", "--label: unknown label 'cpusets.numa'; did you mean 'cpuset.numa'?"),
         ("cpuset-exclusive=1", "--label: unknown label 'cpuset-exclusive'; did you mean 'cpuset.exclusive'?"),
     ],

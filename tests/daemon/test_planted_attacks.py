@@ -17,6 +17,8 @@ from sidecar.apply import executor
 from sidecar.crashes import Crashes
 from sidecar.decide import covering, sightings
 from sidecar.decide.container import wish
+from sidecar.decide.settings import TenantRight
+from sidecar.decide.world import replace
 from sidecar.engines.docker import docker_wire
 from sidecar.held_starts import Waiting
 from sidecar.observe import looks, turns
@@ -85,6 +87,16 @@ def gives_every_right(patch: Patch) -> None:
     patch.setattr(wish, "as_allowed", lambda own, ruled, settings, originals: (ruled, ()))
 
 
+def takes_every_pin_for_one(patch: Patch) -> None:
+    """Leave a container that is pinned by hand where it is, and count it there while it rests: without a right too."""
+    honest = wish._standing
+    patch.setattr(
+        wish,
+        "_standing",
+        lambda view, settings, *facts: honest(view, replace(settings, may=frozenset({TenantRight.PIN})), *facts),
+    )
+
+
 PLANTED = (
     Planted(
         "H2",
@@ -106,6 +118,8 @@ PLANTED = (
         {"loops": 1, "has_hand": False},
     ),
     Planted("H6", lets_a_name_end_management, test_daemon_tenants.test_one_that_is_renamed_stays_among_the_managed),
+    Planted("M2", takes_every_pin_for_one, test_daemon_tenants.test_a_pin_takes_no_cpu_from_an_owner),
+    Planted("M5", gives_every_right, test_daemon_tenants.test_a_label_lifts_no_limit_beyond_what_it_pays_for),
     Planted("M1", gives_every_right, test_daemon_tenants.test_opting_out_needs_the_right),
 )
 

@@ -16,7 +16,7 @@ from sidecar.decide.facts import ContainerView, Phase
 from sidecar.decide.orders import Answers, Update
 from sidecar.hand import inner_groups
 from sidecar.hand.inner_groups import InnerGroups
-from sidecar.ports import GroupBorn, GroupWritten
+from sidecar.ports import GroupBorn, GroupGone, GroupWritten
 from state.cpuset import EMPTY, CPUSet
 from tests.support.hand.stages import DEADLINE_SECONDS, FileStage, news_until, until, v1_stage
 from tests.support.keys import docker
@@ -254,6 +254,27 @@ def test_groups_that_were_there_before_the_hand_leave_owners_cpus(stage: FileSta
     stage.begin()
     stage.hand.hold(Answers(others=POOL, own={docker(TWO): OWN}, owned=OWN))
     assert cpus(stage, paths) == ["0"] * 3
+
+
+def test_a_tree_in_the_root_is_confined_as_any_other(stage: FileStage) -> None:
+    """A tenant may name any parent: the root, or a group that only looks like a container."""
+    outermost = f"/{INSIDE}"
+    stage.make(outermost)
+    stage.make(f"{outermost}/deep")
+    stage.make("/service")
+    held = stage.hand.hold(OWNED, ["/"])
+    assert held.parents == ("/", "/docker")
+    assert cpus(stage, [outermost, f"{outermost}/deep", "/service"]) == ["0", "0", "0-1"]
+    stage.make(f"/{TWO}")
+    until(lambda: stage.cpus(f"/{TWO}") == "1")
+    stage.hand.write(view_of(TWO), Update(cpus=POOL))
+    stage.overwrite(f"/{TWO}", "0-1")
+    until(lambda: stage.cpus(f"/{TWO}") == "0")
+    stage.remove(f"/{TWO}")
+    news_until(stage.hand, lambda each: each == GroupGone(TWO, f"/{TWO}"))
+    assert stage.hand.hold(OWNED).parents == ("/docker",)
+    stage.make(at(TWO))
+    until(lambda: stage.cpus(at(TWO)) == "1")
 
 
 def test_a_container_without_groups_inside_costs_no_walk(stage: FileStage) -> None:

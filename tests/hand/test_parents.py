@@ -31,10 +31,15 @@ def test_a_name_does_not_change_what_a_default_is() -> None:
     assert wanted_parents(DEFAULTS, ["/docker", "system.slice"]) == DEFAULTS
 
 
-@pytest.mark.parametrize("name", ["", "/", "..", "/a/../b", "/a b", "/a\nb", "a" * 300, "/."])
+@pytest.mark.parametrize("name", ["..", "/a/../b", "/a b", "/a\nb", "a" * 300, "/."])
 def test_what_is_no_path_is_left_out(name: str) -> None:
     assert wanted_parents(DEFAULTS, [name]) == DEFAULTS
     assert not is_path(f"/{name.strip('/')}")
+
+
+def test_the_root_is_a_parent_as_any_other() -> None:
+    """Docker takes it (`--cgroup-parent /`). No name is none."""
+    assert wanted_parents(DEFAULTS, ["/", ""]).keys() - DEFAULTS == {"/"}
 
 
 def test_a_users_engine_has_its_containers_below_the_users_manager() -> None:

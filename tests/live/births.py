@@ -58,10 +58,12 @@ class Judged:
 
 
 @contextmanager
-def judged(kernel: KernelView, owner: str, folder: Path) -> Iterator[Judged]:
-    """Have the owner's CPU judged while the block runs."""
+def judged(kernel: KernelView, owner: str, folder: Path, above: Path | None = None) -> Iterator[Judged]:
+    """Have the owner's CPU judged while the block runs. `above` is the cgroup below which others are, if not the
+    owner's parent.
+    """
     found = Judged(owner)
-    with judge(folder, max(LAST), kernel.parent(owner)) as judging:
+    with judge(folder, max(LAST), above or kernel.parent(owner)) as judging:
         yield found
         found.notes = judging.end()
 

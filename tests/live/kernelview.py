@@ -118,7 +118,10 @@ class KernelView:
 
     def parent(self, id: str) -> Path:
         """Return the cgroup below which the engine put a running container."""
-        pid = self.processes(id)[0].pid
+        return self.parent_of_process(self.processes(id)[0].pid, id)
+
+    def parent_of_process(self, pid: int, id: str) -> Path:
+        """Return the same for the container of this process, wherever that is."""
         path = next(
             path
             for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()

@@ -21,7 +21,7 @@ from state.cpuset import CPUSet
 from state.demand import Demand
 from state.key import ContainerKey
 from state.model import Refused, State
-from state.refusal import NAMES, Asked, Neighbours, NoMultiple, Refusal, RefusalCode
+from state.refusal import NAMES, Asked, Neighbours, NoMultiple, Refusal, RefusalCode, TooFew
 
 
 def may_hold(world: World, state: State, demand: Demand, cpus: CPUSet) -> bool:
@@ -183,6 +183,9 @@ def never(world: World, state: State, demand: Demand, count: int) -> Refusal | N
     refusal = found(count)
     if isinstance(refusal, CPUSet):
         return None
+    if isinstance(refusal.detail, TooFew) and isinstance(all_of_them := found(len(empty.assignable)), Refusal):
+        # More than there are, and what has to stay shared limits even these: that is the reason to tell.
+        refusal = with_facts(all_of_them, count=count)
     options = options_of(world, demand)
     spare = len(room.spare(by_cores=is_by_cores(options)))
     most = min(count - 1, spare)

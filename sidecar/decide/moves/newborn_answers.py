@@ -27,6 +27,7 @@ from sidecar.decide.moves.target import target
 from sidecar.decide.orders import Answers, HoldAnswers
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World, replace
+from sidecar.systemd_names import outside_containers
 from state.cpuset import CPUSet
 from state.key import ContainerKey
 
@@ -41,13 +42,20 @@ def standing_answers(world: World) -> tuple[World, tuple[HoldAnswers, ...]]:
     if hand is None or hand.sent is not None:
         return world, ()
     answers = answers_of(world)
-    answered = [each.view for each in world.containers.values() if is_answered(each)]
-    parents = tuple(sorted({parent for view in answered for parent in (view.cgroup_parent, view.found_below)} - {""}))
-    running = {key for key, each in world.containers.items() if not each.is_idle}
-    resting = frozenset(_all_own(hand.held, answers) - running)
-    order = HoldAnswers(world.numbers, answers, parents, hand.home, world.state.online, resting)
+    named: set[str] = set()
+    for each in world.containers.values():
+        view = each.view
+        if is_answered(each):
+            named |= {view.cgroup_parent, view.found_below}
+        elif view.cgroup_parent:
+            # One inside another container's cgroup is confined with that, or with what only has such a name.
+            named.add(outside_containers(view.cgroup_parent, view.pod))
+    parents = tuple(sorted(named - {""}))
+    order = HoldAnswers(world.numbers, answers, parents, hand.home, world.state.online)
     if hand.held is not None and _is_held(hand.held, order):
         return world, ()
+    running = {key for key, each in world.containers.items() if not each.is_idle}
+    order = replace(order, resting=frozenset(_all_own(hand.held, answers) - running))
     world = replace(world, hand=replace(hand, sent=order), numbers=world.numbers + 1)
     return told_of_answers(world), (order,)
 

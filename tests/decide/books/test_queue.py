@@ -271,3 +271,12 @@ def test_a_refusal_says_what_others_held_when_it_was_made() -> None:
     story.take_inventory()
     assert story.granted(grows) == "1-5"
     assert "1 free: 5 (1 reserved: 0; 4 held by grows)" in story.why_refused(refused)
+
+
+def test_what_must_stay_shared_is_the_reason_for_more_than_there_are_too() -> None:
+    """Without it the numbers would not add up: seven are not reserved, and three can be had."""
+    story = Story(shared_min=5)
+    said = "but this machine can give 3 at most: 5 must stay shared (1 reserved: 0)"
+    assert [story.why_refused(story.arrive(f"of-{count}", count)) for count in (7, 9)] == [
+        f"asked for {count} exclusive CPUs, {said}" for count in (7, 9)
+    ]

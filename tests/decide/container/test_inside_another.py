@@ -8,12 +8,14 @@ from sidecar.decide.container.container import Standing
 from sidecar.decide.container.originals import originals_of
 from sidecar.decide.container.wish import wish_of
 from sidecar.decide.facts import ContainerView, Phase
+from sidecar.decide.hand_state import HandState
+from sidecar.decide.moves.newborn_answers import standing_answers
 from sidecar.decide.moves.starts import answer_to
 from sidecar.decide.moves.starts_from_books import from_books
 from sidecar.decide.settings import Settings
 from sidecar.decide.sightings import sighted
 from sidecar.decide.world import replace
-from sidecar.systemd_names import is_inside_a_container
+from sidecar.systemd_names import is_inside_a_container, outside_containers
 from sidecar.words.refusals import warnings
 from state.cpuset import CPUSet
 from state.refusal import RefusalCode
@@ -39,6 +41,29 @@ ID = "0123456789abcdef" * 4
 def test_a_parent_inside_a_container_is_known_by_its_name(parent: str, is_inside: bool) -> None:
     """On both versions of cgroups and under both drivers; a pod of Podman is no container."""
     assert is_inside_a_container(parent) is is_inside
+
+
+@pytest.mark.parametrize(
+    ("parent", "place"),
+    [
+        ("", ""),
+        ("/docker", ""),
+        (f"/docker/{ID}", "/docker"),
+        (f"tenants/one/{ID}/deeper/{ID}", "/tenants/one"),
+        (f"/{ID}", "/"),
+        (f"/system.slice/docker-{ID}.scope", "/system.slice"),
+    ],
+)
+def test_where_the_outermost_container_lies_is_watched(parent: str, place: str) -> None:
+    """Whether it is a container or only called like one: no order reaches what is inside, and the hand confines it with
+    the outermost.
+    """
+    assert outside_containers(parent) == place
+    story = Story()
+    view = ContainerView(engine="docker", id="f" * 64, name="evil", phase=Phase.RUNNING, cgroup_parent=parent)
+    world = sighted(replace(story.world, hand=HandState(parents=("/docker",))), view, story.ticket())
+    _, [order] = standing_answers(world)
+    assert order.parents == tuple({place or parent} - {""})
 
 
 def test_a_pod_is_no_container() -> None:

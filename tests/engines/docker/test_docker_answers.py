@@ -16,6 +16,7 @@ from sidecar.engines.answer_bounds import Patience
 from sidecar.engines.asyncio_room import open_room
 from sidecar.engines.docker.docker_engine import open_docker
 from sidecar.engines.http_client import Client
+from sidecar.engines.intakes import Entire
 from sidecar.failures import (
     ContainerGone,
     EngineError,
@@ -212,6 +213,15 @@ async def test_a_million_labels_hide_nothing_but_labels(daemon: RawDaemon) -> No
     async with open_docker(daemon.address) as engine:
         assert (await engine.inspect(ONE)).cpuset == "3"
         assert await engine.containers() == (ONE, TWO)
+
+
+@pytest.mark.slow
+@pytest.mark.trio
+async def test_a_million_labels_hide_all_without_the_sieve(daemon: RawDaemon, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fault that an audit found (H1) is seen: an answer is kept whole, or not at all."""
+    monkeypatch.setattr("sidecar.engines.docker.docker_engine.Sifted", lambda picks: Entire())
+    with pytest.raises(EngineFailed, match="larger than"):
+        await test_a_million_labels_hide_nothing_but_labels(daemon)
 
 
 @pytest.mark.trio
