@@ -31,7 +31,7 @@ from sidecar.api.tcp_listener import TcpListener, listening_on
 from sidecar.api.unix_socket import group_id, path_in
 from sidecar.apply.executor import Executor
 from sidecar.apply.hand_orders import HandOrders
-from sidecar.assembly import with_shared_group
+from sidecar.assembly import follow_host_units, with_host_units, with_shared_group
 from sidecar.board import Board
 from sidecar.commit.directory_guard import DirectoryGuard
 from sidecar.commit.fallback_books import SPARE, SparedCheckpoint
@@ -45,6 +45,7 @@ from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
 from sidecar.disturbance.sampler import DisturbanceSampler
 from sidecar.engines import open_engine as open_engine_module
+from sidecar.engines.host_tenants import HostedEngine
 from sidecar.failures import CgroupClosed, SidecarError
 from sidecar.hand.cgroup_hand import CgroupHand
 from sidecar.hand.reflex_queue import find_library
@@ -163,6 +164,8 @@ async def serve(
         if engine is None:
             real = await stack.enter_async_context(open_engine(config.engine, label_keys(config.unmanaged)))
             engine = with_shared_group(real, config.shared_slice, cgroup=config.cgroup)
+            if config.host_units == "auto":
+                engine = with_host_units(engine, config.hand, log, cgroup=config.cgroup)
             open_hand = partial(_open_hand, config, log)
         # A missing or unfit engine is reported at once; later it is waited for. An existing but silent engine is waited
         # for as well: it may be starting containers that wait for our answer.
@@ -335,6 +338,8 @@ class _Daemon:
             restoring = Restoring(self._board, engine, self._projections, state_dir, stop=self._stop, log=self._log)
             return await restoring.run(outbox)
         sources.start_soon(self._follow, engine, looker, outbox)
+        if isinstance(engine, HostedEngine):
+            sources.start_soon(follow_host_units, engine, looker, self._log)
         teller = Teller(self._board, self._projections, report, self._log)
         signs = (allocator.sign, teller.sign)
         sources.start_soon(teller.run)

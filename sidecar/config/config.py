@@ -73,6 +73,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     tenants_longest_notice_seconds: float = 20.0
     cgroup: str = "/sys/fs/cgroup"
     hand: str = "auto"
+    host_units: str = "off"
     shared_slice: str = ""
     listen: str = ""
     disturbed_period_seconds: float = 0.0

@@ -289,6 +289,12 @@ KEYS: Final[Mapping[str, Key]] = {
         "auto",
         "auto: cgroups are written directly where possible, or the engine's own cgroup parent; off: the engine alone",
     ),
+    "host_units": _key(
+        word("auto", "off"),
+        "host_units",
+        "off",
+        "auto: systemd confines the host's services and sessions to the shared pool as well; off: containers alone",
+    ),
     "shared_slice": _key(
         _shared_slice,
         "shared_slice",

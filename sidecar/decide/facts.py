@@ -46,6 +46,8 @@ class ViewKind(enum.StrEnum):
     CONTAINER = "container"
     GROUP = "group"
     """The shared group, shown as if it were a container."""
+    UNIT = "unit"
+    """A unit of the host's systemd, shown as if it were a container: it never asks for CPUs."""
 
 
 class Mount(msgspec.Struct, frozen=True, kw_only=True):

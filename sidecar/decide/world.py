@@ -181,9 +181,10 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def holds_its_pin(self, container: Container) -> bool:
         """Return whether a container that is pinned by hand keeps its CPUs from others now: it does while it rests only
-        if tenants may pin, or the owner of the host kept it out.
+        if tenants may pin, or the owner of the host kept it out, or pinned it, as a unit of its own.
         """
-        has_right = TenantRight.PIN in self.settings.may or container.wish.is_kept_out_by_owner
+        is_the_hosts = container.wish.is_kept_out_by_owner or container.view.kind is ViewKind.UNIT
+        has_right = is_the_hosts or TenantRight.PIN in self.settings.may
         return has_right or not container.is_idle
 
     def pool_for(self, container: Container, pool: CPUSet) -> CPUSet:

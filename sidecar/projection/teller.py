@@ -23,7 +23,7 @@ from sidecar.crashes import Crashes
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.mounts import mounted_name
 from sidecar.decide.container.role import role_of
-from sidecar.decide.facts import ContainerView
+from sidecar.decide.facts import ContainerView, ViewKind
 from sidecar.decide.moves.alone import is_alone
 from sidecar.decide.moves.settled import is_settled
 from sidecar.decide.settings import PolicyName
@@ -152,7 +152,8 @@ class Teller:
         """Write one container's projection of the *latest* world: withdrawn CPUs must not appear again."""
         world = self._board.latest
         container = world.containers.get(key)
-        if container is None:
+        if container is None or container.view.kind is ViewKind.UNIT:
+            # A unit of the host mounts no projection.
             return
         known = _known(world, key, container)
         if _is_same(self._known.get(key), known) or self._can_wait(world, container):

@@ -167,6 +167,14 @@ GROUPS: Final = (
         tests=("tests/live/test_systemd.py",),
     ),
     Group(
+        name="docker-host",
+        about="the host's own services are kept off owners' CPUs, and put back",
+        engine=DOCKER,
+        machine=SYSTEMD,
+        tests=("tests/live/test_host_processes.py",),
+        seconds=1500,
+    ),
+    Group(
         name="podman-units",
         about="daemon-reload",
         engine=PODMAN,

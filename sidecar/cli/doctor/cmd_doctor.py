@@ -218,7 +218,12 @@ def _check_groups(config: Config, report: EngineReport, online: CPUSet) -> Itera
 def _check_units(config: Config, books: State, topology: Topology | None) -> Iterator[Finding]:
     """Yield which processes of the host may run on exclusive CPUs. Where none can be exclusive, nothing is said."""
     if config.policy is not PolicyName.NONE and topology is not None:
-        yield from check_units(find_hierarchy(config.cgroup), config.reserved or books.reserved, topology.online)
+        yield from check_units(
+            find_hierarchy(config.cgroup),
+            config.reserved or books.reserved,
+            topology.online,
+            is_confining=config.host_units == "auto",
+        )
 
 
 def _settings_of_dockerd() -> Mapping[str, Any] | None:

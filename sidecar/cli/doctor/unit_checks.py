@@ -1,4 +1,4 @@
-"""Doctor on the host's own processes: the sidecar confines none of them, and units may run on owners' CPUs."""
+"""Doctor on the host's own processes: whether the sidecar confines them, and if not, which may run on owners' CPUs."""
 
 from __future__ import annotations
 
@@ -14,14 +14,23 @@ from state.cpuset import CPUSet
 
 _QUESTION: Final = "host processes"
 _SHOWN: Final = 5
-_CURE: Final = "keep them on the reserved CPUs: docs/how-to/reserve-cpus.md#keep-the-hosts-processes-there"
+_CURE: Final = 'set host_units = "auto": docs/how-to/keep-the-host-off.md'
 
 
-def check_units(hierarchy: Hierarchy | None, reserved: CPUSet, online: CPUSet) -> Iterator[Finding]:
-    """Check that systemd keeps the host's services and sessions on reserved CPUs, as far as that is to be seen."""
+def check_units(
+    hierarchy: Hierarchy | None, reserved: CPUSet, online: CPUSet, *, is_confining: bool = False
+) -> Iterator[Finding]:
+    """Check that systemd keeps the host's services and sessions on reserved CPUs, as far as that is to be seen; or,
+    with `is_confining`, that the sidecar can confine them.
+    """
     if hierarchy is None:
         return
     units = list(host_units(hierarchy.root, online)) if hierarchy.version == 2 else []
+    if units and is_confining:
+        holes = [unit for unit in units if unit.has_containers]
+        says = f"the sidecar confines {counted(len(units) - len(holes), 'unit')} of systemd to the shared pool"
+        yield Finding(_QUESTION, Verdict.OK, f"{says}, and not {_names(holes)}" if holes else says)
+        return
     if not units:
         says = "the sidecar does not confine them, and no unit of systemd with CPUs of its own is visible here"
         yield Finding(_QUESTION, Verdict.WARN, f"{says}: they may run on exclusive CPUs", "")

@@ -187,7 +187,7 @@ def is_unmanaged(view: ContainerView, settings: Settings) -> bool:
 
 def _standing(view: ContainerView, settings: Settings, originals: Originals, online: CPUSet) -> Standing:
     """Return what it is without exclusive CPUs."""
-    if originals.cpuset and TenantRight.PIN in settings.may:
+    if originals.cpuset and (TenantRight.PIN in settings.may or view.kind is ViewKind.UNIT):
         return Standing.STRANGER
     return _unpinned(view, online)
 

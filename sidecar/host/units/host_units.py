@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from typing import Final, NamedTuple
 
@@ -24,35 +24,40 @@ _DEPTH: Final = 64
 
 
 class HostUnit(NamedTuple):
-    """A unit: its name, the CPUs where it may run, and whether containers are below it."""
+    """A unit: its name, the CPUs where it may run, whether containers are below it, and the path of its cgroup below
+    the hierarchy's root.
+    """
 
     name: str
     cpus: CPUSet
     has_containers: bool = False
+    path: str = ""
 
 
-def host_units(root: str, online: CPUSet) -> Iterator[HostUnit]:
-    """Yield the highest units without containers below a v2 hierarchy's root, and services that have some.
+def host_units(root: str, online: CPUSet, parents: Collection[str] = ()) -> Iterator[HostUnit]:
+    """Yield the highest units without containers below a v2 hierarchy's root, and services that have some. The slices
+    named in `parents` count as having some: an engine makes them there.
 
     Nothing keeps a unit from the online CPUs unless its cgroup says so.
     """
     above = _cpus(root, online)
     for name in _groups(root):
         if name.endswith(".slice") or name == "init.scope":
-            yield from _units(f"{root}/{name}", name, above)
+            yield from _units(root, f"/{name}", above, parents)
 
 
-def _units(path: str, name: str, above: CPUSet) -> Iterator[HostUnit]:
+def _units(root: str, path: str, above: CPUSet, parents: Collection[str]) -> Iterator[HostUnit]:
+    at, name = f"{root}{path}", path.rpartition("/")[2]
     if is_container(name):
         return
-    cpus = _cpus(path, above)
-    if not _holds_container(path, _DEPTH):
-        yield HostUnit(name, cpus)
+    cpus = _cpus(at, above)
+    if name not in parents and not holds_container(at):
+        yield HostUnit(name, cpus, path=path)
     elif name.endswith(".slice"):
-        for child in _groups(path):
-            yield from _units(f"{path}/{child}", child, cpus)
+        for child in _groups(at):
+            yield from _units(root, f"{path}/{child}", cpus, parents)
     else:
-        yield HostUnit(name, cpus, has_containers=True)
+        yield HostUnit(name, cpus, has_containers=True, path=path)
 
 
 def is_container(name: str) -> bool:
@@ -60,9 +65,10 @@ def is_container(name: str) -> bool:
     return _CONTAINER.fullmatch(name) is not None
 
 
-def _holds_container(path: str, depth: int) -> bool:
+def holds_container(path: str, depth: int = _DEPTH) -> bool:
+    """Return whether there is a container somewhere below the group at this directory."""
     return depth > 0 and any(
-        is_container(child) or _holds_container(f"{path}/{child}", depth - 1) for child in _groups(path)
+        is_container(child) or holds_container(f"{path}/{child}", depth - 1) for child in _groups(path)
     )
 
 

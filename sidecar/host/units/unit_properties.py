@@ -43,7 +43,8 @@ _ABSENT: Final = ("org.freedesktop.DBus.Error.ServiceUnknown", "org.freedesktop.
 class UnitProperties:
     """systemd, by its bus."""
 
-    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(self, environ: Mapping[str, str] | None = None, key: str = "shared_slice") -> None:
+        self._key = key
         told = (environ or {}).get("DBUS_SYSTEM_BUS_ADDRESS", "")
         self._address = told or f"unix:path={SYSTEM_BUS}"
 
@@ -61,11 +62,11 @@ class UnitProperties:
     async def _ask(self, unit: str, call: Call) -> tuple[Any, ...]:
         try:
             with trio.fail_after(ANSWER_SECONDS):
-                return body_of(await _answer(socket_of(self._address), call), unit)
+                return body_of(await _answer(socket_of(self._address), call), unit, self._key)
         except (FileNotFoundError, ConnectionRefusedError, PermissionError) as error:
             raise EngineLacks(
                 f"systemd cannot be reached at {self._address}: {files.reason(error)}: mount {SYSTEM_BUS} into the "
-                "sidecar's container and run as root there, or leave shared_slice out"
+                f"sidecar's container and run as root there, or leave {self._key} out"
             ) from error
         except trio.TooSlowError as error:
             raise EngineUnavailable(f"systemd did not answer within {ANSWER_SECONDS:g} s") from error
@@ -159,8 +160,10 @@ async def some_bytes(stream: trio.SocketStream) -> bytes:
     return received
 
 
-def body_of(reply: Message, unit: str) -> tuple[Any, ...]:
-    """Return the content of a reply; raise our error for its error, by what can be done about it."""
+def body_of(reply: Message, unit: str, key: str = "shared_slice") -> tuple[Any, ...]:
+    """Return the content of a reply; raise our error for its error, by what can be done about it. `key` is that of the
+    configuration for which it was asked.
+    """
     from jeepney import HeaderFields, MessageType
 
     if reply.header.message_type is not MessageType.error:
@@ -170,9 +173,9 @@ def body_of(reply: Message, unit: str) -> tuple[Any, ...]:
     if name in _DENIED:
         raise EngineLacks(f"systemd denies setting the CPUs of {unit} ({words}): run the sidecar as root")
     if name in _LACKING:
-        raise EngineLacks(f"this systemd has no AllowedCPUs, which came with 244 ({words}): leave shared_slice out")
+        raise EngineLacks(f"this systemd has no AllowedCPUs, which came with 244 ({words}): leave {key} out")
     if name in _ABSENT:
-        raise EngineLacks(f"there is no systemd on this bus ({words}): leave shared_slice out")
+        raise EngineLacks(f"there is no systemd on this bus ({words}): leave {key} out")
     if name in _WRONG:
         raise EngineRefused(f"systemd refuses the CPUs of {unit}: {words}")
     raise EngineFailed(f"systemd did not set the CPUs of {unit}: {words}")

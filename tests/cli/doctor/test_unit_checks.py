@@ -29,7 +29,7 @@ def test_units_that_may_run_on_exclusive_cpus_are_named(tmp_path: Path) -> None:
     [found] = judged(tmp_path)
     assert (found.question, found.verdict) == ("host processes", Verdict.WARN)
     assert found.says.endswith(": system.slice may run on exclusive CPUs")
-    assert "reserve-cpus.md" in found.cure
+    assert "keep-the-host-off.md" in found.cure
 
 
 def test_a_service_with_containers_says_so(tmp_path: Path) -> None:
@@ -53,3 +53,13 @@ def test_where_no_unit_is_to_be_seen_it_says_so(tmp_path: Path) -> None:
     unit(tmp_path, "system.slice", "0")
     assert "no unit of systemd" in judged(tmp_path, version=1)[0].says
     assert not list(check_units(None, RESERVED, ONLINE))
+
+
+def test_with_host_units_the_sidecar_confines_them(tmp_path: Path) -> None:
+    """All but what has containers below it, which is named."""
+    unit(tmp_path, "init.scope", "0-3")
+    unit(tmp_path, "user.slice/user@7.service", "1-3")
+    unit(tmp_path, f"user.slice/user@7.service/app.slice/{'b' * 64}", "1-3")
+    [found] = check_units(Hierarchy(2, str(tmp_path), "cpuset"), RESERVED, ONLINE, is_confining=True)
+    assert found.verdict is Verdict.OK
+    assert found.says.endswith("confines 1 unit of systemd to the shared pool, and not user@7.service (has containers)")

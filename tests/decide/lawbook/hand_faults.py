@@ -217,7 +217,7 @@ def trusts_a_hand_that_does_not_answer_yet(patch: pytest.MonkeyPatch) -> None:
 
 
 FAULTS = (
-    Fault(forgets_the_record_of_a_newcomer, placelaws.AGREED, first=13),
+    Fault(forgets_the_record_of_a_newcomer, placelaws.AGREED, first=311),
     Fault(overlooks_a_limit_in_force, laws.IN_FORCE, first=81),
     Fault(enters_before_the_answers_are_held, handlaws.APART_FROM_NEWBORNS, first=885),
     Fault(takes_sent_answers_for_held, handlaws.NEWBORNS, first=187),
@@ -239,5 +239,5 @@ FAULTS = (
     Fault(leaves_newborns_with_the_older_answer, handlaws.NEWBORNS, first=59),
     Fault(believes_looks_from_before_the_hand_was_lost, laws.TOLD, first=3022),
     Fault(trusts_a_hand_that_does_not_answer_yet, laws.UNSEEN, first=582),
-    Fault(covers_without_a_look, laws.FOOTPRINTS, first=4961),
+    Fault(covers_without_a_look, laws.FOOTPRINTS, first=5451),
 )

@@ -132,7 +132,7 @@ FAULTS = (
     Fault(forgets_what_it_answered, laws.FOOTPRINTS, first=170),
     Fault(waits_for_what_two_held_starts_are_configured_for, laws.ANSWERED, first=98),
     Fault(starts_what_was_refused, laws.ANSWERS),
-    Fault(opens_what_a_start_was_told_with_its_grant, laws.STARTS_ALONE),
+    Fault(opens_what_a_start_was_told_with_its_grant, laws.STARTS_ALONE, first=775),
     Fault(orders_what_is_held, laws.HELD, first=3455),
     Fault(never_answers_again_once_asked, laws.ANSWERED),
     Fault(believes_a_glance, laws.ORIGINALS, first=7),

@@ -19,6 +19,9 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
+USER = "/user.slice/user-1000.slice"
+
+
 def group(root: Path, path: str, cpus: str = "") -> None:
     at = root / path
     at.mkdir(parents=True, exist_ok=True)
@@ -32,8 +35,8 @@ def test_a_slice_without_containers_is_one_unit(root: Path) -> None:
     group(root, "system.slice", "0-1")
     group(root, "init.scope")
     assert list(host_units(str(root), ALL)) == [
-        HostUnit("init.scope", ALL),
-        HostUnit("system.slice", CPUSet.parse("0-1")),
+        HostUnit("init.scope", ALL, path="/init.scope"),
+        HostUnit("system.slice", CPUSet.parse("0-1"), path="/system.slice"),
     ]
 
 
@@ -45,10 +48,10 @@ def test_the_parent_of_a_container_is_never_a_unit_to_confine(root: Path) -> Non
     group(root, f"user.slice/user-1000.slice/user@1000.service/user.slice/libpod-{ID}.scope/container")
     group(root, "user.slice/user-1000.slice/session-1.scope")
     assert list(host_units(str(root), ALL)) == [
-        HostUnit("nested.slice", ALL),
-        HostUnit("ssh.service", CPUSet.parse("0-2")),
-        HostUnit("session-1.scope", ALL),
-        HostUnit("user@1000.service", ALL, has_containers=True),
+        HostUnit("nested.slice", ALL, path="/system.slice/nested.slice"),
+        HostUnit("ssh.service", CPUSet.parse("0-2"), path="/system.slice/ssh.service"),
+        HostUnit("session-1.scope", ALL, path=f"{USER}/session-1.scope"),
+        HostUnit("user@1000.service", ALL, has_containers=True, path=f"{USER}/user@1000.service"),
     ]
 
 
@@ -74,4 +77,11 @@ def test_a_tree_that_is_gone_has_no_units(tmp_path: Path) -> None:
 def test_a_unit_without_a_cpuset_may_run_everywhere(tmp_path: Path) -> None:
     """Where the controller is enabled nowhere, nothing is confined: that must not look like confinement."""
     group(tmp_path, "system.slice")
-    assert list(host_units(str(tmp_path), ALL)) == [HostUnit("system.slice", ALL)]
+    assert list(host_units(str(tmp_path), ALL)) == [HostUnit("system.slice", ALL, path="/system.slice")]
+
+
+def test_the_slice_of_an_engine_is_looked_into_before_its_first_container(root: Path) -> None:
+    """What comes later must not be born into confinement."""
+    group(root, "system.slice/ssh.service", "0-2")
+    found = list(host_units(str(root), ALL, ("system.slice",)))
+    assert found == [HostUnit("ssh.service", CPUSet.parse("0-2"), path="/system.slice/ssh.service")]

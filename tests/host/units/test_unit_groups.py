@@ -1,0 +1,137 @@
+"""Which units can be confined, on a tree of files, with a systemd that writes them as the real one does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trio
+
+from sidecar.failures import EngineFailed
+from sidecar.host.units.unit_groups import IN_FORCE_SECONDS, SOON_SECONDS, UnitGroups
+from state.cpuset import EMPTY, CPUSet
+
+ID = "0123456789abcdef" * 4
+ALL = CPUSet.parse("0-3")
+
+
+class Systemd:
+    """Writes what is set into the unit's group, and into a drop-in; `obeys` tells whether the kernel follows."""
+
+    def __init__(self, root: Path, control: Path) -> None:
+        self.root, self.control, self.obeys = root, control, True
+        self.calls: list[tuple[str, str]] = []
+
+    async def allow_cpus(self, unit: str, cpus: CPUSet) -> None:
+        await trio.lowlevel.checkpoint()
+        self.calls.append((unit, str(cpus)))
+        drop_in = self.control / f"{unit}.d" / "50-AllowedCPUs.conf"
+        drop_in.parent.mkdir(parents=True, exist_ok=True)
+        drop_in.write_text(f"# made by systemctl\n[Service]\nAllowedCPUs={str(cpus).replace(',', ' ')}\n")
+        for group in self.root.rglob(unit):
+            if self.obeys and cpus:
+                (group / "cpuset.cpus").write_text(f"{cpus}\n")
+
+
+@pytest.fixture
+def systemd(tmp_path: Path) -> Systemd:
+    made = Systemd(tmp_path / "cgroup", tmp_path / "control")
+    for path in ("init.scope", "system.slice/ssh.service", "system.slice/cron.service", "user.slice/user-0.slice"):
+        born(made, path)
+    return made
+
+
+def born(systemd: Systemd, path: str) -> None:
+    at = systemd.root / path
+    at.mkdir(parents=True)
+    drop_in = systemd.control / f"{at.name}.d" / "50-AllowedCPUs.conf"
+    cpus = drop_in.read_text().strip().rpartition("=")[2] if drop_in.exists() else ""
+    (at / "cpuset.cpus").write_text(f"{cpus.replace(' ', ',')}\n")
+
+
+def units(systemd: Systemd, parent: str = "") -> UnitGroups:
+    return UnitGroups(systemd.root, systemd, lambda: ALL, parent=parent, control=systemd.control)
+
+
+@pytest.mark.trio
+async def test_services_one_by_one_where_containers_may_come_and_sessions_as_one(systemd: Systemd) -> None:
+    assert sorted(units(systemd).all()) == ["cron.service", "init.scope", "ssh.service", "user.slice"]
+    born(systemd, "apps.slice/apps-engine.slice")
+    assert "apps.slice" in units(systemd).all()
+    assert "apps.slice" not in units(systemd, "apps-engine.slice").all()
+
+
+@pytest.mark.trio
+async def test_it_is_confined_and_let_go(systemd: Systemd) -> None:
+    """Taking the property away leaves the kernel's file as it is, so all CPUs are set first."""
+    those = units(systemd)
+    those.all()
+    assert await those.look("ssh.service") == ("/system.slice/ssh.service", "")
+    await those.confine("ssh.service", CPUSet.parse("0,2-3"))
+    assert await those.look("ssh.service") == ("/system.slice/ssh.service", "0,2-3")
+    await those.confine("ssh.service", ALL)
+    assert await those.look("ssh.service") == ("/system.slice/ssh.service", "0-3")
+    assert systemd.calls == [("ssh.service", "0,2-3"), ("ssh.service", "0-3"), ("ssh.service", "")]
+
+
+@pytest.mark.trio
+async def test_one_that_rests_keeps_what_was_set_and_counts(systemd: Systemd) -> None:
+    """It starts again on what is set: to forget it would leave it there for good."""
+    those = units(systemd)
+    those.all()
+    await those.confine("cron.service", CPUSet.parse("0,2"))
+    for file in (systemd.root / "system.slice/cron.service").iterdir():
+        file.unlink()
+    (systemd.root / "system.slice/cron.service").rmdir()
+    assert await those.look("cron.service") == ("", "0,2")
+    assert "cron.service" in units(systemd).all()
+    born(systemd, "system.slice/cron.service")
+    assert await those.look("cron.service") == ("/system.slice/cron.service", "0,2")
+
+
+@pytest.mark.trio
+async def test_one_that_was_told_of_is_looked_at_before_it_runs(
+    systemd: Systemd, autojump_clock: trio.testing.MockClock
+) -> None:
+    """For a while; what names a container, a user's manager or something without processes is not."""
+    those = units(systemd)
+    those.all()
+    assert those.tell("new.service")
+    assert not [
+        name for name in (f"docker-{ID}.scope", "user@1000.service", "x.mount", "ssh.service") if those.tell(name)
+    ]
+    assert await those.look("new.service") == ("", "")
+    await those.confine("new.service", CPUSet.parse("0"))
+    born(systemd, "system.slice/new.service")
+    assert await those.look("new.service") == ("/system.slice/new.service", "0")
+    assert those.tell("never.service")
+    await trio.sleep(SOON_SECONDS + 1)
+    assert await those.look("never.service") is None
+    assert "never.service" not in those.all()
+
+
+@pytest.mark.trio
+async def test_one_with_a_container_below_it_is_let_go(systemd: Systemd) -> None:
+    """A user starts a rootless container: it must not be confined with the session."""
+    those = units(systemd)
+    those.all()
+    await those.confine("user.slice", CPUSet.parse("0-2"))
+    born(systemd, f"user.slice/user-1000.slice/user@1000.service/libpod-{ID}.scope")
+    assert await those.look("user.slice") is None
+    assert systemd.calls[-2:] == [("user.slice", "0-3"), ("user.slice", "")]
+    assert "user.slice" not in those.all()
+    assert "user-0.slice" in those.all()
+
+
+@pytest.mark.trio
+async def test_what_the_kernel_does_not_have_is_no_success(
+    systemd: Systemd, autojump_clock: trio.testing.MockClock
+) -> None:
+    those = units(systemd)
+    those.all()
+    systemd.obeys = False
+    began = trio.current_time()
+    with pytest.raises(EngineFailed, match=r"ssh\.service, but its cgroup still has no CPUs"):
+        await those.confine("ssh.service", CPUSet.parse("0"))
+    assert trio.current_time() - began >= IN_FORCE_SECONDS
+    assert CPUSet() == EMPTY

@@ -1,0 +1,147 @@
+"""The host's own services and sessions are kept off owners' CPUs by systemd, judged from /proc alone, and put back."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from sidecar.status.document import SharingStatus
+from state.cpuset import CPUSet
+from tests.live.containers import Containers
+from tests.live.kernelview import online
+from tests.live.privateengine import PrivateEngine
+from tests.live.sidecarprocess import LAST, SidecarProcess
+from tests.live.waiting import PATIENCE, eventually
+
+ROOT: Final = Path("/sys/fs/cgroup")
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.slow,
+    pytest.mark.timeout(150 * PATIENCE),
+    pytest.mark.skipif(
+        not Path("/run/systemd/system").is_dir() or (ROOT / "cpuset").is_dir(),
+        reason="needs systemd and cgroup v2: see `make vm-test`",
+    ),
+]
+
+_CONTAINER: Final = re.compile(r"[0-9a-f]{64}")
+ONE: Final = {"cpuset.exclusive": "1"}
+SERVICES: Final = 10
+
+
+@pytest.fixture
+def confining(own_engine: PrivateEngine, sidecar: SidecarProcess) -> SidecarProcess:
+    """Start a sidecar that confines the host's units."""
+    sidecar.configure(host_units="auto")
+    sidecar.start()
+    assert not sidecar.has_logged("the host's own processes are not confined"), sidecar.log()
+    return sidecar
+
+
+@pytest.fixture
+def busy() -> Iterator[list[str]]:
+    """Names of services to start, each of which spins; they are stopped at the end."""
+    names = [f"cpuset-tests-{number}.service" for number in range(SERVICES)]
+    yield names
+    subprocess.run(["systemctl", "stop", *names], check=False, capture_output=True)
+
+
+def spin(name: str) -> None:
+    """Start a service that computes without end."""
+    words = ("systemd-run", "--quiet", "--collect", f"--unit={name}", "sh", "-c", "while :; do :; done")
+    subprocess.run(words, check=True, capture_output=True)
+
+
+def intruders(owner: str) -> list[str]:
+    """Return the processes that may run on the owner's CPU, and are neither its own nor the kernel's."""
+    found = []
+    for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
+        with suppress(OSError):
+            status = dict(
+                line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":\t" in line
+            )
+            group = Path(f"/proc/{pid}/cgroup").read_text().strip()
+            is_of_kernel = pid == 2 or status["PPid"] == "2"
+            is_meant = owner not in group and not is_of_kernel and status["State"][0] not in "ZX"
+            if is_meant and not LAST.isdisjoint(CPUSet.parse(status["Cpus_allowed_list"])):
+                found.append(f"{status['Name']} {group}")
+    return found
+
+
+def confined() -> dict[str, str]:
+    """Return what is set for each group of the tree that has CPUs of its own."""
+    files = ROOT.glob("*.s*/**/cpuset.cpus")
+    with suppress(OSError):
+        return {str(file.parent): cpus for file in files if (cpus := file.read_text().strip())}
+    return confined()
+
+
+def see_that_none_intrudes(sidecar: SidecarProcess, owner: str) -> None:
+    """Wait until no process of the host may run on the owner's CPU."""
+    try:
+        eventually(lambda: not intruders(owner), "none intrudes", seconds=5)
+    except AssertionError:
+        raise AssertionError(f"{intruders(owner)} may run there; the log: {sidecar.log()[-4000:]}") from None
+
+
+def owner_alone(sidecar: SidecarProcess, workloads: Containers) -> str:
+    owner = workloads.run("owner", labels=ONE)
+    sidecar.until(owner, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_alone, "alone")
+    return owner
+
+
+def test_no_process_of_the_host_may_run_on_an_owners_cpu(
+    confining: SidecarProcess, workloads: Containers, busy: list[str]
+) -> None:
+    """Neither those that were there, nor those that come, in ones and in a burst; alone is told when that is so."""
+    spin(busy[0])
+    owner = owner_alone(confining, workloads)
+    assert intruders(owner) == []
+    for name in busy[1:]:
+        spin(name)
+    see_that_none_intrudes(confining, owner)
+    subprocess.run(["systemctl", "restart", "cron.service"], check=False, capture_output=True)
+    subprocess.run(["systemctl", "daemon-reload"], check=True, capture_output=True)
+    see_that_none_intrudes(confining, owner)
+
+
+def test_a_release_gives_every_unit_back_what_it_had(
+    confining: SidecarProcess, workloads: Containers, busy: list[str]
+) -> None:
+    """Also after the sidecar was killed in the midst, and started again."""
+    spin(busy[0])
+    owner = owner_alone(confining, workloads)
+    confining.kill()
+    confining.start()
+    see_that_none_intrudes(confining, owner)
+    workloads.api.remove(owner)
+    confining.until_quiet()
+    confining.terminate()
+    assert confining.command("release").returncode == 0
+    kept = {path: cpus for path, cpus in confined().items() if not _CONTAINER.search(path)}
+    assert {path: cpus for path, cpus in kept.items() if CPUSet.parse(cpus) != online()} == {}
+    shown = subprocess.run(
+        ["systemctl", "show", "-P", "AllowedCPUs", busy[0], "user.slice"], capture_output=True, text=True, check=True
+    )
+    assert shown.stdout.split() == []
+
+
+def test_what_people_confined_themselves_stays(
+    own_engine: PrivateEngine, sidecar: SidecarProcess, workloads: Containers, busy: list[str]
+) -> None:
+    """A unit that had AllowedCPUs when the sidecar came is never moved, and its CPUs are granted to nobody."""
+    spin(busy[0])
+    subprocess.run(["systemctl", "set-property", "--runtime", busy[0], f"AllowedCPUs={LAST}"], check=True)
+    sidecar.configure(host_units="auto")
+    sidecar.start()
+    owner = workloads.run("owner", labels=ONE)
+    sidecar.until(owner, lambda it: it.refusal, "there is no other CPU for it")
+    assert (ROOT / "system.slice" / busy[0] / "cpuset.cpus").read_text().strip() == str(LAST)
