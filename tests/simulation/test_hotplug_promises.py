@@ -280,3 +280,14 @@ def test_a_pool_that_is_short_gets_cpus_with_notice_where_the_floor_lies_outside
     sim.advance(sim.now + 2)
     assert sim.cpus_of("own") == CPUSet.of(5)
     assert said(sim, "own", "refused") == []
+
+
+def test_what_may_lie_on_more_nodes_at_its_number_takes_its_cpu_back_and_stays() -> None:
+    """With one CPU less it lay on more nodes than so many need: it is at its number again, and moves nowhere."""
+    sim = Simulation(uniform(packages=2, nodes=2, cores=2), CONFIG)
+    starts(sim, "own", 5, min="3", numa="restricted")
+    before = sim.cpus_of("own")
+    goes(sim, str(max(before)), waits=1)
+    comes_back(sim, str(max(before)))
+    assert sim.cpus_of("own") == before
+    assert len(said(sim, "own", What.RUNS_ON)) <= 2

@@ -243,6 +243,12 @@ def _by_their_rules(world: World, bare: State, holdings: Holdings) -> Holdings:
         # Made larger, up to its number, it need not give up what it has.
         larger = (min(most, len(world.topology.whole_cores(held))), len(held))
         tries = [(held, count) for count in larger if count >= len(held)]
+        # Back at its number it may lie on more nodes, and then it need not move.
+        grown = range(len(held) + 1, min(most, demand.cpus) + 1)
+        full = (replaced(world, without, demand, held, [free], count) for count in grown)
+        if found := next((cpus for cpus in full if cpus and held <= cpus), None):
+            holdings = {**holdings, key: found}
+            continue
         # What is more than it may hold in whole cores was granted while a part of one was offline.
         fitting = most - most % unit_of(world.topology, options_of(world, demand), held)
         if fewest_for(world, demand) <= fitting < len(held):
