@@ -291,6 +291,11 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return reach_of((each.present.mask, True) for each in self.containers.values() if each.is_promised).exclusive
 
     @cached_property
+    def starting(self) -> int:
+        """The CPUs, as a mask, on which any containers were told to start, and are not seen running yet."""
+        return reach_of((each.present.mask, False) for each in self.containers.values() if each.is_starting).touched
+
+    @cached_property
     def newborns(self) -> int:
         """The CPUs, as a mask, on which cgroups may be that were born and are not known yet."""
         if self.hand is None or not self.hand.is_answering:

@@ -173,6 +173,21 @@ def test_nobody_is_let_in_where_it_was_told_to_start() -> None:
     assert sim.cpus_of("own") == sim.cpus_of("plain") == CPUSet.of(1, 2)
 
 
+def test_an_owner_that_lost_its_cpu_enters_none_where_a_start_was_answered() -> None:
+    """The pool was told to the one that starts before the loss was noticed: it starts beside no owner."""
+    sim = host(4, msgspec.structs.replace(CONFIG, reserved=CPUSet.of(0, 1)))
+    runs(sim, "owner", 1)
+    sim.advance(4)
+    sim.switch_off(CPUSet.of(2))
+    sim.create("plain", runtime="cpuset")
+    sim.run("plain")
+    sim.advance(8)
+    (started,) = said(sim, "plain", What.STARTED)
+    where = [(each.at, each.cpus) for each in sim.log if each.container == "owner" and each.what == What.RUNS_ON]
+    assert [cpus for at, cpus in where if at < started][-1] == CPUSet.of(0, 1)
+    assert sim.cpus_of("owner") == CPUSet.of(3)
+
+
 def test_what_asks_for_nothing_starts_in_the_pool() -> None:
     """At once, and off the CPUs of others."""
     sim = host()

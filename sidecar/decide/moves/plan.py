@@ -5,7 +5,8 @@ running. Two containers conflict if either is exclusive. Then, for each containe
 
 1. It may always **stay** on CPUs that it should have and already runs on; but not on those that another container is
    still leaving: they are exclusive to that one until it has left. One whose CPUs all went offline runs on all others
-   already: what it should have of these is no other exclusive container's, and no newborn's.
+   already: what it should have of these is no other exclusive container's, no newborn's, and not where a start was
+   answered.
 2. It may **enter** a CPU only if no conflicting container's footprint touches it; under full-pcpus-only, only if none
    touches what it should have of that core. Reserved CPUs are never exclusive, so it may always enter them.
 3. If that leaves no CPU, it is **parked** on the reserved CPUs, so that a swap cannot deadlock.
