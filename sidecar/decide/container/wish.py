@@ -44,6 +44,7 @@ from state.mistakes import (
     InsideAnother,
     Mistake,
     NoCgroup,
+    NoEffect,
     NoLimit,
     NoSuchDevice,
     OfPod,
@@ -162,6 +163,9 @@ def _wish(
     mistakes = tuple(_mistakes(view, settings, originals, labels, count))
     if mistakes or isinstance(count, Mistake):
         refusal = Refusal(_code_of(mistakes[0]), Mistakes(mistakes))
+        # A label that refuses has an effect under each policy.
+        wrong = {each.label for each in mistakes}
+        warnings = tuple(each for each in warnings if each.label not in wrong or not isinstance(each.flaw, NoEffect))
         return Wish(standing=standing, mems=mems, warnings=warnings, refusal=refusal, pin=pin)
     demand = _demand(view, settings, labels.values, count)
     warnings = _warned(warnings, mismatch(view, count), _cut_notice(view, settings, labels.values))
