@@ -8,7 +8,7 @@ cgroup, is about to get one, unless it is a container's.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
@@ -26,8 +26,10 @@ PARENTS: Final = ("system.slice", "machine.slice")
 SOON_SECONDS: Final = 10.0
 """How long after it was told of a unit without a cgroup may still be about to start."""
 
-CONTROL: Final = "/run/systemd/system.control"
-"""Where systemd keeps properties that were set until the next reboot, in a drop-in for each (systemctl(1))."""
+CONTROL: Final = ("/run/systemd/system.control", "/run/systemd/transient")
+"""Where systemd keeps properties that were set until the next reboot, in a drop-in for each (systemctl(1)): those of
+units that have files, and of those that were made by a call.
+"""
 
 _DROP_IN: Final = "50-AllowedCPUs.conf"
 
@@ -60,14 +62,14 @@ class UnitGroups:
         online: Callable[[], CPUSet],
         *,
         parent: str = "",
-        control: str | Path = CONTROL,
+        control: Sequence[str] = CONTROL,
     ) -> None:
         """Make it; `parent` is the slice in which the engine makes containers, if that is known."""
         self._parents = (*PARENTS, *slice_path(parent).split("/")) if parent.endswith(".slice") else PARENTS
         self._root = str(root)
         self._systemd = systemd
         self._online = online
-        self._control = str(control)
+        self._control = tuple(control)
         self._paths: dict[str, str] = {}
         self._told: dict[str, float] = {}
 
@@ -81,12 +83,16 @@ class UnitGroups:
         self._told = {
             name: at for name, at in self._told.items() if name not in self._paths and now - at < SOON_SECONDS
         }
-        resting = (name for name in _names_with_cpus(self._control) if not self._path(name))
+        with_cpus = (name for each in self._control for name in _names_with_cpus(each))
+        resting = (name for name in with_cpus if not self._path(name))
         return tuple(dict.fromkeys((*self._paths, *self._told, *resting)))
 
     def tell(self, name: str) -> bool:
         """Take it that systemd told of a unit; return whether it is one to look at."""
         if not name.endswith(_STARTED) or is_container(name) or name.startswith(_USERS_MANAGER):
+            return False
+        if name.endswith(".scope") and not self._path(name):
+            # A scope takes in processes that run already, so there is no earlier; and a session's is below a slice.
             return False
         if name in self._paths or len(self._told) >= _MOST_TOLD:
             return False
@@ -103,7 +109,7 @@ class UnitGroups:
             if not self._online() <= (CPUSet.parse(_set(f"{self._root}{path}/cpuset.cpus")) or self._online()):
                 await self.confine(name, self._online())
             return None
-        rests_with = _set(f"{self._control}/{name}.d/{_DROP_IN}")
+        rests_with = next(filter(None, (_set(f"{each}/{name}.d/{_DROP_IN}") for each in self._control)), "")
         is_soon = name in self._told and trio.current_time() - self._told[name] < SOON_SECONDS
         return ("", rests_with) if rests_with or is_soon else None
 

@@ -29,3 +29,12 @@ def test_a_notice_that_is_cut_is_said(grace: str, policy: PolicyName, longest: f
     found = wish({"cpuset.exclusive": "2", "cpuset.grace": grace}, settings)
     assert asked(found) == 2
     assert list(harmless(found)) == said
+
+
+def test_a_label_that_refuses_is_not_said_to_have_no_effect() -> None:
+    """Under `static` a ceiling below the number refuses the CPUs; one that is right has no effect."""
+    settings = Settings(policy=PolicyName.STATIC)
+    wrong = wish({"cpuset.exclusive": "2", "cpuset.max": "1", "cpuset.weight": "3"}, settings)
+    assert wrong.refusal is not None
+    assert [each.partition(" has no")[0] for each in harmless(wrong)] == ["the label cpuset.weight"]
+    assert len(harmless(wish({"cpuset.exclusive": "2", "cpuset.max": "3"}, settings))) == 1

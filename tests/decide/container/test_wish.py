@@ -211,15 +211,6 @@ def test_an_unknown_label_is_a_warning_with_the_nearest_word(label: str, words: 
     assert words in warning
 
 
-def test_a_label_that_refuses_is_not_said_to_have_no_effect() -> None:
-    """Under `static` a ceiling below the number refuses the CPUs; one that is right has no effect."""
-    settings = Settings(policy=PolicyName.STATIC, may=EVERY_RIGHT)
-    wrong = wish({"cpuset.exclusive": "2", "cpuset.max": "1", "cpuset.weight": "3"}, settings)
-    assert (code_of(wrong), wrong.demand) == (RefusalCode.BAD_LABEL, None)
-    assert [each.partition(" has no")[0] for each in harmless(wrong)] == ["the label cpuset.weight"]
-    assert len(harmless(wish({"cpuset.exclusive": "2", "cpuset.max": "3"}, settings))) == 1
-
-
 @pytest.mark.parametrize("label", ["cpuset.exclusiv", "cpusets.exclusive", "cpuset-exclusive"])
 @pytest.mark.parametrize("others", [{}, {"cpuset.exclusive": "2"}])
 def test_under_the_strict_runtime_an_unknown_label_is_refused(label: str, others: dict[str, str]) -> None:
