@@ -271,17 +271,12 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         hand keeps its grant while its engine is away. One that had a grant when its start was answered counts as if it
         had that until the start is over. Nothing waits for the others: they never leave. Members of the shared group
         are represented by the group, and newborns are one more container.
-
-        Beside a hand, nothing waits for a container at rest either of which only a glance is known: it may name any
-        parent, so it may start anywhere, but it does not run, and its lock is held. No other is alone meanwhile.
         """
         assignments = self.state.assignments
         placed = (
             (container.footprint, key in assignments or container.is_promised)
             for key, container in self.containers.items()
-            if key in assignments
-            or container.is_promised
-            or (container.wish.standing is Standing.MANAGED and not self._is_unmet(container))
+            if container.wish.standing is Standing.MANAGED or key in assignments or container.is_promised
         )
         return reach_of((*placed, (self.newborns, False)))
 
@@ -335,11 +330,6 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             return 0
         # 5. In the group.
         return mask & group.footprint if view.in_shared_group and group is not None else mask
-
-    def _is_unmet(self, container: Container) -> bool:
-        """Return whether a container rests, and only a glance at it is known, beside a hand."""
-        is_answering = self.hand is not None and self.hand.is_answering
-        return is_answering and container.view.is_glance and container.is_idle and not container.is_held
 
     def is_let_go(self, container: Container) -> bool:
         """Return whether the hand is letting go this live container that is left alone: it gets back what only the hand

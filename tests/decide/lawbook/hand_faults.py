@@ -77,17 +77,6 @@ def covers_what_it_does_not_watch(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(covering, "parent_path", lambda parent: "")
 
 
-def covers_what_rests_after_a_glance(patch: pytest.MonkeyPatch) -> None:
-    """Take it for one that names no parent."""
-    honest = covering._is_watched
-
-    def is_watched(world: World, hand: HandState, container: Container) -> bool:
-        seen = replace(container, view=replace(container.view, is_glance=False)) if container.is_idle else container
-        return honest(world, hand, seen)
-
-    patch.setattr(covering, "_is_watched", is_watched)
-
-
 def never_covers(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(covering, "may_cover", lambda world, container: False)
 
@@ -225,7 +214,6 @@ FAULTS = (
     Fault(lets_others_be_born_where_an_owner_still_is, handlaws.BIRTHS, first=1),
     Fault(guards_with_an_older_order, laws.FOOTPRINTS, first=20),
     Fault(covers_what_it_does_not_watch, laws.FOOTPRINTS, first=40),
-    Fault(covers_what_rests_after_a_glance, laws.FOOTPRINTS, first=33),
     Fault(never_covers, handlaws.COVERED, first=3),
     Fault(believes_in_a_lost_hand, laws.FOOTPRINTS, first=191),
     Fault(overlooks_what_is_let_go, laws.TOLD, first=16),

@@ -100,8 +100,9 @@ class Real(ModelContainer):
 
     def glance(self) -> ContainerView:
         """Return what is visible of it without the engine's lock."""
-        hidden = {"cpuset": "", "mems": "", "nano_cpus": 0, "cpu_quota": 0, "memory": 0, "started_at": ""}
-        return msgspec.structs.replace(self.view(), **hidden, cgroup_parent="", is_glance=True)
+        return msgspec.structs.replace(
+            self.view(), cpuset="", mems="", nano_cpus=0, cpu_quota=0, memory=0, started_at="", is_glance=True
+        )
 
     def load(self, *, is_throttled: bool = False) -> Load:
         """Return its load: it uses what it wants, within the CPUs that it has."""
