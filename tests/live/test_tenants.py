@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 import time
-import uuid
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from random import Random
@@ -20,7 +19,7 @@ from tests.live.containers import Containers
 from tests.live.crowd import footprint
 from tests.live.engineapi import ApiError, EngineApi, lock_held
 from tests.live.hostile import HostileTenant
-from tests.live.kernelview import KernelView, allowed_of, online
+from tests.live.kernelview import KernelView, online
 from tests.live.privateengine import PrivateEngine
 from tests.live.sidecarfixtures import Ground
 from tests.live.sidecarprocess import LAST, REST, SidecarProcess
@@ -245,48 +244,6 @@ def test_an_id_as_a_name_shadows_no_container(running: SidecarProcess, workloads
     answer = json.loads(ask(running.state_dir, "GET", f"/v1/containers/{owner}"))
     assert answer["id"] == owner
     assert answer["sharing"] == SharingStatus.EXCLUSIVE
-
-
-@pytest.mark.intrudes("neighbours are updated onto the CPU of the owner")
-@pytest.mark.parametrize("parent", ["/", "/elsewhere", "/NAME", "/elsewhere/NAME"])
-def test_no_cgroup_parent_leads_onto_an_owners_cpu(
-    parent: str,
-    request: pytest.FixtureRequest,
-    running: SidecarProcess,
-    own_engine: PrivateEngine,
-    workloads: Containers,
-    kernel: KernelView,
-    tmp_path: Path,
-) -> None:
-    """The root of the hierarchy, any other group, and one that only looks like a container: what is in it is updated
-    without a pause, and is off the owner's CPU all the same.
-    """
-    if own_engine.cgroup_parent.endswith(".slice"):
-        pytest.skip("systemd takes no such parent")
-    named = parent.replace("elsewhere", f"{workloads.prefix}-elsewhere").replace("NAME", uuid.uuid4().hex * 2)
-    # The engine leaves groups behind that it made on the way.
-    request.addfinalizer(lambda: remove_groups(named))
-    stray = workloads.run("stray", CgroupParent=named)
-    owner = workloads.run("owner", labels=ONE)
-    until_alone(running, owner)
-    pid = int(workloads.api.inspect(stray)["State"]["Pid"])
-    process = Path(f"/proc/{pid}/status")
-    eventually(lambda: allowed_of(process.read_text()) == REST, "it is off the owner's CPU")
-    running.until(owner, lambda it: it.is_alone, "it is told")
-    is_over = threading.Event()
-    users = [threading.Thread(target=widen, args=(workloads.api, stray, is_over)) for _ in range(3)]
-    with judged(kernel, owner, tmp_path, kernel.parent_of_process(pid, stray)) as seen:
-        for each in users:
-            each.start()
-        time.sleep(LOOP_SECONDS)
-        is_over.set()
-        for each in users:
-            each.join()
-    print(parent, seen.exposure)
-    assert seen.exposure.percent <= 5.0, seen.exposure
-    eventually(lambda: allowed_of(process.read_text()) == REST, "it is off the owner's CPU again")
-    until_alone(running, owner)
-    workloads.api.remove(stray)
 
 
 @pytest.mark.intrudes("neighbours are updated onto the CPU of the owner")
