@@ -243,10 +243,11 @@ def _by_their_rules(world: World, bare: State, holdings: Holdings) -> Holdings:
         # Made larger, up to its number, it need not give up what it has.
         larger = (min(most, len(world.topology.whole_cores(held))), len(held))
         tries = [(held, count) for count in larger if count >= len(held)]
-        # Back at its number it may lie on more nodes, and then it need not move.
+        # Back at its number it may lie on as many nodes as it has, and then it need not move.
+        own = union(node.cpus for node in world.topology.nodes if not node.cpus.isdisjoint(held))
         grown = range(len(held) + 1, min(most, demand.cpus) + 1)
         full = (replaced(world, without, demand, held, [free], count) for count in grown)
-        if found := next((cpus for cpus in full if cpus and held <= cpus), None):
+        if found := next((cpus for cpus in full if cpus and held <= cpus <= own), None):
             holdings = {**holdings, key: found}
             continue
         # What is more than it may hold in whole cores was granted while a part of one was offline.
