@@ -5,7 +5,7 @@ looked at, waited for, moved off CPUs that are granted, and put back by a releas
 its CPUs is systemd (decision 0068). A unit that was told of and has no cgroup yet does not run: its CPUs are set before
 it does.
 
-An engine cannot clear a cpuset, and systemd can: a unit that may run everywhere has none.
+A unit that may run everywhere has no `AllowedCPUs`, and all CPUs in its cgroup (`unit_groups`).
 """
 
 from __future__ import annotations

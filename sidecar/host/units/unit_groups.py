@@ -24,7 +24,7 @@ PARENTS: Final = ("system.slice", "machine.slice")
 """Where Docker and Podman make containers under systemd by default."""
 
 SOON_SECONDS: Final = 10.0
-"""How long after it was told of a unit without a cgroup may still be about to start."""
+"""So long after systemd told of it, a unit without a cgroup may still be about to start."""
 
 CONTROL: Final = ("/run/systemd/system.control", "/run/systemd/transient")
 """Where systemd keeps properties that were set until the next reboot, in a drop-in for each (systemctl(1)): those of
