@@ -1,8 +1,8 @@
 """One connection to systemd that is kept: calls side by side, and the names of new units as hints (decision 0068).
 
 The daemon takes the hints from it, and sets CPUs by calls of their own (`unit_properties`). Where the connection
-breaks, each waiting call fails and the hints end. Units may have come meanwhile, so its user connects again and looks at
-all of them, as after a hint that found no room: it is dropped, and `has_missed` says so until it is asked.
+breaks, each waiting call fails and the hints end. Units may have come meanwhile, so its user connects again and looks
+at all of them, as after a hint that found no room: it is dropped, and `has_missed` says so until it is asked.
 """
 
 from __future__ import annotations
