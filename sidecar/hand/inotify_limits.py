@@ -1,7 +1,8 @@
 """How many watches and inotify instances a user may have, and has: inotify(7), fs.inotify.* of sysctl.
 
 The hand needs one instance, and one watch for each container, each parent, and each directory above a parent. Without a
-watch a newborn is still written, but a later foreign write is not noticed.
+watch a newborn is still written, but a later foreign write is not noticed. What hears writes where no hand guards needs
+an instance of its own.
 """
 
 from __future__ import annotations
@@ -36,9 +37,14 @@ class InotifyUse(NamedTuple):
         """Whether few instances are left."""
         return self.instances >= self.max_instances * SCARCE_SHARE
 
-    def has_room_for(self, containers: int) -> bool:
-        """Return whether so many containers more can be watched."""
-        return self.watches + containers < self.max_watches
+    @property
+    def free_instances(self) -> int:
+        """How many instances more there may be."""
+        return max(0, self.max_instances - self.instances)
+
+    def has_room_for(self, watches: int) -> bool:
+        """Return whether so many watches more can be had."""
+        return self.watches + watches < self.max_watches
 
 
 def inotify_use(proc: str | Path = "/proc", user: int | None = None) -> InotifyUse:

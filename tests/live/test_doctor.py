@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 
 from sidecar.__main__ import main
+from sidecar.cli.doctor.inotify_checks import listening
+from sidecar.config.config import Config
+from sidecar.hand.inotify_limits import inotify_use
 from tests.live.containers import Containers
+from tests.live.sidecarprocess import SidecarProcess
+from tests.live.waiting import eventually
 
 pytestmark = pytest.mark.live
 
@@ -24,3 +29,18 @@ def test_doctor_sees_the_engine_and_a_container_pinned_by_hand(
     assert found["engine"]["verdict"] == "ok"
     assert found["pinned by hand"]["verdict"] == "warn"
     assert "pinned" in found["pinned by hand"]["says"]
+
+
+@pytest.mark.parametrize("hand", ["auto", "off"])
+def test_the_daemon_opens_the_inotify_instances_that_doctor_counts(
+    hand: str, sidecar: SidecarProcess, tmp_path: Path
+) -> None:
+    """No more and no fewer, with a hand and without."""
+    sidecar.configure(hand=hand)
+    sidecar.start()
+    counted = len(listening(Config(), has_hand=not sidecar.has_logged("the engine alone changes CPUs")).losses)
+    alone = tmp_path / "proc"
+    alone.mkdir()
+    (alone / str(sidecar.pid)).symlink_to(f"/proc/{sidecar.pid}")
+    eventually(lambda: inotify_use(alone).instances >= counted, "it listens")
+    assert inotify_use(alone).instances == counted

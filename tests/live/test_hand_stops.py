@@ -46,6 +46,9 @@ def test_a_daemon_that_is_killed_between_the_legs_is_understood_by_the_next(
     sidecar.start()
     assert not sidecar.has_logged("the engine alone changes CPUs"), sidecar.log()
     neighbours = [workloads.run(f"neighbour-{number}") for number in range(3)]
+    for each in neighbours:
+        # The first look at each makes an order, and the daemon is to die at one that belongs to the owner.
+        sidecar.until(each, lambda it: it.is_settled, "seen")
     if not comes:
         owner = workloads.run("owner", labels=ONE)
         sidecar.until(owner, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "alone")

@@ -56,13 +56,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def chosen(names: Sequence[str]) -> list[Group]:
     """Return the groups of these names, or beginnings of names; all if none is given. LookupError for an unknown
-    one.
+    one. A whole name is that group alone, though others begin so.
     """
     if not names:
         return list(GROUPS)
     found = []
     for name in names:
-        fitting = [group for group in GROUPS if group.name.startswith(name)]
+        exact = [group for group in GROUPS if group.name == name]
+        fitting = exact or [group for group in GROUPS if group.name.startswith(name)]
         if not fitting:
             raise LookupError(f"no group is called {name}; there are: {', '.join(group.name for group in GROUPS)}")
         found += [group for group in fitting if group not in found]

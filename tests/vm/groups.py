@@ -205,6 +205,14 @@ GROUPS: Final = (
         environment=UNITS,
     ),
     Group(
+        name="docker-compose",
+        about="services that are recreated and restarted by Compose, on whole cores",
+        engine=DOCKER,
+        machine=SYSTEMD,
+        tests=("tests/live/test_compose.py",),
+        seconds=900,
+    ),
+    Group(
         name="docker-hand",
         about="births, builds, and writes of others, with the hand",
         engine=DOCKER,

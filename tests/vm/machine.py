@@ -15,8 +15,16 @@ ROOT: Final = Path(__file__).parents[2]
 _VARIABLE: Final = "VMRUN"
 
 
-_PACKAGES: Final = ("docker-buildx", "uidmap", "dbus-user-session", "libpam-systemd", "passt", "catatonit")
-"""Besides engines: for builds, for pods, and for a user's own Podman."""
+_PACKAGES: Final = (
+    "docker-buildx",
+    "docker-compose",
+    "uidmap",
+    "dbus-user-session",
+    "libpam-systemd",
+    "passt",
+    "catatonit",
+)
+"""Besides engines: for builds, for Compose, for pods, and for a user's own Podman."""
 
 
 class NoMachines(Exception):

@@ -15,6 +15,7 @@ FEATURES: Final[Mapping[str, str]] = {
     "test_daemon": "life of exclusive containers",
     "test_placing": "life of exclusive containers",
     "test_redeploys": "life of exclusive containers",
+    "test_compose": "life of exclusive containers",
     "test_shortage": "life of exclusive containers",
     "test_cgroups": "engine's ground",
     "test_ground": "engine's ground",

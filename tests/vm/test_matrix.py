@@ -41,6 +41,8 @@ def test_groups_are_chosen_by_the_beginning_of_their_names() -> None:
     """All if none is given, none twice, and an unknown name is an error with the right ones."""
     assert chosen([]) == list(GROUPS)
     assert [group.name for group in chosen(["podman-ho", "podman-hotplug"])] == ["podman-hotplug"]
+    assert [group.name for group in chosen(["docker-han"])] == ["docker-hand", "docker-hand-cgroupfs"]
+    assert [group.name for group in chosen(["docker-hand"])] == ["docker-hand"]
     with pytest.raises(LookupError, match="no group is called nothing; there are: topology, "):
         chosen(["nothing"])
     assert main(["nothing"]) == 2

@@ -28,7 +28,6 @@ from sidecar.cli.doctor.hand_checks import (
     check_hand,
     check_speed,
     check_taken,
-    check_watches,
     closed_reason,
     taken_parents,
     tried_urgency,
@@ -47,6 +46,7 @@ from sidecar.cli.doctor.host_checks import (
     check_rules,
     check_state_dir,
 )
+from sidecar.cli.doctor.inotify_checks import check_inotify, listening
 from sidecar.cli.doctor.quiet_page import run_quiet
 from sidecar.cli.doctor.unit_checks import check_units
 from sidecar.cli.flags import add_config, add_json, daemons_config, print_json, this_machine
@@ -183,15 +183,17 @@ def examine(config: Config, kernel: Kernel, ask: Callable[[str], EngineReport]) 
 
 
 def _check_hand(config: Config, report: EngineReport, *, is_running: bool) -> Iterator[Finding]:
-    """Yield what answers births. Nothing is said of its speed where nothing answers, or the policy is none."""
+    """Yield what answers births and hears writes: nothing of speed where nothing answers, nothing under policy none."""
     if config.policy is PolicyName.NONE or find_hierarchy(config.cgroup) is None:
         return
     closed = None if config.hand == "off" else closed_reason(config)
     yield from check_hand(config, closed)
-    if config.hand != "off" and not config.shared_slice and closed is None:
+    has_hand = config.hand != "off" and not config.shared_slice and closed is None
+    if has_hand:
         yield from check_taken(_taken(config, report, is_running=is_running))
         yield from check_speed(find_library(), tried_urgency())
-        yield from check_watches(inotify_use(), len(report.views))
+    listens = listening(config, has_hand=has_hand)
+    yield from check_inotify(inotify_use(), listens, len(report.views), is_running=is_running)
 
 
 def _taken(config: Config, report: EngineReport, *, is_running: bool) -> tuple[str, ...]:

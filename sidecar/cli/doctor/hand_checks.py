@@ -11,7 +11,6 @@ from sidecar.config.config import Config
 from sidecar.failures import CgroupClosed
 from sidecar.hand.group_access import open_groups
 from sidecar.hand.group_files import GroupFiles
-from sidecar.hand.inotify_limits import InotifyUse
 from sidecar.hand.parent_lock import lock_directory
 from sidecar.hand.parents import default_parents
 from sidecar.hand.reflex_queue import Library
@@ -99,17 +98,3 @@ def check_speed(library: Library, urgency: Urgency) -> Iterator[Finding]:
     else:
         priority = "real-time priority" if urgency is Urgency.REAL_TIME else "a raised priority"
         yield Finding("urgency", Verdict.OK, f"births are answered with {priority}")
-
-
-def check_watches(use: InotifyUse, containers: int) -> Iterator[Finding]:
-    """Check that inotify has room for so many containers."""
-    watches = f"this user has {use.watches} of at most {use.max_watches} inotify watches"
-    instances = f"this user has {use.instances} of at most {use.max_instances} inotify instances"
-    if use.instances_run_out:
-        cure = "raise it: sysctl fs.inotify.max_user_instances=1024"
-        yield Finding("inotify", Verdict.WARN, f"{instances}: without one, births are not answered", cure)
-    if use.watches_run_out or not use.has_room_for(containers):
-        says = f"{watches}: without one, writes of other programs are not noticed"
-        yield Finding("inotify", Verdict.WARN, says, "raise it: sysctl fs.inotify.max_user_watches=65536")
-    elif not use.instances_run_out:
-        yield Finding("inotify", Verdict.OK, watches)

@@ -145,6 +145,11 @@ class Judge:
         self._process = process
         self._out = out
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it still looks. It ends by itself where it cannot read a group."""
+        return self._process.poll() is None
+
     def states_of(self, id: str) -> list[int]:
         """Return the states that it has seen of a group so far, the newest last."""
         lines = self._out.read_text().splitlines(keepends=True)
@@ -155,7 +160,7 @@ class Judge:
         """End it, and return its notes."""
         self._process.terminate()
         if code := self._process.wait(30):
-            raise RuntimeError(f"the judge ended with {code}")
+            raise RuntimeError(f"the judge ended with {code}: {_complaint_of(self._out).read_text().strip()}")
         return read_notes(self._out.read_text().splitlines())
 
 
@@ -163,8 +168,8 @@ class Judge:
 def judge(folder: Path, cpu: int, parent: Path, pattern: str = ENGINES_WORK) -> Iterator[Judge]:
     """Run a judge of that CPU for the block; it watches the groups below this cgroup whose names match."""
     program, out = _program(folder), folder / f"judged-{time.monotonic_ns()}"
-    with open(out, "wb") as file:
-        process = subprocess.Popen([str(program), str(parent), str(cpu), pattern], stdout=file)
+    with open(out, "wb") as file, open(_complaint_of(out), "wb") as complaint:
+        process = subprocess.Popen([str(program), str(parent), str(cpu), pattern], stdout=file, stderr=complaint)
     try:
         eventually(lambda: out.stat().st_size, "the judge looks")
         yield Judge(process, out)
@@ -181,6 +186,11 @@ def _program(folder: Path) -> Path:
     if not made.exists():
         subprocess.run(["gcc", "-O2", "-o", str(made), str(PROGRAM)], check=True)
     return made
+
+
+def _complaint_of(out: Path) -> Path:
+    """Return where a judge says what it could not read; its notes are in `out`."""
+    return out.with_suffix(".complaint")
 
 
 def _union(stays: Iterable[Note]) -> int:

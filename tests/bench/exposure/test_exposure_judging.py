@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -126,6 +127,57 @@ def test_a_runtime_is_no_contradiction_and_depth_hides_nothing(tmp_path: Path) -
     assert (notes.notes[0].state, notes.notes[-1].state) == (RUNTIME, ON)
     assert notes.contradictions() == notes.groups() == {deep}
     assert notes.contradictions(but=(ID,)) == frozenset()
+
+
+@pytest.fixture
+def nested(tmp_path: Path) -> Iterator[Callable[[int], int]]:
+    """A function that nests so many groups in a container's, all but the last one empty, and opens the last one."""
+    parent = tmp_path / "parent"
+
+    def nest(levels: int) -> int:
+        (parent / ID).mkdir(parents=True)
+        fd = os.open(parent / ID, os.O_DIRECTORY)
+        for _ in range(levels):
+            # No path leads there: it would be too long.
+            os.close(os.open("tasks", os.O_CREAT | os.O_WRONLY, dir_fd=fd))
+            os.mkdir("nested", dir_fd=fd)
+            above, fd = fd, os.open("nested", os.O_DIRECTORY, dir_fd=fd)
+            os.close(above)
+        return fd
+
+    yield nest
+    # Python's own removal of trees needs a path.
+    subprocess.run(["rm", "-rf", str(parent)], check=True)
+
+
+@pytest.mark.skipif(not shutil.which("gcc"), reason="there is no gcc")
+def test_a_newcomer_that_is_nested_very_deep_is_seen(nested: Callable[[int], int], tmp_path: Path) -> None:
+    """Deeper than a path is long, and than descriptors that a process may open by default."""
+    cpu = max(os.sched_getaffinity(0))
+    planted = subprocess.Popen(["sleep", "60"])
+    try:
+        last = nested(1500)
+        with open(os.open("tasks", os.O_CREAT | os.O_WRONLY, dir_fd=last), "w") as tasks:
+            tasks.write(f"{planted.pid}\n")
+        os.close(last)
+        with judge(tmp_path, cpu, tmp_path / "parent") as judging:
+            eventually(lambda: ON in judging.states_of(ID), "it is seen")
+            notes = judging.end()
+    finally:
+        planted.kill()
+        planted.wait()
+    [seen_there] = notes.contradictions()
+    assert seen_there == "/".join([ID, *["nested"] * 1500])
+
+
+@pytest.mark.skipif(not shutil.which("gcc"), reason="there is no gcc")
+def test_what_cannot_be_read_is_no_verdict(nested: Callable[[int], int], tmp_path: Path) -> None:
+    """Groups below any depth that the judge can read: it says so, and its notes are refused."""
+    os.close(nested(8001))
+    with judge(tmp_path, 0, tmp_path / "parent") as judging:
+        eventually(lambda: not judging.is_running, "it ends by itself")
+        with pytest.raises(RuntimeError, match="nested too deep"):
+            judging.end()
 
 
 def _is_seen(judging: Judge, state: int) -> bool:

@@ -10,13 +10,11 @@ from sidecar.cli.doctor.hand_checks import (
     check_hand,
     check_speed,
     check_taken,
-    check_watches,
     taken_parents,
     tried_urgency,
 )
 from sidecar.cli.doctor.host_checks import Verdict
 from sidecar.config.config import Config
-from sidecar.hand.inotify_limits import InotifyUse
 from sidecar.hand.reflex_queue import Library
 from sidecar.hand.urgency import Urgency
 from sidecar.words.hands import MOUNT, unwritable
@@ -81,21 +79,3 @@ def test_a_parent_that_another_sidecar_watches_is_a_warning(tmp_path: Path) -> N
 def test_the_urgency_is_tried_in_a_thread_of_its_own() -> None:
     """Whatever is permitted here."""
     assert tried_urgency() in Urgency
-
-
-@pytest.mark.parametrize(
-    ("use", "containers", "words"),
-    [
-        (InotifyUse(1000, 128, 10, 2), 50, "10 of at most 1000 inotify watches"),
-        (InotifyUse(1000, 128, 900, 2), 5, "without one, writes of other programs"),
-        (InotifyUse(1000, 128, 10, 2), 5000, "without one, writes of other programs"),
-        (InotifyUse(1000, 128, 10, 127), 5, "without one, births are not answered"),
-    ],
-    ids=["room", "used up", "too many containers", "instances"],
-)
-def test_limits_are_told_before_they_are_reached(use: InotifyUse, containers: int, words: str) -> None:
-    """With the key of sysctl to raise."""
-    [finding] = check_watches(use, containers)
-    assert words in finding.says
-    assert (finding.verdict is Verdict.OK) == (finding.cure == "")
-    assert not finding.cure or "sysctl fs.inotify." in finding.cure
