@@ -52,7 +52,7 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
     configured for containers that are left alone, if it has: each gets them back.
 
     A container's group is below the parent that it names (`named`), or below that of all which name none; those that
-    are `unplaced` may be anywhere. A group elsewhere that is called like it is anybody's: a newborn like every other.
+    are `unplaced` may be anywhere. A group elsewhere that is called like it is a newborn like every other.
     """
 
     others: CPUSet | None = None

@@ -1,7 +1,7 @@
-"""Where a container's group is: there its name stands for it, and elsewhere for nobody.
+"""Where a container's group is: its name stands for it there, and elsewhere for no container.
 
-Whoever may create a container may name a cgroup parent that is called like another container. The engine makes that
-group, and what is inside must not get the CPUs, or the freedom, of the container whose name it has.
+A tenant may name a cgroup parent that is called like another container. The engine makes that group, and what is inside
+must not get the CPUs, or the freedom, of the container whose name it has.
 
 The parents of containers that name none are one place (`HOME`), every other parent is one of its own. A container that
 was not seen in full may be anywhere, and so may one in a pod, whose parent comes and goes with it.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from sidecar.decide.facts import ContainerView, Phase
@@ -338,67 +337,3 @@ def test_a_loop_of_foreign_writes_is_reported_by_its_container(stage: Stage) -> 
         has(stage, at(ONE), "0")
     news = news_until(stage.hand, lambda each: isinstance(each, GroupOverwritten))
     assert {(each.id, each.found) for each in news if isinstance(each, GroupOverwritten)} == {(ONE, CPUSet.of(0, 1))}
-
-
-ELSEWHERE = msgspec.structs.replace(
-    ANSWERS,
-    own={docker(TWO): OWN, docker(THREE): OWN, docker(LAST): None},
-    named={docker(THREE): "/tenants", docker(LAST): f"/docker/{ONE}"},
-)
-"""Of one container that names no parent, one that does, and one that is left alone and inside another one."""
-
-
-def test_a_name_elsewhere_stands_for_nobody(stage: Stage) -> None:
-    """A tenant names a parent that is called like another container: that one's CPUs and freedom are its own."""
-    begun(stage, answers=None)
-    stage.hand.hold(ELSEWHERE, ["/tenants"])
-    stage.make("/tenants")
-    for path in (f"/tenants/{TWO}", at(THREE), at(LAST)):
-        stage.make(path)
-        has(stage, path, "0")
-        assert born(stage) == ("", path)
-        stage.overwrite(path, "0-1")
-        has(stage, path, "0")
-    for id in (TWO, THREE, LAST):
-        with pytest.raises(CgroupGone):
-            stage.hand.write(view_of(id), Update(cpus=OWN))
-        stage.hand.release(id)
-    stage.hand.hold(msgspec.structs.replace(ELSEWHERE, others=OWN, owned=EMPTY), ["/tenants"])
-    assert [stage.cpus(path) for path in (f"/tenants/{TWO}", at(THREE), at(LAST))] == ["1", "1", "1"]
-
-
-def test_a_name_stands_for_a_container_where_that_is(stage: Stage) -> None:
-    begun(stage, answers=None)
-    stage.hand.hold(ELSEWHERE, ["/tenants"])
-    stage.make("/tenants")
-    for id, path in ((TWO, at(TWO)), (THREE, f"/tenants/{THREE}")):
-        stage.make(path)
-        has(stage, path, "1")
-        assert born(stage) == (id, path)
-        assert stage.hand.write(view_of(id), Update(cpus=POOL)) == POOL
-
-
-def test_one_whose_place_is_not_known_may_be_anywhere(stage: Stage) -> None:
-    """It was only glanced at, or the hand has not been told of it."""
-    begun(stage, answers=None)
-    stage.hand.hold(msgspec.structs.replace(ELSEWHERE, unplaced=frozenset({docker(TWO)})), ["/tenants"])
-    stage.make("/tenants")
-    for path in (at(TWO), f"/tenants/{TWO}"):
-        stage.make(path)
-        has(stage, path, "1")
-        assert born(stage) == (TWO, path)
-    stage.make(f"/tenants/{ONE}")
-    assert born(stage) == (ONE, f"/tenants/{ONE}")
-
-
-def test_what_is_known_later_of_a_place_counts_from_then_on(stage: Stage) -> None:
-    """The group was there before its name was known to be a container's that is elsewhere."""
-    begun(stage, answers=None)
-    stage.hand.hold(msgspec.structs.replace(ELSEWHERE, unplaced=frozenset({docker(TWO)})), ["/tenants"])
-    stage.make("/tenants")
-    stage.make(f"/tenants/{TWO}")
-    has(stage, f"/tenants/{TWO}", "1")
-    assert born(stage) == (TWO, f"/tenants/{TWO}")
-    assert stage.hand.write(view_of(TWO), Update(cpus=OWN)) == OWN
-    stage.hand.hold(ELSEWHERE, ["/tenants"])
-    assert stage.cpus(f"/tenants/{TWO}") == "0"

@@ -9,9 +9,9 @@
 3. All others get the vacated part of the shared pool, under the rules of a live container: they stay where the last
    answer put them, and enter what no exclusive footprint touches. Each container that is known has an entry for that.
    What is not known keeps the CPUs that its own runtime writes, but for owned ones: another engine's, a build's.
-4. A container's group is below its parent. What has its name elsewhere was called so by whoever named that group as a
-   parent, and is a newborn like all others. Where parents are named at all, a container that was only glanced at may be
-   below any, and so may one in a pod.
+4. A container's group is below its parent. What has its name elsewhere was asked for as a parent, and is a newborn like
+   all others. Where parents are named at all, a container that was only glanced at may be below any, and so may one in
+   a pod.
 5. Under the policy none, in a release, and with a shared group, no newborn gets anything.
 
 One order is outstanding at a time. A container enters CPUs only once the hand holds answers without them: until then

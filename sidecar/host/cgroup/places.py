@@ -6,8 +6,8 @@ hybrid hosts also have v2, without the controllers that v1 has. A container's pa
 The container's cgroup is where the engine reports it, or below the parent that it names. Otherwise, if the host's
 processes are visible, /proc/PID/cgroup shows it; it is trusted only if it contains the container's ID, since in a
 container of ours the same PID may be another process. Failing that it is looked for by its id in the engines' usual
-places, and below each group at the top, where an engine's own cgroup parent usually is. That is the last way: whoever
-may name a cgroup parent can have the engine make a group of that name there.
+places, and below each group at the top, where an engine's own cgroup parent usually is. That is the last way: a
+tenant can have the engine make a group of that name there, by a cgroup parent.
 """
 
 from __future__ import annotations
