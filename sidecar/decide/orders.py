@@ -50,12 +50,17 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
     force: a group without an entry keeps what other programs write into it, but for these, or gets `others` if nothing
     remains. A newborn that was given all of `others` gets them alone. `left` are the CPUs that the engine has
     configured for containers that are left alone, if it has: each gets them back.
+
+    A container's group is below the parent that it names (`named`), or below that of all which name none; those that
+    are `unplaced` may be anywhere. A group elsewhere that is called like it is a newborn like every other.
     """
 
     others: CPUSet | None = None
     own: Mapping[ContainerKey, CPUSet | None] = {}
     owned: CPUSet = EMPTY
     left: Mapping[ContainerKey, CPUSet] = {}
+    named: Mapping[ContainerKey, str] = {}
+    unplaced: frozenset[ContainerKey] = frozenset()
 
 
 class HoldAnswers(msgspec.Struct, frozen=True, tag=True):

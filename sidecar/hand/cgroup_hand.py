@@ -34,6 +34,7 @@ from sidecar.hand.enforcing import Enforcer
 from sidecar.hand.group_access import open_groups
 from sidecar.hand.group_files import GroupFiles
 from sidecar.hand.group_names import ParentKind
+from sidecar.hand.group_places import GroupPlaces
 from sidecar.hand.groups import Footing, GroupTable, WatchedGroup
 from sidecar.hand.libc_calls import IN_CREATE, IN_DELETE, IN_ISDIR, IN_MODIFY, IN_Q_OVERFLOW, InotifyEvent, Queue
 from sidecar.hand.news_room import NewsRoom
@@ -76,10 +77,11 @@ class CgroupHand:
         self.home = home
         """Where containers are born that name no parent, if that was told; as a path below the hierarchy's root."""
         self._table = GroupTable()
-        self._tree = WatchedTree(files, queue, self._table)
+        self._places = GroupPlaces(manager, defaults)
+        self._tree = WatchedTree(files, queue, self._table, self._places)
         self._due = Due()
         self._news = NewsRoom()
-        self._enforcer = Enforcer(files, queue, self._table, self._due, self._news.add)
+        self._enforcer = Enforcer(files, queue, self._table, self._places, self._due, self._news.add)
         self._told_parents: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
         self._is_attempt_due = False
         self._watcher = Watcher(queue.fd, self._hear, self._end)
@@ -140,6 +142,8 @@ class CgroupHand:
         compiled = StandingAnswers(answers)
         with self._lock:
             now = time.monotonic()
+            self._places.hold(wanted_parents(self._defaults, (), self._manager, home), answers, self._table.parents)
+            self._tree.place()
             # Those born before get the new answers as well.
             self._enforcer.hold(compiled)
             self._take_all(now)
@@ -147,7 +151,7 @@ class CgroupHand:
                 self._settle_found(now)
             stuck, over = EMPTY, {key.id for key in resting}
             for group in self._table.groups():
-                if group.id in over:
+                if group.id in over or not self._enforcer.called(group):
                     self._enforcer.forget_order(group)
                 stuck |= self._enforcer.rewrite(group, now)
             self._tell_parents(now)
@@ -160,7 +164,7 @@ class CgroupHand:
         with self._lock:
             now = time.monotonic()
             self._take_all(now)
-            groups = self._table.by_id.get(view.id, [])
+            groups = self._groups_of(view.id)
             if not groups:
                 raise CgroupGone(f"{view.name} has no cgroup below {', '.join(self._tree.parents)}")
             try:
@@ -178,9 +182,12 @@ class CgroupHand:
     def release(self, id: str | None) -> None:
         """Guard the cgroup of this container no more; None: all that exist now."""
         with self._lock:
-            groups = self._table.groups() if id is None else self._table.by_id.get(id, [])
+            groups = self._table.groups() if id is None else self._groups_of(id)
             for group in groups:
                 self._enforcer.release(group)
+
+    def _groups_of(self, id: str) -> list[WatchedGroup]:
+        return [group for group in self._table.by_id.get(id, []) if self._enforcer.called(group)]
 
     async def news(self) -> Sequence[HandNews]:
         """Wait for news, and return all there are."""
@@ -267,7 +274,7 @@ class CgroupHand:
     def _welcome(self, group: WatchedGroup, now: float) -> None:
         self._enforcer.settle(group, now)
         wrote = parsed(group.line) if group.line and group.is_answered and not group.is_closed else None
-        self._news.add(GroupBorn(group.id, group.path, wrote, now))
+        self._news.add(GroupBorn(self._enforcer.called(group), group.path, wrote, now))
 
     def _read_all(self, now: float) -> None:
         """Read the tree in place of events that were lost."""

@@ -12,6 +12,7 @@ from typing import Final
 from sidecar.decide.orders import Update
 from sidecar.hand.due import Due
 from sidecar.hand.group_files import CPUS, GroupFiles, watchable
+from sidecar.hand.group_places import GroupPlaces
 from sidecar.hand.groups import Footing, GroupTable, WatchedGroup
 from sidecar.hand.inner_groups import InnerGroups, has_inner
 from sidecar.hand.libc_calls import IN_MODIFY, Queue, close, open_directory, read_line, write_line
@@ -44,11 +45,18 @@ class Enforcer:
     """Writes groups by their footing; `tell` receives what people should know."""
 
     def __init__(
-        self, files: GroupFiles, queue: Queue, table: GroupTable, due: Due, tell: Callable[[HandNews], None]
+        self,
+        files: GroupFiles,
+        queue: Queue,
+        table: GroupTable,
+        places: GroupPlaces,
+        due: Due,
+        tell: Callable[[HandNews], None],
     ) -> None:
         self._files = files
         self._queue = queue
         self._table = table
+        self._places = places
         self._due = due
         self._tell = tell
         self.answers: StandingAnswers | None = None
@@ -56,7 +64,12 @@ class Enforcer:
     def hold(self, answers: StandingAnswers) -> None:
         """Answer all births from now on with these."""
         self.answers = answers
-        self._queue.answer(*answers.lines)
+        others, own = answers.lines
+        self._queue.answer(others, {id: (self._places.number_of(id), line) for id, line in own.items()})
+
+    def called(self, group: WatchedGroup) -> str:
+        """Return the id of the container whose group this is; "" if it only has such a name."""
+        return group.id if self._places.stands_for(group.id, group.parent.place) else ""
 
     def settle(self, group: WatchedGroup, now: float, answered: bytes = b"") -> None:
         """Watch a group that was taken up, or look at one that was written, and write it if another line is expected.
@@ -94,7 +107,7 @@ class Enforcer:
 
     def rewrite(self, group: WatchedGroup, now: float) -> CPUSet:
         """Bring a group to the present answers. Return the CPUs where it may run in spite of them; EMPTY if none."""
-        if self.answers and self.answers.for_newborn(group.id) is None:
+        if self.answers and self.answers.for_newborn(self.called(group)) is None:
             self._let_go(group, now)
             return EMPTY
         expected = self._expected(group)
@@ -120,7 +133,7 @@ class Enforcer:
         with suppress(OSError):
             fd = open_directory(group.parent.fd, group.name)
             try:
-                had = self.answers.for_released(group.id, group.theirs) if self.answers else group.theirs
+                had = self.answers.for_released(self.called(group), group.theirs) if self.answers else group.theirs
                 group.line = had or self._files.cleared(fd, group.parent.fd)
                 if group.line:
                     self._give_back(group, fd, group.line, now)
@@ -209,7 +222,7 @@ class Enforcer:
 
     def forget_order(self, group: WatchedGroup) -> None:
         """Count a group that an order wrote as newborn: the run is over for which it was written."""
-        if group.footing is Footing.KNOWN and self.answers and self.answers.for_newborn(group.id) is not None:
+        if group.footing is Footing.KNOWN and self.answers and self.answers.for_newborn(self.called(group)) is not None:
             group.footing, group.expected = Footing.NEWBORN, None
 
     def release(self, group: WatchedGroup) -> None:
@@ -254,7 +267,7 @@ class Enforcer:
             if error.errno == errno.EBUSY:
                 # What is inside has other CPUs: they would be in the way of the plain answer too.
                 raise
-            plain = self.answers.for_newborn(group.id) if self.answers and group.theirs else None
+            plain = self.answers.for_newborn(self.called(group)) if self.answers and group.theirs else None
             if group.footing is Footing.KNOWN or plain is None or plain == line:
                 raise
             if group.footing is Footing.NEWBORN:
@@ -300,20 +313,20 @@ class Enforcer:
             case Footing.KNOWN:
                 return group.expected
             case Footing.NEWBORN if self.answers:
-                return self.answers.for_newborn(group.id, self._reached(group, group.theirs))
+                return self.answers.for_newborn(self.called(group), self._reached(group, group.theirs))
             case Footing.FOUND if self.answers and group.runs_on is not None:
                 runs_on = self._reached(group, group.runs_on)
-                line = self.answers.for_found(group.id, runs_on)
+                line = self.answers.for_found(self.called(group), runs_on)
                 if line == runs_on and not group.is_answered:
                     return None
                 # The kernel takes no CPUs from a group with processes to give it those of its parent.
-                return line if line != b"" else self.answers.for_newborn(group.id)
+                return line if line != b"" else self.answers.for_newborn(self.called(group))
             case _:
                 return None
 
     def _reached(self, group: WatchedGroup, line: bytes) -> bytes:
         """Return where a group runs that has this line: on v2 on the CPUs of the group above if that lacks them all."""
-        if self._files.version == 1 or not line or (self.answers and self.answers.is_own(group.id)):
+        if self._files.version == 1 or not line or (self.answers and self.answers.is_own(self.called(group))):
             # v1 refuses what the group above lacks.
             return line
         try:
@@ -358,7 +371,7 @@ class Enforcer:
         if group.second != int(now):
             group.second, group.answers = int(now), 0
         group.answers += 1
-        if not group.id or now - group.born_at < _BIRTH_SECONDS or line == self._expected(group):
+        if not self.called(group) or now - group.born_at < _BIRTH_SECONDS or line == self._expected(group):
             return
         group.found = line
         group.times += 1

@@ -41,6 +41,11 @@ class Parent:
         self.cpuset_watch = -1
         self.groups: dict[bytes, WatchedGroup] = {}
 
+    @property
+    def place(self) -> str:
+        """The parent below which the containers in it are born, as a path: a scope is only a part of one."""
+        return os.path.dirname(self.path) if self.kind is ParentKind.SCOPE else self.path
+
     def below(self, name: bytes) -> str:
         """Return the path of a group in this one."""
         return path_below(self.path, name)

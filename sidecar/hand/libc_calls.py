@@ -95,14 +95,14 @@ class Queue:
 
     # What a queue may be told that answers by itself.
 
-    def know_parent(self, watch: int, fd: int, kind: ParentKind) -> None:
-        """Answer births below this parent."""
+    def know_parent(self, watch: int, fd: int, kind: ParentKind, place: int) -> None:
+        """Answer births below this parent, which is at this place."""
 
     def forget_parent(self, watch: int) -> None:
         """Answer no births there any more; its descriptor may be closed then."""
 
-    def answer(self, others: bytes, own: Mapping[str, bytes]) -> None:
-        """Answer births with these lines; b"" writes nothing."""
+    def answer(self, others: bytes, own: Mapping[str, tuple[int, bytes]]) -> None:
+        """Answer births with these lines; b"" writes nothing. Each own one counts at one place, below 0 at any."""
 
     def expect(self, watch: int, parent: int, name: bytes, line: bytes | None) -> None:
         """Keep a group at this line; None: leave it to the reader."""

@@ -33,7 +33,7 @@ def default_parents(engine: str = "", manager: str = "", parent: str = "") -> di
     """
     if parent:
         own = ParentKind.PODS if engine == "podman" else ParentKind.OWN
-        return {path: ParentKind.GUESTS if path.endswith(".slice") else own for path in _paths(parent, manager)}
+        return {path: ParentKind.GUESTS if path.endswith(".slice") else own for path in paths_of(parent, manager)}
     found = dict({"docker": _DOCKER, "podman": _PODMAN}.get(engine, DEFAULTS))
     if manager:
         found[f"{manager}/user.slice"] = ParentKind.GUESTS
@@ -51,12 +51,12 @@ def wanted_parents(
     home = tuple(home)
     found = {path: kind for path, kind in defaults.items() if not home or path in home}
     for each in (*home, *named):
-        for path in _paths(each, manager):
+        for path in paths_of(each, manager):
             found.setdefault(path, ParentKind.GUESTS)
     return found
 
 
-def _paths(parent: str, manager: str) -> tuple[str, ...]:
+def paths_of(parent: str, manager: str) -> tuple[str, ...]:
     """Return where a parent may be that an engine was given, below the hierarchy's root; none if it is no path."""
     if not parent:
         return ()

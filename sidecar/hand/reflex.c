@@ -22,7 +22,7 @@
 
 enum { ID = 64, KINDS = 8, LINE = 4096, MOST_KEPT = 4 << 20, MOST_ANSWERS = 1000 };
 
-struct parent { int watch, fd, kind; };
+struct parent { int watch, fd, kind, place; };
 struct group { int watch, parent, answers; time_t second; char *name, *line; };
 struct reflex {
     pthread_mutex_t lock;
@@ -30,7 +30,7 @@ struct reflex {
     regex_t names[KINDS];
     int has_names[KINDS];
     void *parents, *groups;             /* trees by watch */
-    char *others, *blob, **own;         /* own: sorted, each an id and its line */
+    char *others, *blob, **own;         /* own: sorted, each an id, its place and its line */
     size_t owners, kept;
     char *out;
 };
@@ -74,12 +74,15 @@ static void put(int group, const char *line) {
     close(fd);
 }
 
-static const char *answer(struct reflex *r, const char *name) {
+/* A name stands for a container where that is; elsewhere for nobody. */
+static const char *answer(struct reflex *r, const char *name, int place) {
     for (const char *at = name; *at; at++) {
         size_t digits = strspn(at, "0123456789abcdef");
         if (digits == ID) {
             char **own = r->owners ? bsearch(at, r->own, r->owners, sizeof *r->own, by_id) : NULL;
-            return own ? *own + ID : r->others;
+            char *line = NULL;
+            long its = own ? strtol(*own + ID, &line, 10) : 0;
+            return own && (its < 0 || its == place) ? line + 1 : r->others;
         }
         if (!at[digits]) break;
         at += digits;
@@ -100,7 +103,7 @@ static int get(int group, char text[LINE]) {
 /* Return the watch that was made, and in `theirs` what the group had; 0 without one. */
 static int born(struct reflex *r, struct parent *p, const char *name, char theirs[LINE]) {
     if (!r->has_names[p->kind] || regexec(&r->names[p->kind], name, 0, NULL, 0)) return 0;
-    const char *line = answer(r, name);
+    const char *line = answer(r, name, p->place);
     int group = line && *line ? opened(p->fd, name) : -1;
     if (group < 0) return 0;
     char path[64];
@@ -181,12 +184,12 @@ long reflex_fetch(struct reflex *r, char *into, size_t room) {
     return size;
 }
 
-void reflex_parent(struct reflex *r, int watch, int fd, int kind) {
+void reflex_parent(struct reflex *r, int watch, int fd, int kind, int place) {
     pthread_mutex_lock(&r->lock);
     struct parent *p = found(&r->parents, watch);
     if (p) tdelete(p, &r->parents, by_watch), free(p);
     if (fd >= 0 && (p = malloc(sizeof *p))) {
-        *p = (struct parent){watch, fd, kind};
+        *p = (struct parent){watch, fd, kind, place};
         if (!tsearch(p, &r->parents, by_watch)) free(p);
     }
     pthread_mutex_unlock(&r->lock);
@@ -198,7 +201,7 @@ void reflex_expect(struct reflex *r, int watch, int parent, const char *name, co
     pthread_mutex_unlock(&r->lock);
 }
 
-/* `own`: for each id in order the id, the line, and a null. */
+/* `own`: for each id in order the id, its place (negative: any), a space, the line, and a null. */
 int reflex_answers(struct reflex *r, const char *others, const char *own, size_t length, size_t owners) {
     char *text = strdup(others), *blob = malloc(length + 1), **entries = calloc(owners + 1, sizeof *entries);
     if (!text || !blob || !entries) { free(text); free(blob); free(entries); return -1; }
@@ -213,7 +216,7 @@ int reflex_answers(struct reflex *r, const char *others, const char *own, size_t
 }
 
 /* Change it, and INTERFACE in reflex_queue.py, with any change of a call or of what it means. */
-int reflex_interface(void) { return 1; }
+int reflex_interface(void) { return 2; }
 
 int reflex_names(struct reflex *r, int kind, const char *pattern) {
     return r->has_names[kind] = !regcomp(&r->names[kind], pattern, REG_EXTENDED | REG_NOSUB);

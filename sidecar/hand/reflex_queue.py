@@ -30,7 +30,7 @@ _MOST_READS: Final = 1000
 _KINDS: Final = {kind: number for number, kind in enumerate(ParentKind) if kind is not ParentKind.SCOPE}
 
 
-INTERFACE: Final = 1
+INTERFACE: Final = 2
 """What `reflex_interface` of a fitting library returns."""
 
 
@@ -120,18 +120,18 @@ class ReflexQueue(Queue):
         length = self._calls.reflex_fetch(self._reflex, self._fetched, ctypes.c_size_t(_BUFFER_BYTES))
         yield from parsed_events(ctypes.string_at(self._fetched, length))
 
-    def know_parent(self, watch: int, fd: int, kind: ParentKind) -> None:
-        """Answer births below this parent."""
+    def know_parent(self, watch: int, fd: int, kind: ParentKind, place: int) -> None:
+        """Answer births below this parent, which is at this place."""
         if kind in _KINDS:
-            self._calls.reflex_parent(self._reflex, watch, fd, _KINDS[kind])
+            self._calls.reflex_parent(self._reflex, watch, fd, _KINDS[kind], place)
 
     def forget_parent(self, watch: int) -> None:
         """Answer no births there any more; its descriptor may be closed then."""
-        self._calls.reflex_parent(self._reflex, watch, -1, 0)
+        self._calls.reflex_parent(self._reflex, watch, -1, 0, 0)
 
-    def answer(self, others: bytes, own: Mapping[str, bytes]) -> None:
-        """Answer births with these lines; b"" writes nothing."""
-        entries = [id.encode() + line for id, line in sorted(own.items()) if len(id) == _ID_LENGTH]
+    def answer(self, others: bytes, own: Mapping[str, tuple[int, bytes]]) -> None:
+        """Answer births with these lines; b"" writes nothing. Each own one counts at one place, below 0 at any."""
+        entries = [b"%s%d %s" % (id.encode(), *each) for id, each in sorted(own.items()) if len(id) == _ID_LENGTH]
         blob = b"".join(entry + b"\0" for entry in entries)
         sizes = ctypes.c_size_t(len(blob)), ctypes.c_size_t(len(entries))
         self._calls.reflex_answers(self._reflex, others, blob, *sizes)

@@ -17,6 +17,7 @@ from typing import Final
 
 from sidecar.hand.group_files import CPUS, GroupFiles, watchable
 from sidecar.hand.group_names import GroupKind, ParentKind, has_inner_group, recognized
+from sidecar.hand.group_places import GroupPlaces
 from sidecar.hand.groups import Footing, GroupTable, Parent, WatchedGroup, path_below
 from sidecar.hand.libc_calls import IN_CREATE, IN_DELETE, IN_MODIFY, IN_ONLYDIR, Queue, close, open_directory
 from sidecar.hand.parent_lock import lock_directory
@@ -27,10 +28,11 @@ _MASK: Final = IN_CREATE | IN_DELETE | IN_ONLYDIR
 class WatchedTree:
     """The watched parents of one hierarchy. It writes nothing."""
 
-    def __init__(self, files: GroupFiles, queue: Queue, table: GroupTable) -> None:
+    def __init__(self, files: GroupFiles, queue: Queue, table: GroupTable, places: GroupPlaces) -> None:
         self._files = files
         self._queue = queue
         self._table = table
+        self._places = places
         self._wanted: dict[str, ParentKind] = {}
         self._found: dict[str, ParentKind] = {}
         """Parents that were found below others: pods, and the group of builds."""
@@ -56,6 +58,11 @@ class WatchedTree:
         self._wanted = dict(wanted)
         self._taken &= self._wanted.keys() | self._found.keys()
         return is_new
+
+    def place(self) -> None:
+        """Tell the queue the places of the parents: the engine's own may be known only now."""
+        for parent in self._table.parents.values():
+            self._place(parent)
 
     def settle(self, footing: Footing, now: float) -> Iterator[WatchedGroup]:
         """Open and watch the wanted parents that have appeared, and yield the groups in them, taken up."""
@@ -191,8 +198,11 @@ class WatchedTree:
             return False
         self._table.parents[path] = self._table.parent_by_watch[parent.watch] = parent
         self._watch_cpuset(parent)
-        self._queue.know_parent(parent.watch, fd, kind)
+        self._place(parent)
         return True
+
+    def _place(self, parent: Parent) -> None:
+        self._queue.know_parent(parent.watch, parent.fd, parent.kind, self._places.number(parent.path))
 
     def _watch_cpuset(self, parent: Parent) -> None:
         """Watch a parent's own cpuset, if it has one now: on v2 the first container may bring it, and the root has

@@ -59,6 +59,12 @@ def has(stage: Stage, path: str, cpus: str) -> None:
     until(lambda: stage.cpus(path) == cpus)
 
 
+def born(stage: Stage) -> tuple[str, str]:
+    """Wait for the next birth; return the id that is told, and the path."""
+    found = news_until(stage.hand, lambda each: isinstance(each, GroupBorn))
+    return next((each.id, each.path) for each in found if isinstance(each, GroupBorn))
+
+
 def test_a_newborn_has_the_pool_and_one_that_is_known_its_own(stage: Stage) -> None:
     """Before the engine is asked: the answers were there before the birth."""
     begun(stage)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from sidecar.decide.facts import ContainerView, Phase
@@ -262,7 +263,7 @@ def test_a_tree_in_the_root_is_confined_as_any_other(stage: FileStage) -> None:
     stage.make(outermost)
     stage.make(f"{outermost}/deep")
     stage.make("/service")
-    held = stage.hand.hold(OWNED, ["/"])
+    held = stage.hand.hold(msgspec.structs.replace(OWNED, named={docker(TWO): "/"}), ["/"])
     assert held.parents == ("/", "/docker")
     assert cpus(stage, [outermost, f"{outermost}/deep", "/service"]) == ["0", "0", "0-1"]
     stage.make(f"/{TWO}")

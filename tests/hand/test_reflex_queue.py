@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from sidecar.hand import libc_calls, reflex_queue
+from sidecar.hand.group_names import ParentKind
 from sidecar.hand.libc_calls import IN_CREATE, Queue
 from sidecar.hand.reflex_queue import INTERFACE, Library, ReflexQueue, find_library, open_queue
 from sidecar.hand.urgency import Urgency
@@ -47,7 +48,7 @@ def test_the_interface_has_a_new_number_whenever_it_changes() -> None:
     """Change the number here and in both sources together with a call."""
     source = Path(reflex_queue.__file__).with_name("reflex.c").read_text()
     calls = re.findall(r"^(?:int|long|void|struct reflex \*) ?(reflex_\w+\(.*\)) ", source, re.MULTILINE)
-    assert (INTERFACE, hashlib.sha256("\n".join(calls).encode()).hexdigest()[:8]) == (1, "ae807054")
+    assert (INTERFACE, hashlib.sha256("\n".join(calls).encode()).hexdigest()[:8]) == (2, "8d04992e")
     assert f"reflex_interface(void) {{ return {INTERFACE}; }}" in source
 
 
@@ -92,3 +93,21 @@ def test_a_queue_without_a_reflex_answers_nothing(tmp_path: Path) -> None:
         queue.expect(1, -1, b"", b"0")
         queue.drain()
         assert list(queue.events()) == []
+
+
+def test_a_name_counts_at_its_place_alone(reflex: str | None, tmp_path: Path) -> None:
+    """Before the watcher has a say: what is inside must not get the CPUs of a container that is elsewhere."""
+    if reflex is None:
+        pytest.skip("needs a C compiler")
+    there, elsewhere, anywhere, other = (digit * 64 for digit in "abcd")
+    with closing(open_queue(reflex)) as queue:
+        parent = os.open(tmp_path, os.O_RDONLY)
+        queue.know_parent(queue.watch(os.fsencode(tmp_path), IN_CREATE), parent, ParentKind.OWN, 5)
+        queue.answer(b"0", {there: (5, b"1"), elsewhere: (0, b"1"), anywhere: (-1, b"1")})
+        for name in (there, elsewhere, anywhere, other):
+            (tmp_path / name).mkdir()
+            (tmp_path / name / "cpuset.cpus").write_text("")
+        queue.drain()
+        found = {name: (tmp_path / name / "cpuset.cpus").read_text() for name in (there, elsewhere, anywhere, other)}
+        assert found == {there: "1\n", elsewhere: "0\n", anywhere: "1\n", other: "0\n"}
+        os.close(parent)

@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -42,6 +43,9 @@ MOUNTS: Final = 256
 
 MOST_WRITTEN: Final = 8 * 1024 * 1024
 """Bytes that the daemon writes about some arrivals, and of its journal."""
+
+INSTANT_MS: Final = 5.0
+"""A runtime that sets up a group moves its own process in before its write there was overwritten."""
 
 LOCKS: Final = 30
 LOOPS: Final = 6
@@ -244,6 +248,42 @@ def test_an_id_as_a_name_shadows_no_container(running: SidecarProcess, workloads
     answer = json.loads(ask(running.state_dir, "GET", f"/v1/containers/{owner}"))
     assert answer["id"] == owner
     assert answer["sharing"] == SharingStatus.EXCLUSIVE
+
+
+@pytest.mark.parametrize("whose", ["a container's inside another", "the owner's"])
+def test_a_parent_that_is_called_like_a_container_is_nobodys(
+    whose: str,
+    request: pytest.FixtureRequest,
+    running: SidecarProcess,
+    own_engine: PrivateEngine,
+    workloads: Containers,
+    kernel: KernelView,
+    tmp_path: Path,
+) -> None:
+    """Its name is that of a container which is elsewhere: what is inside gets neither that one's CPUs nor all."""
+    if own_engine.cgroup_parent.endswith(".slice"):
+        pytest.skip("systemd takes no cgroup of a container as a parent")
+    owner = workloads.run("owner", labels=ONE)
+    until_alone(running, owner)
+    engines = own_engine.cgroup_parent
+    for number in range(ARRIVALS):
+        if whose == "the owner's":
+            parent = f"{engines}/side/{owner}"
+        else:
+            outer = workloads.run(f"outer-{number}")
+            parent = f"{engines}/{workloads.run(f'inner-{number}', CgroupParent=f'{engines}/{outer}')}"
+        request.addfinalizer(partial(remove_groups, parent))
+        evil = workloads.create(f"evil-{number}", CgroupParent=parent)
+        running.until(evil, lambda it: it.warnings, "what to do")
+        with judged(kernel, owner, tmp_path) as seen:
+            workloads.api.act(evil, "start")
+            time.sleep(1.0)
+        assert seen.notes is not None
+        assert any(evil in group for group in seen.notes.groups())
+        stayed = [each.state / 1e6 for each in seen.notes.stays() if evil in each.group]
+        assert sum(stayed) <= INSTANT_MS, stayed
+        workloads.api.remove(evil)
+    until_alone(running, owner)
 
 
 @pytest.mark.intrudes("neighbours are updated onto the CPU of the owner")

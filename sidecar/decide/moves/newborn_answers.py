@@ -9,7 +9,10 @@
 3. All others get the vacated part of the shared pool, under the rules of a live container: they stay where the last
    answer put them, and enter what no exclusive footprint touches. Each container that is known has an entry for that.
    What is not known keeps the CPUs that its own runtime writes, but for owned ones: another engine's, a build's.
-4. Under the policy none, in a release, and with a shared group, no newborn gets anything.
+4. A container's group is below its parent. What has its name elsewhere was asked for as a parent, and is a newborn like
+   all others. Where parents are named at all, a container that was only glanced at may be below any, and so may one in
+   a pod.
+5. Under the policy none, in a release, and with a shared group, no newborn gets anything.
 
 One order is outstanding at a time. A container enters CPUs only once the hand holds answers without them: until then
 the newborns are in its way (`HandState.newborns`). What differs by containers alone that are gone is told with the next
@@ -67,7 +70,12 @@ def _is_held(held: HoldAnswers, order: HoldAnswers) -> bool:
     answers, own = held.answers, held.answers.own
     gone = own.keys() - order.answers.own.keys()
     if gone and all(own[key] is not None and own[key] == answers.others for key in gone):
-        answers = replace(answers, own={key: cpus for key, cpus in own.items() if key not in gone})
+        answers = replace(
+            answers,
+            own={key: cpus for key, cpus in own.items() if key not in gone},
+            named={key: parent for key, parent in answers.named.items() if key not in gone},
+            unplaced=answers.unplaced - gone,
+        )
     around = (held.parents, held.home, held.online)
     return answers == order.answers and around == (order.parents, order.home, order.online)
 
@@ -81,7 +89,7 @@ def answers_of(world: World) -> Answers:
     """Return the answers that the hand should hold now."""
     settings, state = world.settings, world.state
     if settings.policy is PolicyName.NONE or world.is_releasing or settings.shared_slice:
-        # 4.
+        # 5.
         return Answers(left=_configured(world, world.containers))
     reached, where = world.reach, desires(world)
     own: dict[ContainerKey, CPUSet | None] = {
@@ -113,7 +121,24 @@ def answers_of(world: World) -> Answers:
         if key not in own and is_answered(each)
     )
     left = _configured(world, (key for key, cpus in own.items() if cpus is None))
-    return Answers(others=others, own=own, owned=state.exclusive | state.leaving, left=left)
+    answers = Answers(others=others, own=own, owned=state.exclusive | state.leaving, left=left)
+    # 4.
+    named = {key: parent for key, each in world.containers.items() if key in own and (parent := _parent_of(each))}
+    if not named:
+        return answers
+    unplaced = frozenset(key for key in own if not _is_placed(world.containers.get(key)))
+    return replace(answers, named=named, unplaced=unplaced)
+
+
+def _parent_of(container: Container) -> str:
+    """Return the cgroup parent that a container names; "" if it names none, or that is not known."""
+    view = container.view
+    return "" if view.is_glance or not view.cgroup_parent else view.found_below or view.cgroup_parent
+
+
+def _is_placed(container: Container | None) -> bool:
+    """Return whether it is known where a container is born."""
+    return container is not None and not container.view.is_glance and not container.view.pod
 
 
 def is_let_be(container: Container) -> bool:

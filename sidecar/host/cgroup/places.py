@@ -3,10 +3,11 @@
 On v1 each controller has a hierarchy of its own (some share one, like `cpu,cpuacct`); on v2 there is one for all; and
 hybrid hosts also have v2, without the controllers that v1 has. A container's path is usually the same in all.
 
-The container's cgroup is where the engine reports it, or else it is looked for by its id in the engines' usual places.
-Failing that, if the host's processes are visible, /proc/PID/cgroup shows it; it is trusted only if it contains the
-container's ID, since in a container of ours the same PID may be another process. Otherwise it is looked for below each
-group at the top, where an engine's own cgroup parent usually is.
+The container's cgroup is where the engine reports it, or below the parent that it names. Otherwise, if the host's
+processes are visible, /proc/PID/cgroup shows it; it is trusted only if it contains the container's ID, since in a
+container of ours the same PID may be another process. Failing that it is looked for by its id in the engines' usual
+places, and below each group at the top, where an engine's own cgroup parent usually is. That is the last way: a
+tenant can have the engine make a group of that name there, by a cgroup parent.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ CGROUP: Final = "/sys/fs/cgroup"
 
 _ID: Final = re.compile(r"[0-9a-f]{64}")
 _PARENT: Final = re.compile(r"[A-Za-z0-9_.:@\\/-]{1,1024}")
+_USUAL: Final = ("/docker", "/system.slice", "/machine.slice", "/libpod_parent")
+"""Engines' default parents, as paths below the hierarchy's root."""
 _EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 _READ_BYTES: Final = 64 * 1024
@@ -105,10 +108,14 @@ def _candidates(hierarchy: Hierarchy, view: ContainerView, proc: str) -> Iterato
         if told.endswith(f"libpod-{id}.scope"):
             yield f"{hierarchy.root}/{told}/container"
         yield f"{hierarchy.root}/{told}"
-    for parent in _parents(view.cgroup_parent):
+    for parent in _named(view.cgroup_parent):
         yield from _names(f"{hierarchy.root}{parent}", id)
     if path := _path_from_proc(hierarchy, view, proc):
+        # What a container makes within its cgroup is part of it.
+        yield from _names(hierarchy.root + path[: path.index(id)].rpartition("/")[0], id)
         yield f"{hierarchy.root}{path}"
+    for parent in _USUAL:
+        yield from _names(f"{hierarchy.root}{parent}", id)
     with suppress(OSError), os.scandir(hierarchy.root) as entries:
         for each in entries:
             if each.is_dir(follow_symlinks=False):
@@ -144,14 +151,10 @@ def _path_from_proc(hierarchy: Hierarchy, view: ContainerView, proc: str) -> str
     return None
 
 
-def _parents(cgroup_parent: str) -> Iterator[str]:
-    """Yield the requested parent, then the engines' defaults, each as a path below the hierarchy's root."""
+def _named(cgroup_parent: str) -> Iterator[str]:
+    """Yield where the parent may be that a container names, as paths below the hierarchy's root."""
     asked = cgroup_parent.strip("/")
     if asked and _PARENT.fullmatch(asked) and ".." not in asked.split("/"):
         if asked.endswith(".slice") and "/" not in asked:
             yield slice_path(asked)
         yield f"/{asked}"
-    yield "/docker"
-    yield "/system.slice"
-    yield "/machine.slice"
-    yield "/libpod_parent"

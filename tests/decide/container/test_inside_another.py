@@ -9,7 +9,7 @@ from sidecar.decide.container.originals import originals_of
 from sidecar.decide.container.wish import wish_of
 from sidecar.decide.facts import ContainerView, Phase
 from sidecar.decide.hand_state import HandState
-from sidecar.decide.moves.newborn_answers import standing_answers
+from sidecar.decide.moves.newborn_answers import answers_of, standing_answers
 from sidecar.decide.moves.starts import answer_to
 from sidecar.decide.moves.starts_from_books import from_books
 from sidecar.decide.settings import Settings
@@ -108,3 +108,31 @@ def test_its_held_start_is_refused() -> None:
     assert answer is not None
     assert answer.refusal is not None
     assert from_books(world, inside, story.ticket()) is not None
+
+
+def test_a_name_stands_for_a_container_below_its_parent_alone() -> None:
+    """The hand is told which parents containers name, and of which that is not known, once any names one."""
+    story = Story()
+    plain, glanced = story.arrive("plain"), story.arrive("glanced")
+    seen = story.known(glanced)
+    world = replace(story.world, hand=HandState(parents=("/docker",)))
+    world = world.with_container(replace(seen, view=replace(seen.view, is_glance=True)))
+    answers = answers_of(world)
+    assert (answers.named, answers.unplaced) == ({}, frozenset())
+    views = (
+        ContainerView(engine="docker", id="e" * 64, name="named", phase=Phase.RUNNING, cgroup_parent="team.slice"),
+        ContainerView(engine="docker", id="f" * 64, name="evil", phase=Phase.RUNNING, cgroup_parent=f"/docker/{ID}"),
+        ContainerView(
+            engine="docker", id="d" * 64, name="found", cgroup_parent="/x", phase=Phase.RUNNING, found_below="/outer/x"
+        ),
+    )
+    for view in views:
+        world = sighted(world, view, story.ticket())
+    answers = answers_of(world)
+    assert answers.named == {
+        views[0].key: "team.slice",
+        views[1].key: f"/docker/{ID}",
+        views[2].key: "/outer/x",
+    }
+    assert answers.unplaced == {glanced.key}
+    assert plain.key in answers.own

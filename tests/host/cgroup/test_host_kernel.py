@@ -174,6 +174,16 @@ def test_proc_tells_where_the_places_do_not(tmp_path: Path) -> None:
     assert effective(one, view(pid=43), proc) == "6"
 
 
+def test_a_group_that_a_tenant_named_is_not_taken_for_the_container(tmp_path: Path) -> None:
+    """The engine makes any group that is named as a parent, and this one is called like the container."""
+    root, proc = v2(tmp_path / "cg"), tmp_path / "proc"
+    for place, cpus in (("docker", "5"), ("a", "5"), ("engines/own", "6")):
+        group(root, f"{place}/{ID}", "cpuset.cpus.effective", f"{cpus}\n")
+    group(root, f"engines/own/{ID}/init", "cpuset.cpus.effective", "7\n")
+    group(proc, "42", "cgroup", f"0::/engines/own/{ID}/init\n")
+    assert effective(root, view(pid=42), proc) == "6"
+
+
 @pytest.mark.parametrize("line", ["0::/somebody/else", f"0::/../../{ID}", f"3:cpuset:/lxc/{ID}", "nonsense", "\xff"])
 def test_a_pid_of_another_process_is_not_believed(tmp_path: Path, line: str) -> None:
     """In another PID namespace the same number is another process; through a cgroup namespace a path leads nowhere."""

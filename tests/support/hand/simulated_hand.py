@@ -11,6 +11,7 @@ from sidecar.decide.facts import ContainerView
 from sidecar.decide.orders import Answers, Update
 from sidecar.failures import CgroupClosed, CgroupGone
 from sidecar.hand.group_names import GroupKind, ParentKind, recognized
+from sidecar.hand.group_places import GroupPlaces
 from sidecar.hand.groups import Footing
 from sidecar.hand.parents import DEFAULTS, wanted_parents
 from sidecar.hand.standing_answers import StandingAnswers, parsed
@@ -22,8 +23,9 @@ from state.key import ContainerKey
 class SimulatedGroup:
     """A cgroup: its CPUs, and what the hand knows of it."""
 
-    def __init__(self, id: str, cpus: CPUSet) -> None:
+    def __init__(self, id: str, cpus: CPUSet, parent: str = "") -> None:
         self.id = id
+        self.parent = parent
         self.cpus = self.theirs = cpus
         self.footing = Footing.NEWBORN
         self.ordered: bytes | None = None
@@ -42,6 +44,7 @@ class SimulatedHand:
         self._clock = clock
         self._answers: StandingAnswers | None = None
         self._wanted = dict(DEFAULTS)
+        self._places = GroupPlaces("", DEFAULTS)
         self._there: dict[str, ParentKind] = {}
         self._elsewhere: set[str] = set()
         self._groups: dict[str, SimulatedGroup] = {}
@@ -71,10 +74,10 @@ class SimulatedHand:
             self._there[path] = seen.parent_kind
             self._send.send_nowait(ParentsChanged(self.parents))
             return
-        group = self._groups[path] = SimulatedGroup(seen.id, self._online)
+        group = self._groups[path] = SimulatedGroup(seen.id, self._online, parent)
         self._enforce(group)
         wrote = None if self._expected(group) is None or group.is_closed else group.cpus
-        self._send.send_nowait(GroupBorn(seen.id, path, wrote, self._clock()))
+        self._send.send_nowait(GroupBorn(self._called(group), path, wrote, self._clock()))
 
     def remove(self, path: str) -> None:
         """Remove a cgroup."""
@@ -126,12 +129,17 @@ class SimulatedHand:
         """Hold these answers, and rewrite the newborns."""
         self._answers = StandingAnswers(answers)
         self._wanted = wanted_parents(DEFAULTS, parents, home=home)
+        self._places.hold(wanted_parents(DEFAULTS, (), home=home), answers, self._there)
         stuck, over = EMPTY, {key.id for key in resting}
         for group in self._groups.values():
-            is_over = group.id in over
-            if is_over and group.footing is Footing.KNOWN and self._answers.for_newborn(group.id) is not None:
+            is_over = group.id in over or not self._called(group)
+            if (
+                is_over
+                and group.footing is Footing.KNOWN
+                and self._answers.for_newborn(self._called(group)) is not None
+            ):
                 group.footing, group.wrote = Footing.NEWBORN, b""
-            if self._answers.for_newborn(group.id) is None:
+            if self._answers.for_newborn(self._called(group)) is None:
                 self._let_go(group)
             elif group.footing in (Footing.NEWBORN, Footing.FOUND):
                 self._enforce(group)
@@ -141,7 +149,7 @@ class SimulatedHand:
 
     def write(self, view: ContainerView, update: Update) -> CPUSet:
         """Write an update into a container's cgroup."""
-        found = [group for group in self._groups.values() if group.id == view.id]
+        found = [group for group in self._groups.values() if self._called(group) == view.id]
         if not found:
             raise CgroupGone(f"{view.name} has no cgroup")
         for group in found:
@@ -155,7 +163,7 @@ class SimulatedHand:
     def release(self, id: str | None) -> None:
         """Guard the cgroup of this container no more; None: all that exist now."""
         for group in self._groups.values():
-            if id in (None, group.id):
+            if id in (None, self._called(group)):
                 group.footing = Footing.RELEASED
 
     async def news(self) -> Sequence[HandNews]:
@@ -170,14 +178,17 @@ class SimulatedHand:
     def close(self) -> None:
         """Leave all groups as they are."""
 
+    def _called(self, group: SimulatedGroup) -> str:
+        return group.id if self._places.stands_for(group.id, group.parent) else ""
+
     def _expected(self, group: SimulatedGroup) -> bytes | None:
         match group.footing:
             case Footing.KNOWN:
                 return group.ordered
             case Footing.NEWBORN if self._answers:
-                return self._answers.for_newborn(group.id, group.wrote)
+                return self._answers.for_newborn(self._called(group), group.wrote)
             case Footing.FOUND if self._answers:
-                return self._answers.for_found(group.id, str(group.theirs).encode())
+                return self._answers.for_found(self._called(group), str(group.theirs).encode())
             case _:
                 return None
 
