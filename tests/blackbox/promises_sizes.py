@@ -119,7 +119,9 @@ def _fewest_nodes(chronicle: Chronicle, stage: Stage, size: int, asked: Asked) -
 
 
 def growth_stays_on_its_nodes(chronicle: Chronicle) -> Iterator[Finding]:
-    """ "A container with `cpuset.numa: restricted` or `single` grows only on the nodes that it has" (dynamic)."""
+    """ "A container with `cpuset.numa: restricted` or `single` grows only on the nodes that it has" (dynamic). Half
+    cores that are made whole where there is room for it may be whole on as many other nodes.
+    """
     for before, after in chronicle.pairs():
         for line in after.said:
             if line.what != "grew":
@@ -131,6 +133,9 @@ def growth_stays_on_its_nodes(chronicle: Chronicle) -> Iterator[Finding]:
             is_evicted = bool(had & chronicle.pinned(after, but=line.container))
             is_evicted |= _gives_way(chronicle, before, after, line.container)
             is_evicted |= any(e.container == line.container and e.what in ("exchanged", "moved") for e in after.said)
+            has = after.place(line.container).granted or frozenset()
+            is_no_wider = len(_touched(chronicle, has)) <= len(_touched(chronicle, had))
+            is_evicted |= is_no_wider and _is_made_whole(chronicle, before, after, line.container)
             if not is_evicted and (new := _touched(chronicle, line.cpus) - _touched(chronicle, had)):
                 text = f"grew onto {listed(line.cpus)}, of {len(new)} other nodes"
                 yield Finding("growth_stays_on_its_nodes", line.at, line.container, text)

@@ -24,10 +24,11 @@ def obstacle(world: World, container: ContainerKey) -> Refusal | None:
 
 
 def after_giving_up(world: World, fact: GiveUpRequested) -> World:
-    """Return the world after a release was ordered; unchanged if it may not be ordered."""
-    if obstacle(world, fact.container):
+    """Return the world after a release was ordered. It counts as well if the grant has ended since it was taken."""
+    key = fact.container
+    if key not in world.containers or not (key in world.state.assignments or key in world.state.refusals):
         return world
-    view = world.containers[fact.container].view
+    view = world.containers[key].view
     refused = Refused(
         container=view.key,
         name=view.name,

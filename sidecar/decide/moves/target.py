@@ -23,7 +23,9 @@ def target(world: World, container: Container, desired: CPUSet, reached: Reach) 
     else:
         # 1. Stay. 2. Enter.
         is_stranded = not container.present & world.state.online
-        claimed = reached.other_exclusive(footprint) | world.newborns | world.starting
+        # What it has a doubt on is not its own: only an owner's footprint is a part of what is exclusive.
+        claimed = reached.other_exclusive(footprint) if grant else reached.exclusive
+        claimed |= world.newborns | world.starting
         stays = wanted & (~claimed if is_stranded else container.present.mask)
         conflicting = reached.others(footprint) if grant else reached.exclusive
     if grant:

@@ -8,6 +8,7 @@ from sidecar.decide.books.give_up import obstacle
 from sidecar.decide.facts import GiveUpRequested
 from sidecar.decide.settings import PolicyName
 from sidecar.words.refusals import sentence
+from state.cpuset import CPUSet
 from state.key import ContainerKey
 from state.refusal import RefusalCode
 from tests.support.decide import strictstarts
@@ -98,6 +99,24 @@ def test_it_keeps_its_place_in_the_queue(*, asks: bool) -> None:
     story.settle()
     refused = story.world.state.refusals[one.key]
     assert (refused.refusal.code, refused.asked) == (RefusalCode.NOT_ENOUGH, 0)
+
+
+def test_an_order_counts_if_the_grant_has_ended_since_it_was_taken() -> None:
+    """By a reload in the same instant: people were told that it is released, so it asks at its next start."""
+    story = Story()
+    one = story.arrive("one", 2)
+    story.settle()
+    story.change_settings(reserved_cpus=story.world.state.online - CPUSet.of(7))
+    assert story.granted(one) is None
+    story.feed(GiveUpRequested(one.key))
+    assert story.refusal(one).code is RefusalCode.GIVEN_UP
+    story.change_settings()
+    story.settle()
+    assert story.granted(one) is None
+    story.end(one)
+    story.again(one)
+    story.settle()
+    assert story.granted(one) is not None
 
 
 def test_one_without_cpus_of_its_own_has_none_to_release() -> None:

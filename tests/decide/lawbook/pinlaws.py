@@ -30,7 +30,7 @@ def granted_where_pinned(reality: Reality) -> Iterator[str]:
 def beside_the_pinned(reality: Reality) -> Iterator[str]:
     """Yield grants on which a container that is pinned by hand runs, although enough other CPUs are free, or although
     the owner gained these above its floor (under `static`: its number). Grants do not count whose rules may exclude the
-    free ones, or the rest; nor what is gained where a container runs only because its pin is offline.
+    free ones, or the rest; nor containers that run there only because their pins are offline.
     """
     world = reality.world
     if world.settings.policy is PolicyName.NONE or world.settings.isolated is not IsolatedRule.IGNORE:
@@ -38,7 +38,9 @@ def beside_the_pinned(reality: Reality) -> Iterator[str]:
     strangers = [
         (real.effective or EMPTY, world.containers[key].place.configured)
         for key, real in reality.containers.items()
-        if key in world.containers and world.containers[key].wish.standing is Standing.STRANGER
+        if key in world.containers
+        and world.containers[key].wish.standing is Standing.STRANGER
+        and not world.containers[key].place.configured.isdisjoint(world.topology.online)
     ]
     pins, asked = union(runs for runs, _ in strangers), union(runs & pin for runs, pin in strangers)
     for grant in world.state.assignments.values():
@@ -54,14 +56,16 @@ def beside_the_pinned(reality: Reality) -> Iterator[str]:
 
 def _pins(reality: Reality) -> CPUSet:
     """Return where containers that are pinned by hand run, or would start, if tenants may pin, or the owner of the host
-    keeps them out (keep-a-container-out).
+    keeps them out (keep-a-container-out). One whose CPUs are all offline is pinned nowhere.
     """
     world = reality.world
     may_pin = TenantRight.PIN in world.settings.may
     return union(
         CPUSet.from_mask(each.footprint)
         for each in world.containers.values()
-        if each.wish.standing is Standing.STRANGER and (may_pin or not each.is_idle or _is_listed(each, world.settings))
+        if each.wish.standing is Standing.STRANGER
+        and (may_pin or not each.is_idle or _is_listed(each, world.settings))
+        and not each.place.configured.isdisjoint(world.topology.online)
     )
 
 
