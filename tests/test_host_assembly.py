@@ -12,15 +12,19 @@ from sidecar import host_assembly
 from sidecar.config.config import Config
 from sidecar.engines.host_tenants import HostedEngine
 from sidecar.failures import EngineLacks
-from sidecar.host_assembly import given_back, with_host_units
+from sidecar.host.cgroup.host_kernel import HostKernel
+from sidecar.host.units.host_parts import HostedKernel
+from sidecar.host_assembly import Hosted, given_back, with_host_units
 from sidecar.host_ports import HostUnits, UnitLook
 from sidecar.log import Log
-from sidecar.ports import Engine
+from sidecar.ports import Engine, Kernel
+from sidecar.words.units import HostConfinement
 from state.cpuset import CPUSet
-from state.key import SYSTEMD, ContainerKey
+from state.key import HOST, SYSTEMD, ContainerKey
 from state.model import Originals, State
 
 ENGINE = cast("Engine", object())
+KERNEL = cast("Kernel", object())
 
 
 def hierarchy(tmp_path: Path, *, version: int) -> Path:
@@ -29,6 +33,10 @@ def hierarchy(tmp_path: Path, *, version: int) -> Path:
     if version == 2:
         (cgroup / "cgroup.controllers").write_text("cpuset cpu\n")
         (cgroup / "cgroup.subtree_control").write_text("cpuset cpu\n")
+    else:
+        (cgroup / "cpuset" / "agents").mkdir(parents=True)
+        for file in ("cpuset.cpus", "tasks"):
+            (cgroup / "cpuset" / file).write_text("")
     return cgroup
 
 
@@ -46,7 +54,7 @@ def test_units_are_tenants_where_systemd_can_confine_them(
         bus.touch()
     environ = {"DBUS_SYSTEM_BUS_ADDRESS": f"unix:path={bus}"}
     config = Config(host_units="auto", cgroup=str(hierarchy(tmp_path, version=version)))
-    found, told = with_host_units(ENGINE, config, Log(out), environ)
+    found, _, told, _ = with_host_units(ENGINE, KERNEL, config, Log(out), environ)
     assert isinstance(found, HostedEngine) is not bool(why)
     assert (found is ENGINE) is bool(why)
     assert why in out.getvalue()
@@ -57,8 +65,20 @@ def test_units_are_tenants_where_systemd_can_confine_them(
 
 def test_nothing_is_said_where_they_are_not_to_be_confined(tmp_path: Path) -> None:
     out = io.StringIO()
-    assert with_host_units(ENGINE, Config(host_units="off"), Log(out)) == (ENGINE, None)
+    config = Config(host_units="off")
+    assert with_host_units(ENGINE, KERNEL, config, Log(out)) == Hosted(ENGINE, KERNEL, None, config)
     assert not out.getvalue()
+
+
+def test_without_systemd_what_the_configuration_names_is_confined(tmp_path: Path) -> None:
+    """Groups, and the tasks of the root group; threads of the kernel only below the host's own root."""
+    groups = ("/", "/agents", "/none")
+    config = Config(host_units="auto", host_groups=groups, cgroup=str(hierarchy(tmp_path, version=1)))
+    found, kernel, told, _ = with_host_units(ENGINE, KERNEL, config, Log(io.StringIO()))
+    assert isinstance(found, HostedEngine)
+    assert isinstance(kernel, HostedKernel)
+    assert told == HostConfinement(is_confining=True)
+    assert [(each.source, each.all()) for each in found.units] == [(HOST, ("root-group", "/agents"))]
 
 
 class Units:
@@ -111,6 +131,21 @@ async def test_what_is_not_to_be_confined_any_more_is_given_back_at_the_start(
     assert units.confined == {name: had[name] for name in back}
     lost = {*back, *(["gone.service"] if config.host_units == "off" else [])}
     assert {key.id for key in RECORDED.originals} - {key.id for key in state.originals} == lost
+
+
+@pytest.mark.trio
+async def test_a_group_that_is_not_named_any_more_is_given_back(tmp_path: Path) -> None:
+    """One that is still named stays as it is."""
+    cgroup = hierarchy(tmp_path, version=1)
+    (cgroup / "cpuset" / "others").mkdir()
+    for name in ("agents", "others"):
+        (cgroup / "cpuset" / name / "cpuset.cpus").write_text("0\n")
+    recorded = State(originals={ContainerKey(HOST, name): Originals() for name in ("/agents", "/others")})
+    config = Config(host_units="auto", host_groups=("/others",), cgroup=str(cgroup))
+    state = await given_back(recorded, config, Log(io.StringIO()))
+    assert [key.id for key in state.originals] == ["/others"]
+    assert (cgroup / "cpuset" / "agents" / "cpuset.cpus").read_text().strip() == str(HostKernel().online())
+    assert (cgroup / "cpuset" / "others" / "cpuset.cpus").read_text() == "0\n"
 
 
 @pytest.mark.trio

@@ -35,6 +35,7 @@ RESTART_KEYS: Final = (
         "cgroup",
         "hand",
         "host_units",
+        "host_groups",
         "leave",
         "shared_slice",
         "listen",

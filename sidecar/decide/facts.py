@@ -183,13 +183,13 @@ class ContainerRemoved(msgspec.Struct, frozen=True, tag=True):
 
 class InventoryTaken(msgspec.Struct, frozen=True, tag=True):
     """All containers were looked at: `seen` are those that differ from the latest World, `gone` those that no longer
-    exist. `lacks_units`: units of the host were not looked at, so one that is not in it may exist all the same.
+    exist. `lacks` are the sources of units that were not looked at: one that is not in it may exist all the same.
     """
 
     seen: tuple[ContainerView, ...]
     gone: tuple[ContainerKey, ...]
     began: int
-    lacks_units: bool = False
+    lacks: tuple[str, ...] = ()
 
 
 class CpusetApplied(msgspec.Struct, frozen=True, tag=True):

@@ -169,7 +169,7 @@ def counted(world: World, fact: InventoryTaken) -> World:
             world = world.without_container(key, began)
     booked = {*world.state.assignments, *world.state.refusals, *world.state.originals}
     for key in sorted(booked - set(world.containers)):
-        if key.is_unit and fact.lacks_units:
+        if key.engine in fact.lacks:
             continue
         world = world.without_container(key, began)
     readiness = world.readiness

@@ -37,6 +37,11 @@ class HostedEngine:
         """What the engine calls itself; the units are among its containers."""
         return self._engine.name
 
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The sources of the units."""
+        return tuple(each.source for each in self.units)
+
     async def info(self) -> EngineInfo:
         """Return what the engine is."""
         return await self._engine.info()

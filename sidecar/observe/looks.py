@@ -18,7 +18,7 @@ after the answer, which may itself wait for the inventory.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Final
@@ -42,7 +42,7 @@ from sidecar.ports import Engine, Kernel, Tickets
 from sidecar.words.units import noun
 from state.cpuset import EMPTY
 from state.errors import StateError
-from state.key import ContainerKey
+from state.key import SOURCES, ContainerKey
 
 GLANCE_SECONDS: Final = 1.0
 """How long an inventory waits for a glance at a container without a grant: it takes a millisecond, or as long as all
@@ -66,10 +66,10 @@ class Looker:
         kernel: Kernel,
         tickets: Tickets,
         log: Log,
-        has_units: bool = False,
+        unit_sources: Collection[str] = (),
     ) -> None:
-        """Make it; `has_units` tells whether the engine lists units of its host as well."""
-        self._has_units = has_units
+        """Make it; `unit_sources` are those of the units that the engine lists as well."""
+        self._lacks = tuple(each for each in SOURCES if each not in unit_sources)
         self._nursery = nursery
         self._board = board
         self._outbox = outbox
@@ -205,7 +205,7 @@ class Looker:
         world = self._board.latest
         seen = tuple(sorted((view for view in views if differs(world, view)), key=lambda view: view.age))
         gone = tuple(sorted({key for key in world.containers if self._is_listed(key)} - set(listed)))
-        await self._outbox.send(InventoryTaken(seen, gone, began, lacks_units=not self._has_units))
+        await self._outbox.send(InventoryTaken(seen, gone, began, lacks=self._lacks))
 
     async def _listed(self) -> tuple[ContainerKey, ...]:
         """Return the containers that the engine lists; while the list rests, those that are known (2)."""
@@ -224,7 +224,7 @@ class Looker:
 
     def _is_listed(self, key: ContainerKey) -> bool:
         """Return whether the engine would list this container, or unit, if it existed."""
-        return key.engine == self._engine.name or (self._has_units and key.is_unit)
+        return key.engine == self._engine.name or (key.is_unit and key.engine not in self._lacks)
 
     async def _views(self, containers: tuple[ContainerKey, ...]) -> list[ContainerView]:
         """Look at all containers in parallel. An error is raised after all have ended or are left out."""

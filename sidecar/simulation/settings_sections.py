@@ -30,6 +30,7 @@ OTHER_KEYS: Final = (
         "cgroup",
         "hand",
         "host_units",
+        "host_groups",
         "leave",
         "shared_slice",
         "listen",

@@ -29,7 +29,7 @@ CGROUP: Final = "/sys/fs/cgroup"
 
 _ID: Final = re.compile(r"[0-9a-f]{64}")
 _PARENT: Final = re.compile(r"[A-Za-z0-9_.:@\\/-]{1,1024}")
-_USUAL: Final = ("/docker", "/system.slice", "/machine.slice", "/libpod_parent")
+USUAL: Final = ("/docker", "/system.slice", "/machine.slice", "/libpod_parent")
 """Engines' default parents, as paths below the hierarchy's root."""
 _EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
@@ -117,7 +117,7 @@ def _candidates(hierarchy: Hierarchy, view: ContainerView, proc: str) -> Iterato
         # What a container makes within its cgroup is part of it.
         yield from _names(hierarchy.root + path[: path.index(id)].rpartition("/")[0], id)
         yield f"{hierarchy.root}{path}"
-    for parent in _USUAL:
+    for parent in USUAL:
         yield from _names(f"{hierarchy.root}{parent}", id)
     with suppress(OSError), os.scandir(hierarchy.root) as entries:
         for each in entries:
