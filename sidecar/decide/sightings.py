@@ -176,11 +176,16 @@ def counted(world: World, gone: tuple[ContainerKey, ...], began: int) -> World:
 
 def remembered(world: World, state: State) -> State:
     """Return the State that remembers the originals of each container that the sidecar places, as first seen: from then
-    on, a change by another tool is drift, also after a restart. A glance does not show them. It also remembers which
-    limits a runtime that asks may lift. Under the policy none nothing is remembered: the sidecar places no container.
+    on, a change by another tool is drift, also after a restart. A glance does not show them. Books of an earlier version
+    lack the cgroup parent. It also remembers which limits a runtime that asks may lift. Under the policy none nothing is
+    remembered: the sidecar places no container.
     """
     if world.settings.policy is PolicyName.NONE:
         return state
+    for key, before in state.originals.items():
+        looked_at = world.containers.get(key)
+        if before.parent is None and looked_at is not None and not looked_at.view.is_glance:
+            state = state.naming_parent(key, looked_at.view.cgroup_parent)
     for key in sorted(world.containers.keys() - state.originals.keys()):
         container = world.containers[key]
         if container.wish.standing in (Standing.MANAGED, Standing.MEMBER) and not container.view.is_glance:

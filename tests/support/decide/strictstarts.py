@@ -9,6 +9,7 @@ from sidecar.decide.orders import AnswerStart, ApplyCpuset
 from sidecar.decide.world import World, replace
 from sidecar.simulation.model_host import STARTABLE
 from state.cpuset import EMPTY, CPUSet
+from tests.support.decide.glances import waited_for
 from tests.support.decide.real import Real
 from tests.support.decide.reality import Reality
 
@@ -140,7 +141,7 @@ def _entered(reality: Reality, answer: AnswerStart, cpus: CPUSet) -> list[str]:
         is_apart = other.wish.standing in (Standing.UNMANAGED, Standing.MEMBER)
         if id == answer.container or is_apart or not (granted or id in world.state.assignments):
             continue
-        if both := (cpus - world.state.reserved) & CPUSet.from_mask(other.footprint):
+        if both := (cpus - world.state.reserved) & CPUSet.from_mask(waited_for(reality, id)):
             found.append(f"{name} was started on {both}, where {other.view.name} may be")
         real = reality.containers.get(id)
         if real is None or real.is_unseen or reality.is_being_looked_at(id):
