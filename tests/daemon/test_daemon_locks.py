@@ -146,7 +146,9 @@ async def test_locks_that_are_taken_before_the_first_look_delay_no_arrival(
     assert host.broken == []
 
 
-async def test_after_a_restart_nobody_is_less_alone_for_locks_on_what_the_books_know(autojump_clock: MockClock, make_host: Any) -> None:
+async def test_after_a_restart_nobody_is_less_alone_for_locks_on_what_the_books_know(
+    autojump_clock: MockClock, make_host: Any
+) -> None:
     """The books have the cgroup parent that each container names: a glance at one that rests is enough."""
     host: Host = make_host(machine=uniform(cores=16), version=2)
     host.open_hand = partial(KernelHand, host.docker.kernel)

@@ -51,7 +51,9 @@ def _world_with_books() -> World:
     """
     settings = Settings(may=EVERY_RIGHT, policy=PolicyName.STATIC, reserved_cpus=CPUSet.of(0))
     state = State(policy="static", online=CPUSet.parse("0-3"), reserved=CPUSet.of(0))
-    state = state.granted(Demand(container=ID, name=ID.id[:4], cpus=1), CPUSet.of(1)).remembering(ID, Originals(cgroup_parent=""))
+    state = state.granted(Demand(container=ID, name=ID.id[:4], cpus=1), CPUSet.of(1)).remembering(
+        ID, Originals(cgroup_parent="")
+    )
     return begin(state, uniform(cores=4), settings)
 
 
