@@ -14,9 +14,10 @@ from sidecar.simulation.model_limits import Limits
 from state.key import ContainerKey
 from tests.contract.conftest import OpenWorld
 from tests.contract.worlds import World
+from tests.live.waiting import PATIENCE
 
 NOBODY = "f" * 64
-DEADLINE = 20.0
+DEADLINE = 20.0 * PATIENCE
 
 
 async def made(world: World, limits: Limits | None = None, **labels: str) -> str:

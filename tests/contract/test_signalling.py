@@ -9,6 +9,7 @@ from sidecar.decide.facts import Phase
 from sidecar.failures import ContainerGone, EngineRefused
 from tests.contract.conftest import OpenWorld
 from tests.contract.worlds import World
+from tests.live.waiting import PATIENCE
 
 NOBODY = "f" * 64
 FORGETS = r"would forget its restart policy; set a stop signal of its own that is not SIGHUP \(`stop_signal: SIGTERM`"
@@ -25,7 +26,7 @@ async def started(world: World, *, restarts: bool = False, stop_signal: str = ""
 
 async def said(world: World, container: str, word: str) -> None:
     """Wait for a program to print this."""
-    with trio.fail_after(20):
+    with trio.fail_after(20 * PATIENCE):
         while not await world.has_said(container, word):  # noqa: ASYNC110 - what it says is only to be looked for
             await trio.sleep(0.02)
 

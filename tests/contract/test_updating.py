@@ -11,6 +11,7 @@ from sidecar.simulation.model_limits import Limits
 from state.cpuset import CPUSet
 from tests.contract.conftest import OpenWorld
 from tests.contract.worlds import World
+from tests.live.waiting import PATIENCE
 
 FIRST, SECOND, BOTH = CPUSet.of(0), CPUSet.of(1), CPUSet.of(0, 1)
 NANO = 1_000_000_000
@@ -102,7 +103,7 @@ async def test_our_own_update_comes_back_as_an_event(open_world: OpenWorld) -> N
         await world.engine.update(one, onto(FIRST))
         await world.act(one, "start")
         seen = set()
-        with trio.fail_after(20):
+        with trio.fail_after(20 * PATIENCE):
             while (event := await anext(stream)).action != "start" or event.container != one:
                 seen.add(event.action if event.container == one else "")
         assert ("update" in seen) == world.traits.tells_updates

@@ -184,8 +184,10 @@ class Churn:
             self.sidecar.until_ready()
             time.sleep(self._rng.uniform(0, 1.5) * PATIENCE)
         assert self.sidecar.is_running, f"the sidecar ended by itself: {self.sidecar.log()}"
-        self.sidecar.kill()
-        self._excuse_the_unrecorded()
+        with self._watcher.pause:
+            # One of them may restart as soon as it is killed.
+            self.sidecar.kill()
+            self._excuse_the_unrecorded()
         self._report.kills += 1
         try:
             for broken in violations(self.sidecar.books(), read_topology()):

@@ -18,7 +18,7 @@ from tests.live.kernelview import online
 from tests.live.privateengine import PrivateEngine
 from tests.live.sidecarfixtures import Ground
 from tests.live.sidecarprocess import ROOT, SidecarProcess
-from tests.live.waiting import eventually
+from tests.live.waiting import PATIENCE, eventually
 
 RUNTIME = "cpuset"
 
@@ -28,6 +28,9 @@ SHOW = (
 )
 STAY = f"{SHOW}; sleep 1000"
 """What a container prints first, and that it stays."""
+
+PATIENCE_SECONDS = 5.0 * PATIENCE
+"""How long a start waits for a sidecar that is not there: longer than that needs to start on this machine."""
 
 _PERIOD = 100_000
 """Microseconds. The period of a CPU limit that an engine sets in CPUs; cgroup v1 shows the quota alone."""
@@ -107,7 +110,7 @@ def docker(
         pytest.skip("the strict start is set up on a Docker engine of the tests' own only")
     if subprocess.run(["docker", "version"], capture_output=True, check=False).returncode not in (0, 1):
         pytest.skip("Docker's client is not here")
-    done = install(private_engine, tmp_path, "--patience", "5")
+    done = install(private_engine, tmp_path, "--patience", f"{PATIENCE_SECONDS:g}")
     assert done.returncode == 0, done.stderr
     made = Docker(ground.api, ground.image, f"strict-{uuid.uuid4().hex[:6]}")
     yield made

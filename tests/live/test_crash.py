@@ -14,7 +14,7 @@ from tests.live.kernelview import KernelView
 from tests.live.privateengine import PrivateEngine
 from tests.live.sidecarfixtures import Ground
 from tests.live.sidecarprocess import LAST, REST, SidecarProcess
-from tests.live.waiting import eventually
+from tests.live.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.live
 
@@ -47,7 +47,7 @@ def test_no_cpu_is_granted_twice_while_the_sidecar_is_killed(ground: Ground, tmp
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(300 * PATIENCE)
 def test_no_cpu_is_granted_twice_while_the_engine_is_killed(
     ground: Ground, own_engine: PrivateEngine, tmp_path: Path
 ) -> None:

@@ -19,7 +19,7 @@ from tests.live.privateengine import PrivateEngine
 from tests.live.sidecarfixtures import Ground
 from tests.live.sidecarprocess import SidecarProcess
 from tests.live.stage import FOUR, Followed, Stage
-from tests.live.waiting import eventually, stays
+from tests.live.waiting import PATIENCE, eventually, stays
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 
@@ -241,7 +241,7 @@ def test_exec_acknowledges_for_a_program_that_knows_of_nothing(stage: Stage) -> 
     assert stage.counted() == (0, 1)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(300 * PATIENCE)
 def test_an_engine_that_is_killed_in_the_middle_of_a_take(own_engine: PrivateEngine, stage: Stage) -> None:
     """The containers run on, nothing can be taken meanwhile, and no projection becomes false."""
     own_engine.stop()

@@ -12,7 +12,7 @@ import pytest
 
 from tests.live.sidecarprocess import LAST, REST, SidecarProcess
 from tests.live.stricthost import STAY, Docker, docker, first_cpus, is_unthrottled, shell
-from tests.live.waiting import eventually
+from tests.live.waiting import PATIENCE, eventually
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 
@@ -90,7 +90,7 @@ def test_a_start_that_is_held_outlives_the_sidecar_that_held_it(docker: Docker, 
     eventually(lambda: is_asking(held, sidecar), "the runtime waits for an answer")
     sidecar.kill()
     sidecar.start()
-    _, said = held.communicate(timeout=60)
+    _, said = held.communicate(timeout=60 * PATIENCE)
     assert (held.returncode, said) == (0, "")
     assert first_cpus(docker, "two") == [REST]
 
@@ -102,7 +102,7 @@ def test_a_start_that_is_held_is_refused_where_nobody_comes_to_answer(docker: Do
     held = docker.begin("one", "sh", "-c", STAY, exclusive=1)
     eventually(lambda: is_asking(held, sidecar), "the runtime waits for an answer")
     sidecar.kill()
-    _, said = held.communicate(timeout=60)
+    _, said = held.communicate(timeout=60 * PATIENCE)
     assert held.returncode == 125
     assert "nothing answers on" in said
 

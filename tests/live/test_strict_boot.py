@@ -10,7 +10,7 @@ import pytest
 from tests.live.privateengine import PrivateEngine
 from tests.live.sidecarprocess import LAST, REST, SidecarProcess
 from tests.live.stricthost import STAY, Docker, docker, first_cpus, shell
-from tests.live.waiting import eventually
+from tests.live.waiting import PATIENCE, eventually
 
 __all__ = ["docker"]
 
@@ -52,7 +52,7 @@ def test_so_does_a_machine_that_starts_again(
     starting.start()
     eventually(lambda: os.path.exists(own_engine.socket_path), "the engine listens")
     sidecar.start(until_ready=False)
-    starting.join(100)
+    starting.join(100 * PATIENCE)
     assert first_cpus(docker, "one") == [LAST, LAST]
     assert first_cpus(docker, "shared") == [REST, REST]
     sidecar.until_ready()

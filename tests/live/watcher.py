@@ -49,7 +49,7 @@ class Watcher(Sampler):
         self._notices = notices
         self.exposures = 0
         self.longest_exposure = 0.0
-        self.pause = threading.Lock()
+        self.pause = threading.RLock()
         """Held by whoever does not want to be watched for a moment."""
         self._read = ToldFiles(projections, self.violations.append).read
         self._kernel = KernelView()

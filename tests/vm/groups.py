@@ -47,10 +47,8 @@ PLAIN: Final = Machine(sockets=1, cores=4, threads=1, nodes=1)
 PLAIN_TINY: Final = msgspec.structs.replace(PLAIN, init="tiny")
 TINY: Final = Machine(init="tiny")
 
+CONTRACT: Final = ("tests/contract", "tests/live/test_ground.py", "tests/live/test_cgroups.py")
 LIFE: Final = (
-    "tests/contract",
-    "tests/live/test_ground.py",
-    "tests/live/test_cgroups.py",
     "tests/live/test_lifecycle.py",
     "tests/live/test_placing.py",
     "tests/live/test_redeploys.py",
@@ -78,8 +76,15 @@ GROUPS: Final = (
         seconds=300,
     ),
     Group(
+        name="docker-contract",
+        about="contract",
+        engine=DOCKER,
+        machine=SYSTEMD,
+        tests=CONTRACT,
+    ),
+    Group(
         name="docker-systemd",
-        about="contract and life of exclusive containers",
+        about="life of exclusive containers",
         engine=DOCKER,
         machine=SYSTEMD,
         tests=LIFE,
@@ -92,8 +97,15 @@ GROUPS: Final = (
         tests=("tests/contract", "tests/live/test_ground.py", "tests/live/test_placing.py"),
     ),
     Group(
+        name="podman-contract",
+        about="contract",
+        engine=PODMAN,
+        machine=SYSTEMD,
+        tests=CONTRACT,
+    ),
+    Group(
         name="podman-systemd",
-        about="contract and life of exclusive containers",
+        about="life of exclusive containers",
         engine=PODMAN,
         machine=SYSTEMD,
         tests=LIFE,

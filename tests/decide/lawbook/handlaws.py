@@ -18,13 +18,14 @@ from tests.support.laws import Law, When
 
 
 def _unknown(reality: Reality) -> Iterator[Real]:
-    """Yield each container that runs below a watched parent, and that the daemon does not know yet. A group whose CPUs
-    are all offline has those of its parent, until the machine is read.
+    """Yield each container that runs below a parent that is watched for all that the daemon has heard, and that it does
+    not know yet. A group whose CPUs are all offline has those of its parent, until the machine is read.
     """
     is_read = reality.online == reality.world.state.online
     if is_read and isinstance(reality, HandReality) and reality.hand and not reality.is_blind:
+        watched = {*reality.hand.parents} & {*(reality.world.hand.parents if reality.world.hand else ())}
         for real in reality.containers.values():
-            if real.key not in reality.world.containers and f"/{real.home}" in reality.hand.parents:
+            if real.key not in reality.world.containers and f"/{real.home}" in watched:
                 yield real
 
 

@@ -138,7 +138,9 @@ def _entered(reality: Reality, answer: AnswerStart, cpus: CPUSet) -> list[str]:
     if answer.exclusive != (granted is not None) or (granted and granted.cpus != cpus):
         found.append(f"{name} was started on {cpus}, and its grant is {granted and granted.cpus}")
     for id, other in world.containers.items():
-        is_apart = other.wish.standing in (Standing.UNMANAGED, Standing.MEMBER)
+        # One whose pin is offline runs on all others, as one that is not managed: nobody waits for it.
+        is_adrift = other.wish.standing is Standing.STRANGER and not other.place.configured & world.topology.online
+        is_apart = is_adrift or other.wish.standing in (Standing.UNMANAGED, Standing.MEMBER)
         if id == answer.container or is_apart or not (granted or id in world.state.assignments):
             continue
         if both := (cpus - world.state.reserved) & CPUSet.from_mask(waited_for(reality, id)):
