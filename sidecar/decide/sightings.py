@@ -176,9 +176,9 @@ def counted(world: World, gone: tuple[ContainerKey, ...], began: int) -> World:
 
 def remembered(world: World, state: State) -> State:
     """Return the State that remembers the originals of each container that the sidecar places, as first seen: from then
-    on, a change by another tool is drift, also after a restart. A glance does not show them. Books of an earlier version
-    lack the cgroup parent. It also remembers which limits a runtime that asks may lift. Under the policy none nothing is
-    remembered: the sidecar places no container.
+    on, a change by another tool is drift, also after a restart. A glance does not show them. Books of an earlier
+    version lack the cgroup parent. It also remembers which limits a runtime that asks may lift. Under the policy none
+    nothing is remembered: the sidecar places no container.
     """
     if world.settings.policy is PolicyName.NONE:
         return state

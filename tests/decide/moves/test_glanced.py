@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from sidecar.decide.facts import GiveUpRequested
 from sidecar.decide.moves.alone import is_alone, neighbours
 from sidecar.decide.moves.settled import is_settled
 from sidecar.decide.world import replace
+from sidecar.simulation.model_limits import Limits
 from state.topology import uniform
 from tests.decide.lawbook.laws import LAWS
 from tests.support.decide import glances
@@ -131,3 +133,36 @@ def test_books_of_an_earlier_version_get_it_with_the_next_look() -> None:
     host.world = replace(host.world, state=replace(state, originals=older))
     host.take_inventory()
     assert {each.parent for each in host.world.state.originals.values()} == {""}
+
+
+def test_what_people_released_is_not_granted_again_by_a_glance() -> None:
+    """It does not show when the container started: it is not another start."""
+    host = Host()
+    host.feed(GiveUpRequested(host.owner.key, host.stamp()))
+    host.settle()
+    assert host.owner.key not in host.world.state.assignments
+    host.owner.is_busy = True
+    host.crash([True])
+    host.settle()
+    assert host.world.containers[host.owner.key].view.is_glance
+    assert host.owner.key not in host.world.state.assignments
+
+
+def test_an_owner_whose_limit_a_glance_does_not_show_is_not_settled() -> None:
+    """Its grant lifts that, and nothing shows after a restart that this was done."""
+    host = Host()
+    real = host.made("limited", labels=ONE)
+    real.limits = real.had = Limits(nano_cpus=10**9)
+    host.start(real)
+    host.begin_look(real.key)
+    host.settle()
+    assert host.is_settled(real)
+    real.is_busy = True
+    host.crash([True])
+    host.settle()
+    assert not host.is_settled(real)
+    assert host.is_settled(host.owner)
+    glances.release(host, real)
+    host.begin_look(real.key)
+    host.settle()
+    assert host.is_settled(real)
