@@ -29,8 +29,10 @@ SHOW = (
 STAY = f"{SHOW}; sleep 1000"
 """What a container prints first, and that it stays."""
 
-PATIENCE_SECONDS = 5.0 * PATIENCE
-"""How long a start waits for a sidecar that is not there: longer than that needs to start on this machine."""
+PATIENCE_SECONDS = min(5.0 * PATIENCE, 30.0)
+"""How long a start waits for a sidecar that is not there: longer than that needs to start on this machine, and at most
+what `--patience` takes.
+"""
 
 _PERIOD = 100_000
 """Microseconds. The period of a CPU limit that an engine sets in CPUs; cgroup v1 shows the quota alone."""

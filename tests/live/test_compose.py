@@ -96,7 +96,8 @@ def project(own_engine: PrivateEngine, workloads: Containers, tmp_path: Path) ->
 def full(sidecar: SidecarProcess) -> SidecarProcess:
     """Start a daemon with as many CPUs to give as the services need."""
     options = {"options": ["full-pcpus-only"]} if WHOLE else {}
-    sidecar.configure(reserved=str(RESERVED), **options)
+    # Compose takes its time between removing a container and starting the next one.
+    sidecar.configure(reserved=str(RESERVED), linger="60s", **options)
     sidecar.start()
     return sidecar
 

@@ -15,6 +15,7 @@ from tests.live.containers import Containers
 from tests.live.sidecarprocess import LAST, SidecarProcess
 from tests.live.stage import ask
 from tests.live.waiting import eventually
+from tests.live.watching import until_shared
 from tests.support.tracefs import instances, mounted, waker
 
 pytestmark = pytest.mark.live
@@ -86,7 +87,7 @@ def test_doctor_tells_what_would_silence_an_intruder_and_changes_nothing(
     assert "at once:" in page.stdout
     assert "process disturber" in page.stdout
     plain = workloads.run("plain")
-    running.until_quiet()
+    until_shared(running, plain)
     refused = running.command("doctor", "--quiet", plain)
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "has no CPUs of its own" in refused.stderr
@@ -126,7 +127,7 @@ def test_a_container_without_cpus_of_its_own_has_nothing_to_measure(
     running: SidecarProcess, workloads: Containers
 ) -> None:
     id = workloads.run("plain")
-    running.until_quiet()
+    until_shared(running, id)
     done = running.command("disturbed", id, "--seconds", "100ms")
     assert (done.returncode, done.stdout) == (1, "")
     assert "has no CPUs of its own" in done.stderr

@@ -9,7 +9,7 @@ from state.cpuset import CPUSet
 from tests.live.containers import Containers
 from tests.live.kernelview import KernelView, allowed_of, online
 from tests.live.sidecarprocess import LAST, REST, SidecarProcess
-from tests.live.waiting import eventually, stays
+from tests.live.waiting import PATIENCE, eventually, stays
 from tests.support.keys import by_id
 
 pytestmark = pytest.mark.live
@@ -138,7 +138,7 @@ def test_a_stopped_container_keeps_its_cpus_for_a_while_and_is_then_parked(
     """Within `linger` they are kept for its return; afterwards it cannot start on CPUs that may be granted to
     another.
     """
-    sidecar.configure(linger="2s")
+    sidecar.configure(linger=f"{2 * PATIENCE:g}s")
     sidecar.start()
     neighbour = workloads.run("neighbour")
     id = workloads.run("stops", labels=ONE)

@@ -58,7 +58,7 @@ def reasons(sidecar: SidecarProcess, message: str) -> list[str]:
 
 def given_back(sidecar: SidecarProcess, workloads: Containers, made: Mapping[str, Mapping[str, Any]]) -> None:
     """End the daemon and release: check that these containers have their original CPUs and limits again."""
-    assert sidecar.terminate() == 0
+    assert sidecar.terminate() == 0, sidecar.log()[-3000:]
     released = sidecar.command("release")
     assert released.returncode == 0, released.stderr
     for id, limits in made.items():

@@ -132,14 +132,11 @@ class SimulatedHand:
         self._places.hold(wanted_parents(DEFAULTS, (), home=home), answers, self._there)
         stuck, over = EMPTY, {key.id for key in resting}
         for group in self._groups.values():
-            is_over = group.id in over or not self._called(group)
-            if (
-                is_over
-                and group.footing is Footing.KNOWN
-                and self._answers.for_newborn(self._called(group)) is not None
-            ):
+            called = self._called(group)
+            is_over = group.id in over or not called
+            if is_over and group.footing is Footing.KNOWN and self._answers.for_newborn(called) is not None:
                 group.footing, group.wrote = Footing.NEWBORN, b""
-            if self._answers.for_newborn(self._called(group)) is None:
+            if self._answers.for_newborn(called) is None:
                 self._let_go(group)
             elif group.footing in (Footing.NEWBORN, Footing.FOUND):
                 self._enforce(group)
