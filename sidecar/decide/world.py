@@ -247,15 +247,17 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Return the CPUs that a container has regardless of the outcome of orders: in a group, only the group's.
 
         If a container in the group is pinned to CPUs that the group does not have, the kernel lets it run on all of the
-        group's, and withdraws them at the group's next change: it is sure of none of these. One that is held back has
-        no more than a look shows. One that is left alone is sure of none as long as the hand may answer its birth, and
-        from then on until the look that follows.
+        group's, and withdraws them at the group's next change: it is sure of none of these. One that was only glanced
+        at may be pinned so. One that is held back has no more than a look shows. One that is left alone is sure of none
+        as long as the hand may answer its birth, and from then on until the look that follows.
         """
         if self.is_let_go(container) or self._may_be_answered(container):
             return EMPTY
         if not container.view.in_shared_group or self.group is None:
             return container.sure
         configured = container.place.configured & cpus_of(container.view.cpuset, self.state.online)
+        if container.view.is_glance:
+            return EMPTY
         is_member = container.wish.standing is Standing.MEMBER and not container.is_held_back
         return self.group.sure & (configured if is_member else configured & container.sure)
 
@@ -277,14 +279,15 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """
         assignments = self.state.assignments
         placed = (
-            (
-                container.coming if self.is_unmet(container) else container.footprint,
-                key in assignments or container.is_promised,
-            )
+            (self.counted(container), key in assignments or container.is_promised)
             for key, container in self.containers.items()
             if container.wish.standing is Standing.MANAGED or key in assignments or container.is_promised
         )
         return reach_of((*placed, (self.newborns, False)))
+
+    def counted(self, container: Container) -> int:
+        """Return where others wait for a container, as a mask (`reach`, 2)."""
+        return container.coming if self.is_unmet(container) else container.footprint
 
     def is_unmet(self, container: Container) -> bool:
         """Return whether a container is known by a glance alone beside a hand, rests, and may start unseen where no

@@ -9,6 +9,7 @@ from sidecar.decide.moves.alone import is_alone, neighbours
 from sidecar.decide.moves.settled import is_settled
 from sidecar.decide.world import replace
 from sidecar.simulation.model_limits import Limits
+from state.cpuset import CPUSet
 from state.topology import uniform
 from tests.decide.lawbook.laws import LAWS
 from tests.support.decide import glances
@@ -108,6 +109,28 @@ def test_nobody_waits_for_it() -> None:
     assert (host.is_settled(late), host.is_alone(late)) == (True, False)
     assert late.effective is not None
     assert len(late.effective) == 1
+
+
+def test_an_owner_that_may_start_anywhere_is_not_born_where_another_owner_is() -> None:
+    """Nor do its answers change again and again: what they are is no reason for others."""
+    host = Host()
+    held = host.arrive("held", NEVER_PARENT, ONE)
+    cpus = held.effective or CPUSet()
+    host.stop(held)
+    held.is_busy = True
+    # Another tool has put the other one there, and the hand cannot move it.
+    host.denied.add(host.owner.id)
+    host.tamper(host.owner, cpus)
+    host.crash([True, False])
+    assert host.world.is_unmet(host.world.containers[held.key])
+    for _ in range(_STEPS):
+        if not host.hear() and not host.act():
+            break
+    else:
+        raise AssertionError("its answers change again and again")
+    assert host.owner.effective == cpus
+    assert host.world.hand is not None
+    assert cpus.isdisjoint(host.world.hand.answers_for(held.key)[-1])
 
 
 @pytest.mark.parametrize(("parent", "is_alone"), [("", True), (NEVER_PARENT, False)])
