@@ -54,7 +54,7 @@ def test_a_member_that_runs_on_the_groups_cpus_for_want_of_its_own_is_sure_of_no
 
 
 def test_a_member_that_was_only_glanced_at_is_sure_of_none() -> None:
-    """Another program holds its lock as the sidecar starts: it may be pinned, and run on the group's for want of that."""
+    """Another program holds its lock as the sidecar starts: it may be pinned, and run on the group's CPUs."""
     story, member, rt = pinned()
     member.is_busy = True
     story.crash([True])

@@ -38,8 +38,8 @@ def _has_asked(reality: Reality, real: Real) -> bool:
 def _ask(reality: Reality, real: Real) -> None:
     known = reality.world.containers.get(real.key)
     in_bundle = real.had.cpu_quota or real.had.nano_cpus // 10_000
-    is_looked_at = known is not None and not known.view.is_glance
-    view = known.view if known and is_looked_at else replace(real.glance(), cpuset=real.cpuset, mems=real.mems, cpu_quota=in_bundle)
+    bundle = replace(real.glance(), cpuset=real.cpuset, mems=real.mems, cpu_quota=in_bundle)
+    view = known.view if known and not known.view.is_glance else bundle
     real.held = number = reality.ticket()
     reality.feed(StartHeld(view, number, reality.ticket()))
 
