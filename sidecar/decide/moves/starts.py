@@ -26,8 +26,6 @@ from __future__ import annotations
 
 from typing import Final
 
-import msgspec
-
 from sidecar.decide.books.policy import policy_named
 from sidecar.decide.container import news
 from sidecar.decide.container.container import Container, Standing
@@ -56,10 +54,10 @@ def after_hold(world: World, fact: StartHeld) -> World:
     key, bundle = fact.view.key, fact.view
     if key not in world.containers:
         world = believed(world, bundle, fact.began)
-    known, began = world.containers[key], news.HoldBegan(fact.number, fact.began)
+    known, told = world.containers[key], news.HoldBegan(fact.number, fact.began)
     if known.view.is_glance:
-        began = msgspec.structs.replace(began, view=bundle, place=place_of(bundle, world.state.online))
-    return world.with_container(recognized(world, after(known, began)))
+        told = news.HoldBegan(fact.number, fact.began, bundle, place_of(bundle, world.state.online))
+    return world.with_container(recognized(world, after(known, told)))
 
 
 def after_letting_go(world: World, fact: StartLetGo) -> World:
