@@ -13,7 +13,7 @@ from sidecar.decide.container.news import Came, CpusWent, Disputed, HeldBack, La
 from sidecar.decide.container.originals import cpu_limit, originals_of
 from sidecar.decide.container.place import place_of
 from sidecar.decide.container.wish import wish_of
-from sidecar.decide.facts import ContainerView, Phase
+from sidecar.decide.facts import ContainerView, InventoryTaken, Phase
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import Connected, Ready, World, replace
 from state.cpuset import CPUSet
@@ -158,16 +158,20 @@ def moved_unseen(before: World, world: World) -> tuple[ContainerKey, ...]:
     return tuple(found)
 
 
-def counted(world: World, gone: tuple[ContainerKey, ...], began: int) -> World:
+def counted(world: World, fact: InventoryTaken) -> World:
     """Return the world after an inventory: containers that are not in it, and not newer than it, no longer exist. It
-    makes the world ready if it began after the engine was reached.
+    makes the world ready if it began after the engine was reached. Records of units stay where none was looked at:
+    these are confined as before.
     """
-    for key in gone:
+    began = fact.began
+    for key in fact.gone:
         container = world.containers.get(key)
         if container is None or container.known < began:
             world = world.without_container(key, began)
     booked = {*world.state.assignments, *world.state.refusals, *world.state.originals}
     for key in sorted(booked - set(world.containers)):
+        if key.is_unit and fact.lacks_units:
+            continue
         world = world.without_container(key, began)
     readiness = world.readiness
     if isinstance(readiness, Connected) and began > readiness.since:
