@@ -78,9 +78,7 @@ def rendered(
     problems = problems_of(status)
     troubled = {problem.container for problem in problems}
     shown = [
-        each
-        for each in status.rows
-        if each.asked or each.sharing is SharingStatus.EXCLUSIVE or each.name in troubled
+        each for each in status.rows if each.asked or each.sharing is SharingStatus.EXCLUSIVE or each.name in troubled
     ]
     lines = [*headline(status, sight, width), *wrapped(freshness(status, now, sight), width)]
     if status.policy == PolicyName.DYNAMIC:

@@ -149,7 +149,8 @@ def _right(flaw: Unreadable) -> str:
         case CountOrTrue():
             return "write a whole number of CPUs, or true to take it from the limit"
         case Seconds(low, high, words):
-            return f"write {''.join(f'{word}, ' for word in words)}{'or ' if words else ''}a duration from {_time(low)} to {_time(high)}, in ms, s, m or h, like 10s"
+            or_words = f"{', '.join(words)}, or " if words else ""
+            return f"write {or_words}a duration from {_time(low)} to {_time(high)}, in ms, s, m or h, like 10s"
         case TrueOrFalse():
             return "write true or false"
         case SignalName():

@@ -43,7 +43,8 @@ def test_a_right_that_is_taken_away_costs_what_it_gave_with_notice() -> None:
     changed(story, may=())
     leaving = story.grant(web).leaving
     assert (size(story, web), story.why(web)) == (2, "it may have at most 2 CPUs now")
-    assert leaving is not None and len(leaving.waiting) == 4
+    assert leaving is not None
+    assert len(leaving.waiting) == 4
 
 
 def test_a_right_that_went_while_the_sidecar_was_away_counts_when_it_is_back() -> None:
