@@ -31,7 +31,7 @@ from sidecar.api.tcp_listener import TcpListener, listening_on
 from sidecar.api.unix_socket import group_id, path_in
 from sidecar.apply.executor import Executor
 from sidecar.apply.hand_orders import HandOrders
-from sidecar.assembly import follow_host_units, with_host_units, with_shared_group
+from sidecar.assembly import with_shared_group
 from sidecar.board import Board
 from sidecar.commit.directory_guard import DirectoryGuard
 from sidecar.commit.fallback_books import SPARE, SparedCheckpoint
@@ -53,6 +53,7 @@ from sidecar.held_starts import Desk
 from sidecar.host.cgroup.engine_lock import EngineLock
 from sidecar.host.cgroup.host_kernel import HostKernel
 from sidecar.host.cgroup.usage import HostUsages
+from sidecar.host_assembly import follow_host_units, given_back, with_host_units
 from sidecar.log import Log, LogLevel, now
 from sidecar.observe.acks import AckReader
 from sidecar.observe.births import Births
@@ -161,11 +162,11 @@ async def serve(
     async with AsyncExitStack() as stack:
         engine_lock = stack.enter_context(closing(EngineLock(config.cgroup)))
         tcp = stack.enter_context(listening_on("" if is_release else config.listen))
+        told_of_host = None
         if engine is None:
             real = await stack.enter_async_context(open_engine(config.engine, label_keys(config.unmanaged)))
             engine = with_shared_group(real, config.shared_slice, cgroup=config.cgroup)
-            if config.host_units == "auto":
-                engine = with_host_units(engine, config.hand, log, cgroup=config.cgroup)
+            engine, told_of_host = with_host_units(engine, config, log)
             open_hand = partial(_open_hand, config, log)
         # A missing or unfit engine is reported at once; later it is waited for. An existing but silent engine is waited
         # for as well: it may be starting containers that wait for our answer.
@@ -176,7 +177,8 @@ async def serve(
         lock = stack.enter_context(hold_lock(config.state_dir))
         checkpoints = stack.enter_context(SparedCheckpoint(config.state_dir, f"{config.projections}/{SPARE}"))
         journal = stack.enter_context(Journal(config.state_dir))
-        board = Board(_first_world(config, checkpoints, topology, log))
+        board = Board(await _first_world(config, checkpoints, topology, log))
+        board.host = told_of_host
         # Decisions iterate over containers in this order, so a replay must do the same.
         journal.start_with(lambda: encode(board.latest, keeps_order=True))
         counters, ended = usages or HostUsages(cgroup=config.cgroup), trio.Event() if stop is None else stop
@@ -206,11 +208,12 @@ def _machine_for(config: Config, kernel: Kernel, log: Log) -> Topology:
     return topology
 
 
-def _first_world(config: Config, checkpoints: SparedCheckpoint, topology: Topology, log: Log) -> World:
+async def _first_world(config: Config, checkpoints: SparedCheckpoint, topology: Topology, log: Log) -> World:
     loaded = checkpoints.load()
     for note in loaded.notes:
         log.warning(note)
-    world = begin(recorded := loaded.state or State(), topology, config.settings())
+    recorded = await given_back(loaded.state or State(), config, log)
+    world = begin(recorded, topology, config.settings())
     for line in at_start(recorded, world):
         log.say(line.level, line.message, line.fields)
     return world
@@ -265,6 +268,7 @@ class _Daemon:
                     kernel=self._kernel,
                     tickets=self._tickets,
                     log=self._log,
+                    has_units=isinstance(engine, HostedEngine),
                 )
                 hands = HandOrders(self._board, looker.tell, tickets=self._tickets)
                 executor = Executor(
@@ -339,7 +343,7 @@ class _Daemon:
             return await restoring.run(outbox)
         sources.start_soon(self._follow, engine, looker, outbox)
         if isinstance(engine, HostedEngine):
-            sources.start_soon(follow_host_units, engine, looker, self._log)
+            sources.start_soon(follow_host_units, engine, looker, self._board, self._log)
         teller = Teller(self._board, self._projections, report, self._log)
         signs = (allocator.sign, teller.sign)
         sources.start_soon(teller.run)

@@ -295,6 +295,9 @@ KEYS: Final[Mapping[str, Key]] = {
         "off",
         "auto: systemd confines the host's services and sessions to the shared pool as well; off: containers alone",
     ),
+    "leave": _key(
+        _patterns, "leave", "", "units of the host that are left alone: name patterns", example="irqbalance.service"
+    ),
     "shared_slice": _key(
         _shared_slice,
         "shared_slice",

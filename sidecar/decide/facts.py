@@ -47,7 +47,7 @@ class ViewKind(enum.StrEnum):
     GROUP = "group"
     """The shared group, shown as if it were a container."""
     UNIT = "unit"
-    """A unit of the host's systemd, shown as if it were a container: it never asks for CPUs."""
+    """A unit of the host, shown as if it were a container: it never asks for CPUs."""
 
 
 class Mount(msgspec.Struct, frozen=True, kw_only=True):
@@ -183,12 +183,13 @@ class ContainerRemoved(msgspec.Struct, frozen=True, tag=True):
 
 class InventoryTaken(msgspec.Struct, frozen=True, tag=True):
     """All containers were looked at: `seen` are those that differ from the latest World, `gone` those that no longer
-    exist.
+    exist. `lacks_units`: units of the host were not looked at, so one that is not in it may exist all the same.
     """
 
     seen: tuple[ContainerView, ...]
     gone: tuple[ContainerKey, ...]
     began: int
+    lacks_units: bool = False
 
 
 class CpusetApplied(msgspec.Struct, frozen=True, tag=True):

@@ -39,6 +39,7 @@ from sidecar.observe.newcomers import Newcomers
 from sidecar.observe.turns import Rests, Turns
 from sidecar.observe.unseen import Unseen
 from sidecar.ports import Engine, Kernel, Tickets
+from sidecar.words.units import noun
 from state.cpuset import EMPTY
 from state.errors import StateError
 from state.key import ContainerKey
@@ -65,7 +66,10 @@ class Looker:
         kernel: Kernel,
         tickets: Tickets,
         log: Log,
+        has_units: bool = False,
     ) -> None:
+        """Make it; `has_units` tells whether the engine lists units of its host as well."""
+        self._has_units = has_units
         self._nursery = nursery
         self._board = board
         self._outbox = outbox
@@ -200,23 +204,27 @@ class Looker:
         views = await self._views(listed)
         world = self._board.latest
         seen = tuple(sorted((view for view in views if differs(world, view)), key=lambda view: view.age))
-        gone = tuple(sorted({key for key in world.containers if key.engine == self._engine.name} - set(listed)))
-        await self._outbox.send(InventoryTaken(seen, gone, began))
+        gone = tuple(sorted({key for key in world.containers if self._is_listed(key)} - set(listed)))
+        await self._outbox.send(InventoryTaken(seen, gone, began, lacks_units=not self._has_units))
 
     async def _listed(self) -> tuple[ContainerKey, ...]:
         """Return the containers that the engine lists; while the list rests, those that are known (2)."""
         world = self._board.latest
         if world.is_ready and not self._rests.is_over(None):
             self._owes_list = True
-            return tuple(key for key in world.containers if key.engine == self._engine.name)
+            return tuple(key for key in world.containers if self._is_listed(key))
         began = trio.current_time()
-        listed = tuple(ContainerKey(self._engine.name, id) for id in await self._engine.containers())
+        listed = tuple(ContainerKey.listed(self._engine.name, id) for id in await self._engine.containers())
         self._rests.forget_all_but(listed)
         self._turns.forget_all_but(listed)
         self._rests.begin(None, trio.current_time() - began)
         self._owes_list = False
         self._unseen.forget_all_but(listed)
         return listed
+
+    def _is_listed(self, key: ContainerKey) -> bool:
+        """Return whether the engine would list this container, or unit, if it existed."""
+        return key.engine == self._engine.name or (self._has_units and key.is_unit)
 
     async def _views(self, containers: tuple[ContainerKey, ...]) -> list[ContainerView]:
         """Look at all containers in parallel. An error is raised after all have ended or are left out."""
@@ -324,7 +332,7 @@ class Looker:
             await self._outbox.send(ContainerRemoved(container, began))
         except EngineError as error:
             # The inventory after the next connection will look.
-            self._log.debug("no look", container=container.short, reason=error)
+            self._log.debug("no look", **{noun(container): container.short}, reason=error)
             self.look_at_everything()
         else:
             if view is not None:
