@@ -48,6 +48,7 @@ check-spelling:
 test: WORKERS := 3
 # Tests that each wait until their own limit still come to a summary, well before a CI's limit ends them without one.
 test: venv  ## all tests, with a real container engine: the one here, or one that is installed, started and stopped again
+	@! command -v chromium >/dev/null || $(PY) -c 'import playwright' 2>/dev/null || $(HASHED) -r requirements/page.txt
 	@$(PY) -m compose.host with-engine -- $(PY) -m pytest -q --session-timeout 3600 $(SPREAD) $(ARGS)
 
 soak: venv  ## churn, random histories and scenarios for longer than `make test` plays them; no engine needed; takes a quarter of an hour

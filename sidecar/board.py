@@ -92,6 +92,11 @@ class Board:
         """Yield the latest world, and again after each change; a slow reader sees the newest, not every one."""
         return _Worlds(self)
 
+    @property
+    def count(self) -> int:
+        """How many changes there were."""
+        return self._count
+
     async def changed_since(self, count: int) -> int:
         """Wait until there were more than `count` changes. Return how many there were."""
         while self._count == count:

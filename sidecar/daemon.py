@@ -63,6 +63,7 @@ from sidecar.observe.load_meter import LoadMeter
 from sidecar.observe.looks import Looker
 from sidecar.observe.written import follow_writes
 from sidecar.ports import Engine, Hand, Kernel, StartOrder, Usages
+from sidecar.projection.projection_of import projection_of
 from sidecar.projection.projections import Projections
 from sidecar.projection.teller import Teller
 from sidecar.projection.voucher import Voucher
@@ -354,7 +355,7 @@ class _Daemon:
         sources.start_soon(follow_writes, self._board, self._kernel, looker.look, looker.look_at_everything)
         sources.start_soon(self._narrator.keep_status)
         group = self._config.api_group
-        served = ServedSocket(self._board, self._desk, self._deadlines, state_dir=state_dir, api_group=group)
+        served = ServedSocket(self._board, self._desk, self._deadlines, state_dir, group, projection_of)
         sources.start_soon(served.run, outbox, engine, self._tickets, self._log, self._tcp)
         sources.start_soon(self._narrator.narrate)
         await self._stop.wait()

@@ -25,5 +25,6 @@ resolve workload pyproject.toml
 resolve daemon pyproject.toml --extra daemon
 resolve dev pyproject.toml --extra daemon --group dev
 resolve figures --group figures
+resolve page --group page
 resolve sbom --group sbom
 resolve uv --group hashes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Final, TypeVar
 
 import msgspec
 
@@ -14,7 +14,7 @@ from sidecar.status.document import Deadlines, LeavingStatus, container_status
 from sidecar.status.find_container import NotFound, find
 from sidecar.status.last_state import ContainerReading, container_reading_of, last_word
 from sidecar.words.causes import why
-from sidecar.words.changes import Line, new_moves
+from sidecar.words.changes import new_moves
 from sidecar.words.refusals import sentence
 from sidecar.words.sizes_text import about_size
 from state import codec
@@ -176,9 +176,3 @@ def parsed(content: bytes, wanted: type[T]) -> T:
         return codec.decode(content or b"{}", wanted)
     except codec.UNREADABLE as error:
         raise Declined(400, f"the body is not what is expected: {error}") from error
-
-
-def event(line: Line, at: datetime) -> bytes:
-    """Return a line of news as a server-sent event."""
-    fields: dict[str, Any] = {"time": at.isoformat(timespec="milliseconds"), "level": line.level.name.lower()}
-    return b"event: change\ndata: " + codec.encode({**fields, "message": line.message, **line.fields}) + b"\n\n"

@@ -22,8 +22,9 @@ from typing import Final
 import h11
 import trio
 
+from sidecar.api.browsers import HEADERS, Visitor
 from sidecar.api.documents import Declined
-from sidecar.api.routing import MAX_BODY, Answer, Following, Question, Route, RouteTable, as_json, refusal
+from sidecar.api.routing import MAX_BODY, Answer, Following, Question, Route, RouteTable, as_json, query_of, refusal
 from sidecar.log import Log
 
 HEAD_SECONDS: Final = 5.0
@@ -137,13 +138,15 @@ class HttpConnection:
             raise Declined(505, "only HTTP/1.1 is spoken here")
         headers = dict(head.headers)
         host = headers.get(b"host", b"").decode("latin-1")
+        target = head.target.decode()
         try:
-            route, container = self._table.find(head.method.decode(), head.target.decode(), host)
+            route, container = self._table.find(head.method.decode(), target, host, Visitor.of(headers))
         except Declined:
             if not self._http.they_are_waiting_for_100_continue:
                 await self._body(headers, MAX_BODY)  # So that the next request can be read.
             raise
-        question = Question(container, await self._body(headers, route.most_body))
+        last, known = (headers.get(name, b"").decode("latin-1") for name in (b"last-event-id", b"if-none-match"))
+        question = Question(container, await self._body(headers, route.most_body), query_of(target), last, known)
         if route.places and self._is_crowded(route, self.peer):
             raise Declined(503, route.crowded)
         self.route, self.waits_since, self.answers_since = route, None, trio.current_time()
@@ -192,16 +195,21 @@ class HttpConnection:
 
     async def _follow(self, following: Following) -> None:
         """Send one part after the other, until the client leaves."""
-        await self._send(_response(200, following.kind, ("cache-control", "no-store")))
-        if self._is_head:
-            await self._send(h11.EndOfMessage())
-            return
-        async for part in following.parts:
-            await self._send(h11.Data(part))
+        try:
+            await self._send(_response(200, following.kind, ("cache-control", "no-store")))
+            if self._is_head:
+                await self._send(h11.EndOfMessage())
+                return
+            async for part in following.parts:
+                await self._send(h11.Data(part))
+        finally:
+            following.close()
 
     async def _send_answer(self, answer: Answer) -> None:
         self.waits_since = trio.current_time()
-        more = [("content-length", str(len(answer.content)))]
+        # 304 has no content, and a length would be that of the content that the client has (RFC 9110, 8.6).
+        more = [] if answer.status == http.HTTPStatus.NOT_MODIFIED else [("content-length", str(len(answer.content)))]
+        more += answer.headers
         if answer.allow:
             more.append(("allow", answer.allow))
         if self._http.their_state in (h11.IDLE, h11.SEND_BODY, h11.ERROR):
@@ -244,5 +252,5 @@ class HttpConnection:
 
 
 def _response(status: int, kind: str, *more: tuple[str, str]) -> h11.Response:
-    headers = [("date", formatdate(usegmt=True)), ("content-type", kind), *more]
+    headers = [("date", formatdate(usegmt=True)), ("content-type", kind), *HEADERS, *more]
     return h11.Response(status_code=status, headers=headers, reason=http.HTTPStatus(status).phrase)

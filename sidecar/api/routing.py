@@ -10,6 +10,7 @@ from urllib.parse import unquote
 
 import msgspec
 
+from sidecar.api.browsers import Visitor, objection
 from sidecar.api.documents import Declined
 from sidecar.api.tcp_listener import Access
 from sidecar.readers import closest
@@ -26,33 +27,43 @@ LISTENERS: Final = {"unix": Access.ALL, "loopback": Access.READ, "network": Acce
 _FIGURES: Final = ("/metrics", "/healthz", "/readyz")
 """What every client that can reach the host may request."""
 
-_CONTAINER: Final = "{container}"
-"""The one part of a path that differs between requests."""
+_VARIABLE: Final = ("{container}", "{cpu}")
+"""The parts of a path that differ between requests; a path has one at most."""
 
 _NOT_OVER_TCP: Final = "this is not available over TCP: ask on the daemon's Unix socket"
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """An answer of known length; `allow` names the methods of a route that does not take the requested one."""
+    """An answer of known length; `allow` names the methods of a route that does not take the requested one. `headers`
+    are further ones, by their names in lower case.
+    """
 
     content: bytes
     status: int = 200
     kind: str = JSON
     allow: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 class Following(msgspec.Struct, frozen=True):
-    """An endless answer: one part after the other, until the client leaves."""
+    """An endless answer: one part after the other, until the client leaves, or the parts end. Then it is closed."""
 
     parts: AsyncIterator[bytes]
     kind: str
+    close: Callable[[], None] = lambda: None
 
 
 class Question(msgspec.Struct, frozen=True):
-    """The parts of a request beside its route: the container in the path, decoded, or "", and the whole body."""
+    """The parts of a request beside its route: the container in the path, decoded, or "", and the whole body; what
+    follows the question mark, as it was sent; the last event that a follower has, and the version of the answer that a
+    browser has, as headers, "" for none.
+    """
 
     container: str = ""
     body: bytes = b""
+    query: str = ""
+    last_event: str = ""
+    known: str = ""
 
 
 class Route(msgspec.Struct, frozen=True):
@@ -84,11 +95,13 @@ class RouteTable(msgspec.Struct, frozen=True):
     reach: Access
     elsewhere: tuple[Route, ...] = ()
 
-    def find(self, method: str, target: str, host: str) -> tuple[Route, str]:
+    def find(self, method: str, target: str, host: str, visitor: Visitor = Visitor()) -> tuple[Route, str]:  # noqa: B008  # a frozen value
         """Return the requested route, and the container in its path, or "". Raise Declined: 400, 403, 404, 405."""
         path, host = _path_and_host(target, host)
         if self.reach is Access.READ and not _is_address(host):
             raise Declined(400, "ask by the address, or by localhost")
+        if reason := objection(visitor, method, host):
+            raise Declined(403, reason)
         allowed: list[str] = []
         for route in self.routes:
             container = _container(route.path, path)
@@ -149,6 +162,11 @@ def as_json(value: object, status: int = 200) -> Answer:
     return Answer(codec.encode(value) + b"\n", status)
 
 
+def query_of(target: str) -> str:
+    """Return what follows the question mark of a target, as it was sent."""
+    return target.partition("?")[2]
+
+
 def refusal(declined: Declined) -> Answer:
     """Return the answer to a declined request."""
     return msgspec.structs.replace(as_json({"error": str(declined)}, declined.status), allow=declined.allow)
@@ -170,7 +188,7 @@ def _container(pattern: str, path: str) -> str | None:
     if len(wanted) != len(parts):
         return None
     for want, part in zip(wanted, parts, strict=True):
-        if want == _CONTAINER and part:
+        if want in _VARIABLE and part:
             container = part
         elif want != part:
             return None

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import socket
+from collections.abc import Callable
 from types import ModuleType
 from typing import Final
 
 import trio
 
+from sidecar.api.change_record import ChangeRecord
 from sidecar.api.tcp_listener import TcpListener
 from sidecar.api.unix_socket import group_id, listening
 from sidecar.board import Board
+from sidecar.decide.container.container import Container
 from sidecar.decide.facts import Fact
+from sidecar.decide.world import World
 from sidecar.held_starts import Desk
 from sidecar.log import Log, now
 from sidecar.ports import Engine, Tickets
 from sidecar.status.deadlines import Deadlines
+from sidecar.status.history_file import HistoryFile
 from sidecar.status.narrator import STATUS_PAUSE
+from state.projection import Projection
 
 READY_SECONDS: Final = 2.0
 """How long the API waits for the first looks before it serves anyway, and reports that they are not done."""
@@ -24,7 +31,18 @@ READY_SECONDS: Final = 2.0
 class ServedSocket:
     """Serves the API of one daemon on its socket, and over TCP if there is a listener."""
 
-    def __init__(self, board: Board, desk: Desk, deadlines: Deadlines, *, state_dir: str, api_group: str) -> None:
+    def __init__(
+        self,
+        board: Board,
+        desk: Desk,
+        deadlines: Deadlines,
+        state_dir: str,
+        api_group: str,
+        tell: Callable[[World, Container], Projection] | None = None,
+    ) -> None:
+        """`tell` makes the projection of a container, for people who ask what it was told."""
+        self._tell = tell
+        self._record = ChangeRecord(board, now, HistoryFile(state_dir))
         self._board = board
         self._desk = desk
         self._deadlines = deadlines
@@ -41,15 +59,30 @@ class ServedSocket:
     ) -> None:
         """Serve until cancelled. Connections made before the first looks are answered afterwards."""
         with listening(self._state_dir, group_id(self._api_group)) as listener:
-            with trio.move_on_after(READY_SECONDS):
-                async for world in self._board.worlds():
-                    if world.is_ready:
-                        await trio.sleep(STATUS_PAUSE)
-                        break
-            http = await trio.to_thread.run_sync(_web_app)
-            starts = http.Starts(self._board, outbox, desk=self._desk, glance=engine.glance, tickets=tickets)
-            api = http.Api(self._board, outbox, self._deadlines, clock=now, starts=starts)
-            await http.serve_api(listener, api, log, tcp)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._record.keep, log)
+                await self._serve(listener, outbox, engine, tickets, log, tcp)
+
+    async def _serve(
+        self,
+        listener: socket.socket,
+        outbox: trio.MemorySendChannel[Fact],
+        engine: Engine,
+        tickets: Tickets,
+        log: Log,
+        tcp: TcpListener | None,
+    ) -> None:
+        with trio.move_on_after(READY_SECONDS):
+            async for world in self._board.worlds():
+                if world.is_ready:
+                    await trio.sleep(STATUS_PAUSE)
+                    break
+        http = await trio.to_thread.run_sync(_web_app)
+        starts = http.Starts(self._board, outbox, desk=self._desk, glance=engine.glance, tickets=tickets)
+        api = http.Api(
+            self._board, outbox, self._deadlines, clock=now, starts=starts, record=self._record, tell=self._tell
+        )
+        await http.serve_api(listener, api, log, tcp)
 
 
 def _web_app() -> ModuleType:

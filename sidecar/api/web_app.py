@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 import trio
 
+from sidecar.api.change_record import ChangeRecord
 from sidecar.api.connections import serve_connections
 from sidecar.api.documents import (
     AckBody,
@@ -21,13 +22,14 @@ from sidecar.api.documents import (
     ResizeBody,
     Vouching,
     defragmented,
-    event,
     found,
     one,
     parsed,
     sizing,
 )
+from sidecar.api.live_document import LiveDocument
 from sidecar.api.metrics import CONTENT_TYPE, Metrics
+from sidecar.api.page_routes import EVENT_STREAM, PageRoutes, Tell
 from sidecar.api.requests import Requests
 from sidecar.api.routing import Answer, Following, Question, Route, RouteTable, as_json, listed, within
 from sidecar.api.start_route import MAX_BODY as MAX_QUESTION
@@ -35,26 +37,21 @@ from sidecar.api.start_route import StartBody, Starts
 from sidecar.api.tcp_listener import Access, TcpListener
 from sidecar.board import Board
 from sidecar.decide.facts import Fact
-from sidecar.decide.world import World
 from sidecar.log import Log
 from sidecar.status.deadlines import Deadlines
 from sidecar.status.document import status_of
 from sidecar.status.last_state import reading_of
 from sidecar.status.machine_levels import whole_machine_of
 from sidecar.version import version
-from sidecar.words.changes import news
 
 MOST_FOLLOWERS: Final = 16
-"""Clients of one listener that follow events at once; each compares worlds for itself."""
+"""Clients of one listener that follow events at once."""
 
 MOST_ASKING: Final = 1024
 """Starts that are asked for at once. Each is decided at once; only those that must wait count as held."""
 
 ALIVE_SECONDS: Final = 15.0
 """How often a client that follows events is sent something, so that a dead connection is noticed."""
-
-EVENT_PAUSE: Final = 0.005
-"""Seconds that events wait so that the changes that they report take precedence, as in the log."""
 
 
 class Api:
@@ -68,8 +65,12 @@ class Api:
         clock: Callable[[], datetime],
         *,
         starts: Starts | None = None,
+        record: ChangeRecord | None = None,
+        tell: Tell | None = None,
     ) -> None:
-        """Serve this board; `starts` takes the questions of OCI runtimes, None if this API takes none."""
+        """Serve this board; `starts` takes the questions of OCI runtimes, None if this API takes none. `record` has
+        what changed before, and `tell` makes the projection of a container.
+        """
         self._board = board
         self._starts = starts
         self._requests = Requests(board, outbox)
@@ -77,6 +78,9 @@ class Api:
         self._clock = clock
         self._metrics = Metrics(board)
         self.count = self._metrics.count
+        self.record = record or ChangeRecord(board, clock)
+        self.live = LiveDocument(board, deadlines, clock)
+        page = PageRoutes(board, deadlines, clock, self.record, self.live, tell)
         followers = f"{MOST_FOLLOWERS} clients follow events already"
         starting = f"not started: {MOST_ASKING} starts are asked for at once"
         self.routes = (
@@ -88,6 +92,7 @@ class Api:
             Route("GET", "/v1/status", self._status),
             Route("GET", "/v1/topology", self._topology),
             Route("GET", "/v1/events", self._events, places=MOST_FOLLOWERS, crowded=followers, yields=True),
+            *page.routes,
             Route("GET", "/v1/containers/{container}", self._container),
             Route("POST", "/v1/containers/{container}/resize", self._resize),
             Route("POST", "/v1/containers/{container}/ack", self._ack),
@@ -144,8 +149,8 @@ class Api:
         world = self._board.latest
         return as_json(one(world, question.container, self._deadlines.of(world), self._vouching()))
 
-    async def _events(self, _: Question) -> Following:
-        return Following(_ChangeStream(self._board, self._clock), "text/event-stream; charset=utf-8")
+    async def _events(self, question: Question) -> Following:
+        return Following(_ChangeStream(self.record, question.last_event), EVENT_STREAM)
 
     # Requests.
 
@@ -183,6 +188,9 @@ async def serve_api(listener: socket.socket, api: Api, log: Log, tcp: TcpListene
     """Serve the API on a listening socket, and its permitted part over TCP, until cancelled."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(api.count)
+        nursery.start_soon(api.live.keep, log)
+        if not api.record.is_kept:
+            nursery.start_soon(api.record.keep, log)
         nursery.start_soon(serve_connections, listener, api.table(), log, api.table(Access.GROUP))
         if tcp is not None:
             log.info("also serving over TCP", address=tcp.address, what=tcp.reach.value)
@@ -192,29 +200,25 @@ async def serve_api(listener: socket.socket, api: Api, log: Log, tcp: TcpListene
 class _ChangeStream:
     """Changes as events, indefinitely. An iterator: leaving it half-way leaves nothing to clean up."""
 
-    def __init__(self, board: Board, clock: Callable[[], datetime]) -> None:
-        self._board = board
-        self._clock = clock
-        self._worlds = board.worlds()
-        self._before: World | None = None
+    def __init__(self, record: ChangeRecord, last_event: str) -> None:
+        self._record = record
+        self._next = record.from_id(last_event)
+        self._is_begun = False
 
     def __aiter__(self) -> _ChangeStream:
         return self
 
     async def __anext__(self) -> bytes:
-        if self._before is None:
-            self._before = self._board.latest
+        if not self._is_begun:
+            self._is_begun = True
             return b": following\n\n"
-        while True:
-            with trio.move_on_after(ALIVE_SECONDS) as waiting:
-                await anext(self._worlds)
-                await trio.sleep(EVENT_PAUSE)
-            before, self._before = self._before, self._board.latest
-            at = self._clock()
-            if told := b"".join(event(line, at) for line in news(before, self._before)):
-                return told
-            if waiting.cancelled_caught:
-                return b": alive\n\n"
+        with trio.move_on_after(ALIVE_SECONDS):
+            while True:
+                told, self._next = self._record.events(self._next)
+                if told:
+                    return told
+                await self._record.wait()
+        return b": alive\n\n"
 
 
 class _NoBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

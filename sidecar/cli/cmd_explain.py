@@ -12,7 +12,7 @@ from sidecar.cli.cmd_state import read_books
 from sidecar.cli.flags import add_config, add_json, config_of, print_json
 from sidecar.decide.facts import ViewKind
 from sidecar.decide.settings import PolicyName, Settings
-from sidecar.decide.whatif import imagined, placed_anew
+from sidecar.decide.whatif import imagined
 from sidecar.decide.world import replace
 from sidecar.host.machine.sysfs import read_topology
 from sidecar.log import printable
@@ -22,12 +22,11 @@ from sidecar.status.find_container import LISTED, find
 from sidecar.status.last_state import all_in_past, container_reading_of, last_word, names_in
 from sidecar.status.sight import Sight
 from sidecar.status.status_reader import read_last_status
-from sidecar.words.machine_text import lie, no_cpu
-from sidecar.words.refusals import sentence
-from state.cpuset import MAX_CPU, CPUSet
+from sidecar.words.machine_text import no_cpu
+from sidecar.words.placement_text import placement_told
+from state.cpuset import MAX_CPU
 from state.errors import StateError
 from state.model import State
-from state.refusal import Refusal
 from state.topology import Topology
 
 
@@ -109,16 +108,7 @@ def placement(found: ContainerStatus, status: Status, state: State, topology: To
     )
     world = imagined(state, topology, settings, pinned(status))
     grant = world.state.assignments.get(world.key_of(found.id))
-    if grant is None:
-        return ()
-    said = [f"They are {lie(topology, grant.cpus)}."] if lie(topology, grant.cpus) else []
-    anew = placed_anew(world, grant)
-    if isinstance(anew, CPUSet) and anew != grant.cpus:
-        where = lie(topology, anew)
-        said.append(f"Placed again now, it would get {anew}{f' ({where})' if where else ''}; it keeps what it has.")
-    elif isinstance(anew, Refusal):
-        said.append(f"Placed again now, it would be refused: {sentence(anew)}.")
-    return tuple(said)
+    return placement_told(world, grant) if grant else ()
 
 
 def rendered(each: ContainerStatus, sight: Sight) -> list[str]:

@@ -19,8 +19,7 @@ from sidecar.cli.printout import printout, wrapped
 from sidecar.config.config import Config
 from sidecar.decide.container.labels import NAMES, PREFIX, meant, split
 from sidecar.decide.settings import PolicyName, Settings
-from sidecar.decide.whatif import asking, imagined, requested
-from sidecar.decide.world import World
+from sidecar.decide.whatif import imagined
 from sidecar.failures import Misuse, SidecarError
 from sidecar.host.machine.machine_file import machine_in
 from sidecar.host.machine.sysfs import read_topology
@@ -30,16 +29,14 @@ from sidecar.natural_order import natural
 from sidecar.readers import closest, kept, whole
 from sidecar.status.document import Status
 from sidecar.status.machine_map import machine_of
+from sidecar.status.planned_requests import Plan, planned
 from sidecar.status.status_file import read_status
 from sidecar.words.counts import cpus
-from sidecar.words.machine_text import lie
 from sidecar.words.missing_records import planned_from_nothing
-from sidecar.words.refusals import harmless, sentence
-from sidecar.words.repairs import noted
 from sidecar.words.settings_text import settings_of
 from state import files
 from state.checkpoint import NAME, PREVIOUS
-from state.cpuset import EMPTY, MAX_CPU, CPUSet
+from state.cpuset import MAX_CPU, CPUSet
 from state.errors import StateError
 from state.model import State
 from state.topology import Topology
@@ -56,29 +53,6 @@ _EXAMPLES: Final = """examples:
   cpuset-sidecar plan --cpus 4 --near eth0 --label cpuset.options=performance
   cpuset-sidecar plan --defragment                    what `cpuset-sidecar defragment` would move
 """
-
-
-class PlannedRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to one request: its CPUs and where they are, or the code and reason of its refusal."""
-
-    asked: int
-    cpus: CPUSet = EMPTY
-    lie: str = ""
-    code: str = ""
-    reason: str = ""
-    warnings: tuple[str, ...] = ()
-
-
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole answer. `held` maps names to CPUs already held; `free` can still be granted afterwards."""
-
-    reserved: CPUSet
-    shared: CPUSet
-    free: CPUSet
-    held: dict[str, CPUSet]
-    pinned: dict[str, CPUSet]
-    answers: tuple[PlannedRequest, ...]
-    notes: tuple[str, ...] = ()
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -132,20 +106,8 @@ def run(args: argparse.Namespace) -> int:
     settings, assumed = _settings(config)
     state, by_hand, notes = (State(), {}, ()) if args.empty or args.machine else _running(config.state_dir)
     before = imagined(state, topology, settings, by_hand)
-    labels = _labels(args)
-    names = [f"request {number}" for number in range(1, len(args.cpus) + 1)]
-    after = asking(
-        before, [(name, {**labels, "cpuset.exclusive": str(cpus)}) for name, cpus in zip(names, args.cpus, strict=True)]
-    )
-    plan = Plan(
-        reserved=after.state.reserved,
-        shared=after.state.shared,
-        free=after.state.assignable - after.strangers,
-        held={grant.name: grant.cpus for grant in before.state.assignments.values()},
-        pinned=by_hand,
-        answers=tuple(_answer(after, name, cpus) for name, cpus in zip(names, args.cpus, strict=True)),
-        notes=(*([settings_of(whose)] if whose else []), *notes, *assumed, *warnings, *map(noted, before.notes)),
-    )
+    said = (*([settings_of(whose)] if whose else []), *notes, *assumed, *warnings)
+    plan = planned(before, args.cpus, _labels(args), pinned=by_hand, notes=said)
     if args.json:
         print_json(plan)
     else:
@@ -204,20 +166,6 @@ def _legend(plan: Plan, marks: set[str], width: int | None) -> list[str]:
     pinned_there = f"# pinned by hand: {by_hand}"
     words = {".": ". shared", ISOLATED: IDLE, "r": reserved, "x": f"x held by {held}", "#": pinned_there}
     return [line for mark in f".{ISOLATED}rx#" if mark in marks for line in wrapped(words[mark], width)]
-
-
-def _answer(world: World, name: str, asked: int) -> PlannedRequest:
-    key = requested(name)
-    wish = world.containers[key].wish
-    if grant := world.state.assignments.get(key):
-        return PlannedRequest(
-            asked=asked, cpus=grant.cpus, lie=lie(world.topology, grant.cpus), warnings=harmless(wish)
-        )
-    refused = world.state.refusals.get(key)
-    if refused is None:
-        return PlannedRequest(asked=asked, reason="it asks for no exclusive CPUs")
-    why = refused.refusal
-    return PlannedRequest(asked=asked, code=why.code.value, reason=sentence(why), warnings=harmless(wish))
 
 
 def _granting(config: Config) -> Config:

@@ -94,6 +94,21 @@ class Rig:
         """Send the same; return the status and the bytes."""
         return await trio.to_thread.run_sync(partial(_blocking, self.path, method, route, body, headers))
 
+    async def headers(self, port: int, route: str, **headers: str) -> dict[str, str]:
+        """Ask over TCP; return the headers of the answer, by their names in lower case, and its status as `status`."""
+
+        def blocking() -> dict[str, str]:
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+            try:
+                connection.request("GET", route, headers=headers)
+                answer = connection.getresponse()
+                answer.read()
+                return {"status": str(answer.status), **{name.lower(): value for name, value in answer.getheaders()}}
+            finally:
+                connection.close()
+
+        return await trio.to_thread.run_sync(blocking)
+
     async def send(self, request: bytes) -> trio.SocketStream:
         """Open a connection and send this on it."""
         stream = await trio.open_unix_socket(self.path)

@@ -84,7 +84,7 @@ async def test_a_client_that_reads_nothing_is_left(rig: Rig, monkeypatch: pytest
         ("GET", "/v1/containers/man/resize", b"", 405),
         ("DELETE", "/v1/state", b"", 405),
         ("POST", "/v1/state", b"", 405),
-        ("GET", "/", b"", 404),
+        ("GET", "/v2", b"", 404),
         ("GET", "/v1/state/", b"", 404),
         ("GET", "//v1/state", b"", 404),
     ],

@@ -35,6 +35,7 @@ def main(commands: list[list[str]]) -> None:
         "encodings.utf_8_sig",
         "importlib.readers",
         "importlib.resources",
+        "webbrowser",
         "trio",
         "aiohttp",
         "rich.live",

@@ -36,6 +36,7 @@ COMMANDS = [
     ["disturbed", "web", "--seconds", "100ms"],
     ["resize", "web", "2"],
     ["defragment"],
+    ["page"],
     ["state"],
     ["state", "--file", f"{STATE}/checkpoint.json"],
     ["doctor"],

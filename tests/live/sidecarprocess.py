@@ -232,6 +232,11 @@ class SidecarProcess:
     def _log_path(self) -> Path:
         return self.folder / f"log-{self._starts}.jsonl"
 
+    def command_line(self, name: str) -> list[str]:
+        """Return the words that run another command on the same configuration."""
+        self.configure()
+        return self._command(name)
+
     def _command(self, name: str) -> list[str]:
         return [*self.wrapper, sys.executable, "-m", self.module, name, "--config", str(self.folder / "sidecar.toml")]
 

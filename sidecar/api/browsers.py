@@ -1,0 +1,52 @@
+"""What a browser says of the page that asks, and why a request of another page is refused. Pure.
+
+A page of any site can make the browsers of its readers ask the addresses that these reach, the loopback address among
+them. It cannot forge what its browser adds: `Origin`, and `Sec-Fetch-Site` with `Sec-Fetch-Mode`. Programs send none
+of these. Refused are, on every listener:
+
+1. a request of another origin than the requested one;
+2. a request that another site's page makes, unless it is a link that its reader followed: that shows the page alone;
+3. a request of any page that would change something: the page has no button for it, so it is not the page's.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+_READING: Final = ("GET", "HEAD")
+_OWN: Final = ("", "same-origin", "none")
+"""`none` is the address bar, or a bookmark."""
+
+HEADERS: Final = (
+    ("x-content-type-options", "nosniff"),
+    ("referrer-policy", "no-referrer"),
+    ("cross-origin-resource-policy", "same-origin"),
+)
+"""Of every answer: no page of another origin embeds it, and no link out of it tells its address."""
+
+
+class Visitor(msgspec.Struct, frozen=True):
+    """What a browser says of a request, as headers; each is "" for any other program."""
+
+    origin: str = ""
+    site: str = ""
+    mode: str = ""
+
+    @classmethod
+    def of(cls, headers: dict[bytes, bytes]) -> Visitor:
+        """Read the headers of a request, by their names in lower case."""
+        names = (b"origin", b"sec-fetch-site", b"sec-fetch-mode")
+        return cls(*(headers.get(name, b"").decode("latin-1") for name in names))
+
+
+def objection(visitor: Visitor, method: str, host: str) -> str:
+    """Return why this request is refused; "" if it is not."""
+    if visitor.origin and visitor.origin.lower() not in (f"http://{host.lower()}", f"https://{host.lower()}"):
+        return "a page of another origin asks"
+    if visitor.site not in _OWN and visitor.mode != "navigate":
+        return "a page of another site asks"
+    if (visitor.origin or visitor.site) and method not in _READING:
+        return "nothing can be changed from a page: use the command line"
+    return ""

@@ -1,0 +1,35 @@
+"""The browser, once for each worker, and hosts that are ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.page.browser import Simulated, browsing, chromium
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Provide a Chromium."""
+    with browsing() as found:
+        yield found
+
+
+@pytest.fixture
+def simulated(tmp_path: Path) -> Iterator[Callable[..., Simulated]]:
+    """Provide a maker of simulated hosts: sockets, nodes, cores, threads, and keys of the configuration."""
+    chromium()
+    made: list[Simulated] = []
+
+    def make(*shape: int, **options: Any) -> Simulated:
+        sockets, nodes, cores, threads = shape
+        host = Simulated(tmp_path / f"host{len(made)}", (sockets, nodes, cores, threads), **options)
+        made.append(host)
+        return host
+
+    yield make
+    for host in made:
+        host.end()
