@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sidecar.decide.books.lent import with_lent
 from sidecar.decide.books.refit import refit
 from sidecar.decide.books.vacancies import after_refit
 from sidecar.decide.container.machine import after
@@ -17,7 +18,7 @@ from state.topology import Topology
 
 def begin(state: State, topology: Topology, settings: Settings) -> World:
     """Return the world at the start of the daemon: the State of the checkpoint, fitted to this machine and settings."""
-    return with_settings(World(state=state, topology=topology, settings=settings), settings)
+    return with_lent(state, with_settings(World(state=state, topology=topology, settings=settings), settings))
 
 
 def with_settings(world: World, settings: Settings) -> World:

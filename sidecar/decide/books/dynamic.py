@@ -100,7 +100,7 @@ class DynamicPolicy:
 
 def _without_takes_of_what_was_not_its_own(world: World, state: State) -> State:
     """Return the State without takes of CPUs that were not a grant's own before this decision: it did not hold them,
-    another container was still leaving them, or it had not entered them yet.
+    another container was still leaving them, the shared pool kept them as yet, or it had not entered them yet.
 
     A container that runs somewhere among all others has no right to stay there.
     """
@@ -109,7 +109,9 @@ def _without_takes_of_what_was_not_its_own(world: World, state: State) -> State:
             continue
         before, container = world.state.assignments.get(key), world.containers.get(key)
         if before is not None:
-            had = (before.cpus - world.state.leaving) | (before.leaving.cpus if before.leaving else EMPTY)
+            had = (before.cpus - world.state.leaving - world.state.lent) | (
+                before.leaving.cpus if before.leaving else EMPTY
+            )
         else:
             had = container.place.seen if container and keeps(world, world.state, container) else EMPTY
         if container is not None:
