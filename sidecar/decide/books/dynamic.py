@@ -39,6 +39,7 @@ from sidecar.decide.books.replacing import in_whole_cores
 from sidecar.decide.books.room import room_in
 from sidecar.decide.books.size_causes import Events, why_gained, why_lost
 from sidecar.decide.books.sizes import Claims, least_for, least_of, sizes, unit_for
+from sidecar.decide.books.takers import with_true_takers
 from sidecar.decide.books.takes import changed, held, without_ended_takes
 from sidecar.decide.books.vacancies import answered
 from sidecar.decide.container.container import Container, Standing
@@ -82,6 +83,7 @@ class DynamicPolicy:
                 # What moved together may have made room for one that waits.
                 better = answered(world, better, partial(_answer, Arrivals(world)))
             state = better
+        state = with_true_takers(world.state, state)
         state = with_measured(world, _without_takes_of_what_was_not_its_own(world, state))
         return unless_only_told_anew(world.state, state)
 
