@@ -25,17 +25,27 @@ def with_settings(world: World, settings: Settings) -> World:
     """Return the world under other settings: the State fitted (`refit`), and each container's wish read again. What
     grants gain while the engine is not reached, or not all was looked at since, they may have to give up (`clashes`).
     """
-    fitted, notes = refit(replace(world, settings=settings, state=world.state.keeping({})))
+    fitted, notes = refit(_as_it_is_now(replace(world, settings=settings, state=world.state.keeping({}))))
     state = after_refit(world.state, fitted)
     if not world.is_ready:
         held = world.state.assignments
         gained = union(now.cpus - held[key].cpus for key, now in state.assignments.items())
         state = replace(state, unlooked=state.unlooked | gained)
-    world = replace(world, state=state, settings=settings, notes=notes)
+    return _recognized(replace(world, state=state, settings=settings, notes=notes))
+
+
+def _recognized(world: World) -> World:
+    """Return the world in which each container is what it is on this machine under these settings."""
     containers = {
         key: after(container, WishRead(wish_in(world, container))) for key, container in world.containers.items()
     }
     return replace(world, containers=containers)
+
+
+def _as_it_is_now(world: World) -> World:
+    """Return the world to which a State is fitted: what is pinned by hand on the machine as it is now."""
+    now = replace(world, state=replace(world.state, online=world.topology.online))
+    return replace(world, containers=_recognized(now).containers)
 
 
 def with_topology(world: World, topology: Topology) -> World:

@@ -83,7 +83,11 @@ from tests.blackbox.planted_faults import (
     tells_other_places,
     tells_whoever_is_settled_to_be_alone,
 )
-from tests.blackbox.pool_scenarios import REPLACED_UNDER_A_STRICT_RESERVATION, REPLACED_WITH_NOTICE
+from tests.blackbox.pool_scenarios import (
+    REPLACED_UNDER_A_STRICT_RESERVATION,
+    REPLACED_WITH_NOTICE,
+    REPLACED_WITH_NOTICE_AND,
+)
 from tests.blackbox.scenarios import scenario_of
 from tests.decide.lawbook import alone_faults, core_faults, dynamic_faults, pool_faults, queue_faults, strict_faults
 
@@ -157,7 +161,11 @@ FAULTS = (
     Planted(dynamic_faults.gives_the_pool_what_is_of_no_use_to_it, "the_pool_keeps_its_minimum", scenario=OF_NO_USE),
     *(
         Planted(pool_faults.gives_the_pool_away_at_once, "the_pool_has_its_minimum_in_force", scenario=each)
-        for each in (REPLACED_WITH_NOTICE, REPLACED_UNDER_A_STRICT_RESERVATION)
+        for each in (
+            REPLACED_WITH_NOTICE,
+            REPLACED_UNDER_A_STRICT_RESERVATION,
+            *REPLACED_WITH_NOTICE_AND.values(),
+        )
     ),
     Planted(dynamic_faults.takes_at_once, "notice_is_given", 21),
     Planted(strict_faults.takes_at_once_from_what_starts, "notice_is_given", scenario=WHILE_IT_STARTS),

@@ -1,4 +1,4 @@
-"""Who took what: the reasons of one decision told by what each container has at its end.
+"""Takers: the reasons of one decision told by what each container has at its end.
 
 Several demands may arrive in one decision, and each is answered beside those before it. A later one may so get CPUs
 that an earlier one was found, and that a grant gave up for that. None of it was in force, and none of it is told: what
