@@ -176,7 +176,11 @@ class Allocator:
             self._board.report("checkpoint", None)
 
     def withdraw(self, container: ContainerKey, cpus: CPUSet) -> None:
-        """Remove all CPUs but these from the files of a container that an unsent order places, or will at its birth."""
+        """Remove all CPUs but these from the files of a container that an unsent order places, or will at its birth.
+        A unit of the host has none.
+        """
+        if container.is_unit:
+            return
         with self._crashes.contained(container, "projection"):
             try:
                 self._projections.withdraw(container.id, cpus)

@@ -8,6 +8,7 @@ import msgspec
 import trio
 
 from sidecar.decide.world import World
+from sidecar.words.units import HostConfinement
 from state.key import ContainerKey
 
 ProblemText = str | Callable[[World], str]
@@ -52,6 +53,8 @@ class Board:
         """What the hand did since the daemon began."""
         self.disturbances: Mapping[ContainerKey, SampledDisturbance] = {}
         """What disturbed owners, as far as it is sampled."""
+        self.host: HostConfinement | None = None
+        """Whether the host's own processes are confined; None if that is not asked for."""
         self.crashes = 0
         """Unexpected errors that were contained since the daemon began."""
         self._changed = trio.Event()
@@ -67,6 +70,12 @@ class Board:
         """The present problems, by their place."""
         told = ((where, each if isinstance(each, str) else each(self.latest)) for where, each in self._problems.items())
         return {where: text for where, text in told if text}
+
+    def tell_host(self, told: HostConfinement) -> None:
+        """Show what is true of the host's own processes, and wake readers if that is news."""
+        if self.host != told:
+            self.host = told
+            self._wake()
 
     def report(self, where: str, problem: ProblemText | None) -> bool:
         """Record the problem of a place, or None once it is solved. Return whether that is news."""

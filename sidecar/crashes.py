@@ -18,6 +18,7 @@ import trio
 from sidecar.board import Board
 from sidecar.failures import SidecarError
 from sidecar.log import Log, LogLevel
+from sidecar.words.units import noun
 from state.errors import StateError
 from state.key import ContainerKey
 
@@ -69,7 +70,7 @@ class Crashes:
         fields: dict[str, object] = {"work": work, "error": f"{type(error).__name__}: {error}"}
         if container is not None:
             known = self._board.latest.containers.get(container)
-            fields = {"container": known.view.name if known else container.short, "id": container.short, **fields}
+            fields = {noun(container): known.view.name if known else container.short, "id": container.short, **fields}
         if is_new:
             fields["trace"] = "".join(traceback.format_exception(error))
         self._log.say(LogLevel.ERROR if is_new else LogLevel.DEBUG, "the sidecar failed unexpectedly", fields)

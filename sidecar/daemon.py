@@ -31,7 +31,7 @@ from sidecar.api.tcp_listener import TcpListener, listening_on
 from sidecar.api.unix_socket import group_id, path_in
 from sidecar.apply.executor import Executor
 from sidecar.apply.hand_orders import HandOrders
-from sidecar.assembly import follow_host_units, with_host_units, with_shared_group
+from sidecar.assembly import with_shared_group
 from sidecar.board import Board
 from sidecar.commit.directory_guard import DirectoryGuard
 from sidecar.commit.fallback_books import SPARE, SparedCheckpoint
@@ -53,6 +53,7 @@ from sidecar.held_starts import Desk
 from sidecar.host.cgroup.engine_lock import EngineLock
 from sidecar.host.cgroup.host_kernel import HostKernel
 from sidecar.host.cgroup.usage import HostUsages
+from sidecar.host_assembly import Hosted, follow_host_units, with_host_units
 from sidecar.log import Log, LogLevel, now
 from sidecar.observe.acks import AckReader
 from sidecar.observe.births import Births
@@ -164,9 +165,11 @@ async def serve(
         if engine is None:
             real = await stack.enter_async_context(open_engine(config.engine, label_keys(config.unmanaged)))
             engine = with_shared_group(real, config.shared_slice, cgroup=config.cgroup)
-            if config.host_units == "auto":
-                engine = with_host_units(engine, config.hand, log, cgroup=config.cgroup)
+            hosted = with_host_units(engine, host, config, log)
             open_hand = partial(_open_hand, config, log)
+        else:
+            hosted = Hosted(engine, host)
+        engine, host = hosted.engine, hosted.kernel
         # A missing or unfit engine is reported at once; later it is waited for. An existing but silent engine is waited
         # for as well: it may be starting containers that wait for our answer.
         info = None
@@ -176,7 +179,8 @@ async def serve(
         lock = stack.enter_context(hold_lock(config.state_dir))
         checkpoints = stack.enter_context(SparedCheckpoint(config.state_dir, f"{config.projections}/{SPARE}"))
         journal = stack.enter_context(Journal(config.state_dir))
-        board = Board(_first_world(config, checkpoints, topology, log))
+        board = Board(_first_world(config, await hosted.recorded(checkpoints, log), topology, log))
+        board.host = hosted.told
         # Decisions iterate over containers in this order, so a replay must do the same.
         journal.start_with(lambda: encode(board.latest, keeps_order=True))
         counters, ended = usages or HostUsages(cgroup=config.cgroup), trio.Event() if stop is None else stop
@@ -206,11 +210,8 @@ def _machine_for(config: Config, kernel: Kernel, log: Log) -> Topology:
     return topology
 
 
-def _first_world(config: Config, checkpoints: SparedCheckpoint, topology: Topology, log: Log) -> World:
-    loaded = checkpoints.load()
-    for note in loaded.notes:
-        log.warning(note)
-    world = begin(recorded := loaded.state or State(), topology, config.settings())
+def _first_world(config: Config, recorded: State, topology: Topology, log: Log) -> World:
+    world = begin(recorded, topology, config.settings())
     for line in at_start(recorded, world):
         log.say(line.level, line.message, line.fields)
     return world
@@ -265,6 +266,7 @@ class _Daemon:
                     kernel=self._kernel,
                     tickets=self._tickets,
                     log=self._log,
+                    unit_sources=engine.sources if isinstance(engine, HostedEngine) else (),
                 )
                 hands = HandOrders(self._board, looker.tell, tickets=self._tickets)
                 executor = Executor(
@@ -339,7 +341,7 @@ class _Daemon:
             return await restoring.run(outbox)
         sources.start_soon(self._follow, engine, looker, outbox)
         if isinstance(engine, HostedEngine):
-            sources.start_soon(follow_host_units, engine, looker, self._log)
+            sources.start_soon(follow_host_units, engine, self._kernel, looker, self._board, self._log)
         teller = Teller(self._board, self._projections, report, self._log)
         signs = (allocator.sign, teller.sign)
         sources.start_soon(teller.run)

@@ -26,6 +26,7 @@ from sidecar.log import Log, printable
 from sidecar.ports import Engine
 from sidecar.projection.projections import Projections
 from sidecar.words import released as words
+from sidecar.words.units import all_of, noun
 from state.errors import ProjectionError
 from state.key import ContainerKey
 from state.model import Originals
@@ -72,7 +73,9 @@ class Restoring:
                     # 3. The projections.
                     self._withdraw()
                     # 4. Restore.
-                    self._log.info("releasing every container", containers=len(originals))
+                    units = sum(1 for key in originals if key.is_unit)
+                    counts = {"containers": len(originals) - units, **({"units": units} if units else {})}
+                    self._log.info("releasing every container", **counts)
                     await outbox.send(ReleaseRequested())
                 elif world.is_releasing and not world.state.originals:
                     break
@@ -96,7 +99,7 @@ class Restoring:
             self._say(words.others(confined))
         for key, reason in failed.items():
             known = world.containers.get(key)
-            self._log.error("not released", container=known.view.name if known else key.short, reason=reason)
+            self._log.error("not released", **{noun(key): known.view.name if known else key.short}, reason=reason)
         return 1 if failed else 0
 
     def _withdraw(self) -> None:
@@ -117,7 +120,7 @@ class Restoring:
             except ContainerGone:
                 continue
             except EngineError as error:
-                self._log.warning("a container could not be looked at again", container=key.short, reason=error)
+                self._log.warning(f"a {noun(key)} could not be looked at again", **{noun(key): key.short}, reason=error)
         return views
 
     def _report(
@@ -134,7 +137,9 @@ class Restoring:
             for key in done
             if not originals[key].cpuset and views[key].cpuset and views[key].kind is ViewKind.CONTAINER
         ]
-        gone = len([key for key in originals if key not in views and key not in failed])
+        missing = [key for key in originals if key not in views and key not in failed]
+        units = sum(1 for key in missing if key.is_unit)
+        gone = all_of(len(missing) - units, units) if missing else ""
         for line in words.restored(names, out, world.state.online, gone):
             self._say(line)
         if not originals:

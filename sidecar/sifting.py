@@ -76,7 +76,7 @@ def _sound(world: World, fact: Fact, crashes: Crashes) -> list[Fact]:
             return [ContainerSeen(view, fact.began) for view in _bearable(world, fact.view, fact.began, crashes)]
         case InventoryTaken():
             seen = [view for each in fact.seen for view in _bearable(world, each, fact.began, crashes)]
-            return [InventoryTaken(tuple(seen), fact.gone, fact.began)]
+            return [msgspec.structs.replace(fact, seen=tuple(seen))]
         case LoadMeasured():
             return [LoadMeasured((load,)) for load in fact.loads]
         case _:

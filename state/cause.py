@@ -84,6 +84,12 @@ class NumberOnly(msgspec.Struct, frozen=True, tag=True):
     cpus: int
 
 
+class CeilingSank(msgspec.Struct, frozen=True, tag=True):
+    """Its ceiling is this number of CPUs now: a rule of the configuration changed, or what tenants may."""
+
+    ceiling: int
+
+
 class Pinned(msgspec.Struct, frozen=True, tag=True):
     """A container was pinned by hand to these CPUs, of it or of another one that moved."""
 
@@ -129,6 +135,7 @@ Cause = (
     | ByItsRules
     | Completed
     | NumberOnly
+    | CeilingSank
     | Pinned
     | Spare
     | Together

@@ -1,4 +1,6 @@
-"""ContainerKey: identifies a container on a host with several engines, by the engine's name and the engine's id."""
+"""ContainerKey: identifies a container on a host with several engines, by the engine's name and the engine's id; or
+a unit of the host, by its source and its name.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +9,22 @@ from typing import Final, Self
 MARK: Final = ":"
 """Between the two parts of a key's text. No engine's name has one, and no container's id."""
 
+SYSTEMD: Final = "systemd"
+"""The source of the units of systemd, in the place of an engine's name."""
+
+HOST: Final = "host"
+"""The source of what runs on a host without containers, and is no unit of systemd."""
+
+SOURCES: Final = (SYSTEMD, HOST)
+
 
 class ContainerKey(str):
     """A container's name everywhere in the State and the World: the text `docker:6f0c...`. Immutable.
 
     `engine` is the name that the engine reports (`docker`, `podman`). It is "" in a State that was written before keys
     had one, until an engine claims the container; the text is then the id alone. `id` is the engine's id of the
-    container, 64 hex digits in full. Engines and people are given the id.
+    container, 64 hex digits in full. Engines and people are given the id. Of a unit of the host, `engine` is one of
+    `SOURCES`, and `id` its name.
 
     It is text because State and World are searched for it some thousand times in a decision, and no type is found
     faster.
@@ -39,6 +50,11 @@ class ContainerKey(str):
         engine, mark, id = text.partition(MARK)
         return cls(engine, id) if mark else cls("", text)
 
+    @classmethod
+    def listed(cls, engine: str, listed: str) -> Self:
+        """Return the key of what an engine lists: the id of a container of its own, or the key's text of a unit."""
+        return cls.parse(listed) if MARK in listed else cls(engine, listed)
+
     def __str__(self) -> str:
         return f"{self.engine}{MARK}{self.id}" if self.engine else self.id
 
@@ -47,5 +63,10 @@ class ContainerKey(str):
 
     @property
     def short(self) -> str:
-        """The beginning of its id, as engines show it: for people, where its name is not known."""
-        return self.id[:12]
+        """The beginning of its id, as engines show it, or a unit's name: for people, where its name is not known."""
+        return self.id if self.is_unit else self.id[:12]
+
+    @property
+    def is_unit(self) -> bool:
+        """Whether it is the key of a unit of the host."""
+        return self.engine in SOURCES

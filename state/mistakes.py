@@ -58,10 +58,11 @@ class CountOrTrue(Flaw, frozen=True):
 
 
 class Seconds(Flaw, frozen=True):
-    """A duration between two others, in seconds."""
+    """A duration between two others, in seconds; or one of these words."""
 
     low: float
     high: float
+    words: tuple[str, ...] = ()
 
 
 class TrueOrFalse(Flaw, frozen=True):

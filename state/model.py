@@ -157,7 +157,8 @@ class Originals(msgspec.Struct, frozen=True, kw_only=True):
     """The settings that the container was created with, which the engine forgets at the first update.
 
     `cpuset` and `mems` are the engine's text, "" if nothing was set. `nano_cpus` is in 1e-9 CPUs, `cpu_quota` and
-    `cpu_period` in microseconds, each 0 if nothing was set.
+    `cpu_period` in microseconds, each 0 if nothing was set. `cgroup_parent`, which never changes, is "" if it names
+    none, and not set if an earlier version wrote this.
     """
 
     cpuset: str = ""
@@ -165,6 +166,12 @@ class Originals(msgspec.Struct, frozen=True, kw_only=True):
     nano_cpus: int = 0
     cpu_quota: int = 0
     cpu_period: int = 0
+    cgroup_parent: str | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def parent(self) -> str | None:
+        """The cgroup parent that it names; None if that is not known."""
+        return None if isinstance(self.cgroup_parent, msgspec.UnsetType) else self.cgroup_parent
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -308,6 +315,11 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Return the State with a container's original settings, which are never overwritten once written."""
         if container in self.originals:
             return self
+        return msgspec.structs.replace(self, originals={**self.originals, container: originals})
+
+    def naming_parent(self, container: ContainerKey, cgroup_parent: str) -> State:
+        """Return the State with the cgroup parent of a container whose originals an earlier version remembered."""
+        originals = msgspec.structs.replace(self.originals[container], cgroup_parent=cgroup_parent)
         return msgspec.structs.replace(self, originals={**self.originals, container: originals})
 
     def lifting(self, container: ContainerKey, nano_cpus: int) -> State:

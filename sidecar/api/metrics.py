@@ -19,11 +19,14 @@ from sidecar.decide.books.clashes import clashes
 from sidecar.decide.books.room import capacity, free
 from sidecar.decide.container.askers import is_standing
 from sidecar.decide.container.grip import Closed, Guarded
+from sidecar.decide.facts import ViewKind
 from sidecar.decide.moves.alone import is_alone
+from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
 from sidecar.status.document import SharingStatus, hand_status, sharing_of
 from sidecar.version import version
 from sidecar.words.changes import new_refusals
+from sidecar.words.units import HostConfinement
 from state.refusal import RefusalCode
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -75,11 +78,13 @@ class Metrics:
         yield _gauge("cpuset_sidecar_reserved_cpus", "CPUs that are never granted.", len(state.reserved))
         yield _gauge("cpuset_sidecar_capacity_cpus", "CPUs that can be exclusive at once.", capacity(world))
         yield _gauge("cpuset_sidecar_free_cpus", "CPUs of the capacity that no container holds.", free(world))
-        yield _containers(world)
+        yield from _by_sharing(world)
         alone = sum(1 for each in world.containers.values() if is_alone(world, each))
         yield _gauge("cpuset_sidecar_alone_containers", "Containers that are alone on exclusive CPUs.", alone)
         clashing = len(clashes(world))
-        yield _gauge("cpuset_sidecar_clashes", "Containers pinned by hand to exclusive CPUs, by pairs.", clashing)
+        yield _gauge(
+            "cpuset_sidecar_clashes", "Containers and units pinned by hand to exclusive CPUs, by pairs.", clashing
+        )
         yield _refused(world)
         yield _gauge("cpuset_sidecar_waiting_containers", "Containers that wait for exclusive CPUs.", len(world.queue))
         pending = sum(1 for each in world.containers.values() if each.order)
@@ -93,6 +98,8 @@ class Metrics:
         yield _gauge("cpuset_sidecar_ready", "Whether everything was looked at.", int(world.is_ready))
         told = "When the daemon last vouched for these figures, in seconds since 1970; 0 for never."
         yield _gauge("cpuset_sidecar_vouched_timestamp_seconds", told, self._board.vouched_at or 0.0)
+        told = "Whether the host's own processes are confined to the shared pool."
+        yield _gauge("cpuset_sidecar_confines_host", told, int(_confines_host(world, self._board.host)))
         yield _gauge("cpuset_sidecar_problems", "What the daemon cannot do just now.", len(problems))
 
 
@@ -149,6 +156,10 @@ def _of_hand(world: World, births: BirthCounts) -> Iterator[Metric]:
     yield _gauge("cpuset_sidecar_closed_containers", "Containers whose cgroups cannot be written.", closed)
 
 
+def _confines_host(world: World, host: HostConfinement | None) -> bool:
+    return host is not None and host.is_confining and world.settings.policy is not PolicyName.NONE
+
+
 def _sampled(disturbances: Collection[SampledDisturbance]) -> Iterator[Metric]:
     """Yield what disturbed owners in samples; no value where nothing is sampled."""
     label = ("container",)
@@ -193,9 +204,13 @@ def _about(world: World, program: str) -> Metric:
     return made
 
 
-def _containers(world: World) -> Metric:
-    counted = Counter(sharing_of(world, each) for each in world.containers.values())
+def _by_sharing(world: World) -> Iterator[Metric]:
+    """Return how many containers there are, by what they are, and how many units of the host."""
     made = GaugeMetricFamily("cpuset_sidecar_containers", "Containers, by what they are.", labels=("sharing",))
+    units = GaugeMetricFamily("cpuset_sidecar_units", "Units of the host, by what they are.", labels=("sharing",))
+    all_of = world.containers.values()
+    counted = Counter((each.view.kind is ViewKind.UNIT, sharing_of(world, each)) for each in all_of)
     for sharing in SharingStatus:
-        made.add_metric((sharing.value,), counted[sharing])
-    return made
+        made.add_metric((sharing.value,), counted[False, sharing])
+        units.add_metric((sharing.value,), counted[True, sharing])
+    yield from (made, units)

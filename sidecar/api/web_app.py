@@ -124,7 +124,14 @@ class Api:
         world, vouching = self._board.latest, self._vouching()
         problems = tuple(self._board.problems.values())
         deadlines = self._deadlines.of(world)
-        told = status_of(world, program=version(), updated_at=vouching.said_at, problems=problems, deadlines=deadlines)
+        told = status_of(
+            world,
+            program=version(),
+            updated_at=vouching.said_at,
+            problems=problems,
+            deadlines=deadlines,
+            host=self._board.host,
+        )
         return as_json(reading_of(told, vouched=vouching.counts, outdated=vouching.is_outdated))
 
     def _vouching(self) -> Vouching:

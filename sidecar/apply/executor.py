@@ -55,6 +55,7 @@ from sidecar.log import Log, LogLevel
 from sidecar.ports import Engine, Kernel, Tickets
 from sidecar.words.counts import named
 from sidecar.words.refusals import sentence
+from sidecar.words.units import noun
 from state.cpuset import EMPTY, CPUSet
 from state.errors import StateError
 from state.key import ContainerKey
@@ -172,7 +173,7 @@ class Executor:
             self._pauses.pop(order.container, None)
             return
         fields = {
-            "container": self._name(order.container),
+            noun(order.container): self._name(order.container),
             "cpus": order.update.cpus,
             "failure": outcome.failure,
             "reason": outcome.reason,

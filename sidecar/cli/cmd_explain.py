@@ -10,6 +10,7 @@ import time
 from sidecar.cli.cmd_plan import pinned
 from sidecar.cli.cmd_state import read_books
 from sidecar.cli.flags import add_config, add_json, config_of, print_json
+from sidecar.decide.facts import ViewKind
 from sidecar.decide.settings import PolicyName, Settings
 from sidecar.decide.whatif import imagined, placed_anew
 from sidecar.decide.world import replace
@@ -40,7 +41,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         epilog="examples:\n  cpuset-sidecar explain web\n  cpuset-sidecar explain 3f2a9c\n  cpuset-sidecar explain 7\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("container", help="its name, or the beginning of its ID; or the number of a CPU")
+    parser.add_argument(
+        "container", help="its name, or the beginning of its ID; a unit of the host; or the number of a CPU"
+    )
     add_json(parser)
     add_config(parser)
     parser.set_defaults(func=run)
@@ -78,14 +81,14 @@ def _cpu(status: Status, wanted: str) -> CPUView | None:
     """Return the CPU of this number; None if that is no CPU of the machine, or a container has that very name."""
     if not wanted.isascii() or not wanted.isdigit() or len(wanted) > len(str(MAX_CPU)):
         return None
-    return None if any(each.name == wanted for each in status.containers) else cpu_view(status, int(wanted))
+    return None if any(each.name == wanted for each in status.rows) else cpu_view(status, int(wanted))
 
 
 def _container(status: Status, state_dir: str, wanted: str, sight: Sight) -> ContainerStatus:
     """Return the container, with sentences on where its CPUs are."""
     online = status.machine.online
     is_number = wanted.isascii() and wanted.isdigit() and len(wanted) <= len(str(MAX_CPU))
-    found = find(status.containers, wanted, listed=no_cpu(int(wanted), online) if is_number else LISTED)
+    found = find(status.rows, wanted, listed=no_cpu(int(wanted), online) if is_number else LISTED)
     if found.sharing is SharingStatus.EXCLUSIVE:
         # Nothing is printed about a state or a machine that cannot be read here.
         with contextlib.suppress(StateError):
@@ -121,7 +124,8 @@ def placement(found: ContainerStatus, status: Status, state: State, topology: To
 def rendered(each: ContainerStatus, sight: Sight) -> list[str]:
     """Return the sentences below the container's name."""
     was = "was " if sight.is_last_word else ""
-    head = f"{each.name} ({each.id[:12]}): {was}{each.sharing}, {each.phase}, on {each.cpus or 'no CPUs'}"
+    whose = "a unit of the host" if each.kind is ViewKind.UNIT else each.id[:12]
+    head = f"{each.name} ({whose}): {was}{each.sharing}, {each.phase}, on {each.cpus or 'no CPUs'}"
     return [printable(head), *(f"  {printable(sentence)}" for sentence in each.explanation)]
 
 

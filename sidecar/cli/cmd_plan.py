@@ -272,7 +272,7 @@ def _running(state_dir: str) -> tuple[State, dict[str, CPUSet], tuple[str, ...]]
 
 def pinned(status: Status) -> dict[str, CPUSet]:
     """Return the names of containers pinned by hand, and the CPUs that they keep from others."""
-    return {each.name: each.pinned for each in status.containers if each.pinned}
+    return {each.name: each.pinned for each in status.rows if each.pinned}
 
 
 def _labels(args: argparse.Namespace) -> dict[str, str]:

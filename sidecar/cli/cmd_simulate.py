@@ -92,7 +92,9 @@ def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     simulation = simulation_of(scenario, trace=trace.append if args.trace else None)
     paint, width = printout()
     if not args.json:
-        heads = [scenario.title] + ([f"note: {settings_of(whose)}"] if whose else [])
+        notes = [settings_of(whose)] if whose else []
+        notes += [f"it ends at {scenario.ends:g} s, and {_unplayed(scenario)}"] if _unplayed(scenario) else []
+        heads = [scenario.title, *(f"note: {each}" for each in notes)]
         sys.stdout.write("".join("\n".join(wrapped(each, width)) + "\n\n" for each in heads))
     shown = 0
     for happenings in _played(simulation, scenario.ends, args.speed):
@@ -116,6 +118,13 @@ def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     for sentence in figures.broken:
         sys.stderr.write(f"cpuset-sidecar: a law is broken: {printable(sentence)}\n")
     return 1 if figures.broken else 0
+
+
+def _unplayed(scenario: Scenario) -> str:
+    """Return how many events are not played because they are after its end; "" if all are."""
+    late = sum(each.at > scenario.ends for each in scenario.events)
+    verb = "are" if late > 1 else "is"
+    return f"{late} of {counted(len(scenario.events), 'event')} {verb} not played" if late else ""
 
 
 def _check_outputs(parser: argparse.ArgumentParser, args: argparse.Namespace, recorded: str = "") -> None:

@@ -18,7 +18,7 @@ from sidecar.cli.printout import joined, printout, wrapped
 from sidecar.cli.table import table_rows
 from sidecar.decide.facts import Phase
 from sidecar.decide.settings import PolicyName
-from sidecar.status.document import ContainerStatus, LeavingStatus, SharingStatus, Status
+from sidecar.status.document import ContainerStatus, HoleStatus, LeavingStatus, SharingStatus, Status
 from sidecar.status.problem_list import Problem, ProblemKind, problems_of
 from sidecar.status.sight import Sight
 from sidecar.status.status_reader import read_last_status
@@ -83,25 +83,32 @@ def rendered(
 ) -> list[str]:
     """Return the whole page as lines."""
     status, letters = sight.told(status), letters_of(status)
-    rows = [
-        (
-            letters.get(each.id, " "),
-            each.name,
-            each.id[:12],
-            each.sharing.value,
-            str(each.cpus) if Phase(each.phase).is_live else "-",
-            sight.state(state_of(each, now, status.waiting), {each.name}),
-        )
-        for each in status.containers
-    ]
+    rows = [(letters.get(each.id, " "), *_row(each, now, status.waiting, sight)) for each in status.containers]
     lines = [*headline(status, sight, width), *wrapped(freshness(status, now, sight), width), ""]
     if rows:
         lines += painted((" ", "NAME", "ID", "KIND", "CPUS", "STATE"), rows, paint, width)
     else:
         lines.append("no containers")
+    if status.units:
+        # No id: a unit is known by its name.
+        units = [(" ", row[0], *row[2:]) for row in (_row(each, now, status.waiting, sight) for each in status.units)]
+        units += [(" ", each.name, "hole", "-", each.reason) for each in _holes(status)]
+        lines += ["", *painted((" ", "UNIT", "KIND", "CPUS", "STATE"), units, paint, width)]
     lines += below([*problem_lines(problems_of(status), width), *pending_lines(status, now, sight, width)])
     lines += below([line for note in status.notes for line in wrapped(f"note: {note}", width)])
     return [*lines, "", *draw(status.machine, marks_of(status), paint, width), "", *legend(status, paint, width)]
+
+
+def _row(each: ContainerStatus, now: datetime, waiting: int, sight: Sight) -> tuple[str, str, str, str, str]:
+    cpus = str(each.cpus) if Phase(each.phase).is_live else "-"
+    state = sight.state(state_of(each, now, waiting), {each.name})
+    return each.name, each.id[:12], each.sharing.value, cpus, state
+
+
+def _holes(status: Status) -> list[HoleStatus]:
+    """Return the units that are not confined, and stand in no row of their own."""
+    names = {each.name for each in status.units}
+    return [each for each in status.host.holes if each.name not in names] if status.host else []
 
 
 def painted(head: Sequence[str], rows: Sequence[Sequence[str]], paint: Paint, width: int | None) -> list[str]:
@@ -134,7 +141,7 @@ def _problem(each: Problem) -> str:
 def pending_lines(status: Status, now: datetime, sight: Sight, width: int | None) -> list[str]:
     """Return what is on its way for each container, and why."""
     lines = []
-    for each in status.containers:
+    for each in status.rows:
         if each.leaving:
             must = sight.clause("must leave")
             take = f"{each.name} {must} {each.leaving.cpus} (take {each.leaving.number})"
@@ -164,7 +171,10 @@ def headline(status: Status, sight: Sight, width: int | None) -> list[str]:
         parts.append(sight.clause("labels are not looked at"))
     for what, cpus in (("reserved", status.reserved), ("shared", status.shared), ("exclusive", status.exclusive)):
         parts.append(f"{what} {cpus or 'none'}")
-    return [*joined(parts, width), *(wrapped(status.hand.text, width) if status.hand else [])]
+    return [
+        *joined(parts, width),
+        *(line for each in (status.hand, status.host) if each for line in wrapped(each.text, width)),
+    ]
 
 
 def freshness(status: Status, now: datetime, sight: Sight) -> str:

@@ -78,9 +78,7 @@ def rendered(
     problems = problems_of(status)
     troubled = {problem.container for problem in problems}
     shown = [
-        each
-        for each in status.containers
-        if each.asked or each.sharing is SharingStatus.EXCLUSIVE or each.name in troubled
+        each for each in status.rows if each.asked or each.sharing is SharingStatus.EXCLUSIVE or each.name in troubled
     ]
     lines = [*headline(status, sight, width), *wrapped(freshness(status, now, sight), width)]
     if status.policy == PolicyName.DYNAMIC:
@@ -89,7 +87,10 @@ def rendered(
     if shown:
         rows = [(letters.get(each.id, " "), *_row(each, now, status.waiting, sight)) for each in shown]
         lines += painted(*without_empty(_HEAD, rows), paint, width)
-    lines.append(f"{sight.clause(_WITHOUT)}: {len(status.containers) - len(shown)}")
+    others = sum(1 for each in status.containers if each not in shown)
+    lines.append(f"{sight.clause(_WITHOUT)}: {others}")
+    if status.units:
+        lines.append(f"units of the host: {len(status.units)}")
     lines += below([*problem_lines(problems, width), *pending_lines(status, now, sight, width)])
     return [*lines, "", *draw(status.machine, marks_of(status), paint, width), "", *legend(status, paint, width)]
 

@@ -67,7 +67,7 @@ def marks_of(status: Status) -> dict[int, str]:
     marks = dict.fromkeys(status.machine.online, ".")
     marks.update(dict.fromkeys(status.machine.isolated - status.shared, ISOLATED))
     marks.update(dict.fromkeys(status.reserved, "r"))
-    for each in status.containers:
+    for each in status.rows:
         marks.update(dict.fromkeys(each.pinned, "#"))
     for each in status.containers:
         if each.id in letters:

@@ -74,6 +74,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     cgroup: str = "/sys/fs/cgroup"
     hand: str = "auto"
     host_units: str = "off"
+    host_groups: tuple[str, ...] = ()
+    leave: tuple[str, ...] = ()
     shared_slice: str = ""
     listen: str = ""
     disturbed_period_seconds: float = 0.0

@@ -140,6 +140,16 @@ def _patterns(value: object) -> tuple[str, ...] | NotOfForm:
     return tuple(found)
 
 
+def _groups(value: object) -> tuple[str, ...] | Flaw:
+    """Return the paths of cgroups, without one that is within another or could leave the hierarchy."""
+    found = _patterns(value)
+    if isinstance(found, NotOfForm):
+        return found
+    read = [each if each == "/" else _directory(each) for each in found]
+    flaws = [each for each in read if not isinstance(each, str)]
+    return flaws[0] if flaws else tuple(each for each in read if isinstance(each, str))
+
+
 def _directory(value: object) -> str | NotOfForm:
     if not isinstance(value, str) or not value.startswith("/") or "\0" in value or ".." in value.split("/"):
         return NotOfForm(Form.DIRECTORY)
@@ -294,6 +304,16 @@ KEYS: Final[Mapping[str, Key]] = {
         "host_units",
         "off",
         "auto: systemd confines the host's services and sessions to the shared pool as well; off: containers alone",
+    ),
+    "host_groups": _key(
+        _groups,
+        "host_groups",
+        "",
+        "groups that host_units confines where no systemd does, by their paths; /: the tasks of the root group",
+        example="/",
+    ),
+    "leave": _key(
+        _patterns, "leave", "", "units of the host that are left alone: name patterns", example="irqbalance.service"
     ),
     "shared_slice": _key(
         _shared_slice,

@@ -28,7 +28,19 @@ _MODE: Final = 0o600
 
 
 RESTART_KEYS: Final = (
-    *("engine", "state_dir", "projections", "cgroup", "hand", "host_units", "shared_slice", "listen", "api_group"),
+    *(
+        "engine",
+        "state_dir",
+        "projections",
+        "cgroup",
+        "hand",
+        "host_units",
+        "host_groups",
+        "leave",
+        "shared_slice",
+        "listen",
+        "api_group",
+    ),
     *("reconcile_seconds", "load_period_seconds", "load_half_life_seconds", "log_level", "log_format"),
     "disturbed_period_seconds",
 )

@@ -12,8 +12,9 @@
 7. A parent that another hand watches is not watched, and the engine alone moves the containers there.
 8. A group that existed before the hand is moved by the answer for all others, and left to its first write once its
    container has an answer of its own. Until then, or until a look, it may be where the former put it.
-9. A container that was only glanced at, because another program holds its lock in the engine, is covered too: the
-   kernel shows below which parent it runs, and at rest it counts as one that names no parent.
+9. A container that was only glanced at, because another program holds its lock in the engine, is covered if it is
+   known where it is born: the kernel shows below which parent it runs, or the books have the parent that it names. Any
+   other may start below a parent that is not watched, and is not covered (`World.reach`, 2).
 """
 
 from __future__ import annotations
@@ -119,12 +120,13 @@ def _is_watched(world: World, hand: HandState, container: Container) -> bool:
     """Return whether this container is born below a parent that the hand watches, for all that is known."""
     if not is_answered(container):
         return False
-    if container.view.is_glance and not container.is_idle:
+    if container.view.is_glance and (container.view.found_below or not container.is_idle):
         # 9.
         return container.view.found_below in hand.parents
-    if container.view.cgroup_parent in hand.unwatched:
+    parent = world.parent_of(container)
+    if parent is None or parent in hand.unwatched:
         return False
-    path, engine = parent_path(container.view.cgroup_parent), world.engine
+    path, engine = parent_path(parent), world.engine
     if not path:
         # 6.
         return hand.watches_home if _has_set_home(world) else not hand.taken

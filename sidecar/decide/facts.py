@@ -47,7 +47,7 @@ class ViewKind(enum.StrEnum):
     GROUP = "group"
     """The shared group, shown as if it were a container."""
     UNIT = "unit"
-    """A unit of the host's systemd, shown as if it were a container: it never asks for CPUs."""
+    """A unit of the host, shown as if it were a container: it never asks for CPUs."""
 
 
 class Mount(msgspec.Struct, frozen=True, kw_only=True):
@@ -183,12 +183,13 @@ class ContainerRemoved(msgspec.Struct, frozen=True, tag=True):
 
 class InventoryTaken(msgspec.Struct, frozen=True, tag=True):
     """All containers were looked at: `seen` are those that differ from the latest World, `gone` those that no longer
-    exist.
+    exist. `lacks` are the sources of units that were not looked at: one that is not in it may exist all the same.
     """
 
     seen: tuple[ContainerView, ...]
     gone: tuple[ContainerKey, ...]
     began: int
+    lacks: tuple[str, ...] = ()
 
 
 class CpusetApplied(msgspec.Struct, frozen=True, tag=True):
@@ -317,7 +318,7 @@ class DefragmentRequested(msgspec.Struct, frozen=True, tag=True):
 class StartHeld(msgspec.Struct, frozen=True, tag=True):
     """The OCI runtime asks about a start that it holds (strict start) until `AnswerStart` with this number.
 
-    `view` is a glance with the limits of the runtime's own bundle, or the view known already. Meanwhile the engine
+    `view` is what a look showed already, or a glance with the limits of the runtime's own bundle. Meanwhile the engine
     holds the container's lock, and answers neither looks nor orders.
     """
 

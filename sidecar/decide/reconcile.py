@@ -9,7 +9,7 @@ from sidecar.decide.container.machine import after
 from sidecar.decide.container.news import CpusCame, WishRead
 from sidecar.decide.container.place import with_cpus
 from sidecar.decide.settings import Settings
-from sidecar.decide.sightings import stranded, wish_in
+from sidecar.decide.sightings import stranded, wish_in, with_terms
 from sidecar.decide.world import World, replace
 from state.cpuset import union
 from state.model import State
@@ -22,8 +22,9 @@ def begin(state: State, topology: Topology, settings: Settings) -> World:
 
 
 def with_settings(world: World, settings: Settings) -> World:
-    """Return the world under other settings: the State fitted (`refit`), and each container's wish read again. What
-    grants gain while the engine is not reached, or not all was looked at since, they may have to give up (`clashes`).
+    """Return the world under other settings: the State fitted (`refit`), and each container's wish read again, with
+    the terms of its grant. What grants gain while the engine is not reached, or not all was looked at since, they may
+    have to give up (`clashes`).
     """
     fitted, notes = refit(_as_it_is_now(replace(world, settings=settings, state=world.state.keeping({}))))
     state = after_refit(world.state, fitted)
@@ -39,7 +40,10 @@ def _recognized(world: World) -> World:
     containers = {
         key: after(container, WishRead(wish_in(world, container))) for key, container in world.containers.items()
     }
-    return replace(world, containers=containers)
+    world = replace(world, containers=containers)
+    for each in containers.values():
+        world = with_terms(world, each.view, each.wish)
+    return world
 
 
 def _as_it_is_now(world: World) -> World:

@@ -13,7 +13,7 @@ from sidecar.decide.container.news import Came, CpusWent, Disputed, HeldBack, La
 from sidecar.decide.container.originals import cpu_limit, originals_of
 from sidecar.decide.container.place import place_of
 from sidecar.decide.container.wish import wish_of
-from sidecar.decide.facts import ContainerView, Phase
+from sidecar.decide.facts import ContainerView, InventoryTaken, Phase
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import Connected, Ready, World, replace
 from state.cpuset import CPUSet
@@ -50,21 +50,22 @@ def sighted(world: World, view: ContainerView, began: int) -> World:
         if (text := _held_back(world.state, made)) is not None:
             made = after(made, HeldBack(text))
         made = stranded(made, world.topology.online)
+        world = with_terms(world, view, made.wish)
         return replace(world.with_container(made), numbers=world.numbers + 1)
     wish = before.wish if _shows_the_same_wish(before.view, view) else _wish(world, view)
     looked = after(before, Looked(view=view, place=place, wish=wish, began=began))
-    return with_known_limits(world, before, wish).with_container(stranded(looked, world.topology.online))
+    return with_terms(world, view, wish).with_container(stranded(looked, world.topology.online))
 
 
-def with_known_limits(world: World, before: Container, wish: Wish) -> World:
-    """Return the world in which a grant that was made by a glance is as the first look would have had it made: a glance
-    shows no limits, and what a container may ask for depends on these.
+def with_terms(world: World, view: ContainerView, wish: Wish) -> World:
+    """Return the world in which a grant has the terms for which its container asks now: its ceiling, its notice, its
+    weight. They may have been granted by a glance, which shows no limits; or the owner of the host changed a rule, or
+    what tenants may. The number and the floor, for which it was chosen, stay until the container asks again.
     """
-    key = before.view.key
-    grant, asked = world.state.assignments.get(key), wish.demand
-    if before.looked or grant is None or asked is None or grant.demand != before.wish.demand or asked == grant.demand:
+    grant, asked = world.state.assignments.get(view.key), wish.demand
+    if view.is_glance or grant is None or asked is None or asked == grant.demand:
         return world
-    if asked.cpus != grant.demand.cpus:
+    if (asked.cpus, asked.floor) != (grant.demand.cpus, grant.demand.floor):
         return world
     return replace(world, state=world.state.holding(replace(grant, demand=asked)))
 
@@ -157,16 +158,20 @@ def moved_unseen(before: World, world: World) -> tuple[ContainerKey, ...]:
     return tuple(found)
 
 
-def counted(world: World, gone: tuple[ContainerKey, ...], began: int) -> World:
+def counted(world: World, fact: InventoryTaken) -> World:
     """Return the world after an inventory: containers that are not in it, and not newer than it, no longer exist. It
-    makes the world ready if it began after the engine was reached.
+    makes the world ready if it began after the engine was reached. Records of units stay where none was looked at:
+    these are confined as before.
     """
-    for key in gone:
+    began = fact.began
+    for key in fact.gone:
         container = world.containers.get(key)
         if container is None or container.known < began:
             world = world.without_container(key, began)
     booked = {*world.state.assignments, *world.state.refusals, *world.state.originals}
     for key in sorted(booked - set(world.containers)):
+        if key.engine in fact.lacks:
+            continue
         world = world.without_container(key, began)
     readiness = world.readiness
     if isinstance(readiness, Connected) and began > readiness.since:
@@ -176,11 +181,16 @@ def counted(world: World, gone: tuple[ContainerKey, ...], began: int) -> World:
 
 def remembered(world: World, state: State) -> State:
     """Return the State that remembers the originals of each container that the sidecar places, as first seen: from then
-    on, a change by another tool is drift, also after a restart. A glance does not show them. It also remembers which
-    limits a runtime that asks may lift. Under the policy none nothing is remembered: the sidecar places no container.
+    on, a change by another tool is drift, also after a restart. A glance does not show them. Books of an earlier
+    version lack the cgroup parent. It also remembers which limits a runtime that asks may lift. Under the policy none
+    nothing is remembered: the sidecar places no container.
     """
     if world.settings.policy is PolicyName.NONE:
         return state
+    for key, before in state.originals.items():
+        looked_at = world.containers.get(key)
+        if before.parent is None and looked_at is not None and not looked_at.view.is_glance:
+            state = state.naming_parent(key, looked_at.view.cgroup_parent)
     for key in sorted(world.containers.keys() - state.originals.keys()):
         container = world.containers[key]
         if container.wish.standing in (Standing.MANAGED, Standing.MEMBER) and not container.view.is_glance:

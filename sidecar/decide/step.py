@@ -130,7 +130,7 @@ def _fold(world: World, fact: Fact) -> tuple[World, tuple[Order, ...]]:
                 if view.key not in world.containers and not world.is_ready:
                     # `_seen` has already asked for a look.
                     world = believed_until_a_look(world, view, fact.began)
-            return counted(world, fact.gone, fact.began), tuple(doubts)
+            return counted(world, fact), tuple(doubts)
         case CpusetApplied():
             return _applied(world, fact)
         case CpusetFailed():

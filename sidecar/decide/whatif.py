@@ -25,6 +25,8 @@ def imagined(state: State, topology: Topology, settings: Settings, strangers: Ma
     world = replace(begin(state, topology, settings), readiness=Ready(0))
     for grant in sorted(world.state.assignments.values(), key=lambda each: each.since):
         world = _with(world, grant.container, grant.name, {"cpuset.exclusive": str(grant.demand.cpus)}, str(grant.cpus))
+        # The State has no labels, only the terms of the grant.
+        world = replace(world, state=world.state.holding(grant))
     for name, cpus in sorted(strangers.items()):
         world = _with(world, requested(f"stranger {name}"), name, {}, str(cpus))
     return world

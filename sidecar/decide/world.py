@@ -247,15 +247,17 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Return the CPUs that a container has regardless of the outcome of orders: in a group, only the group's.
 
         If a container in the group is pinned to CPUs that the group does not have, the kernel lets it run on all of the
-        group's, and withdraws them at the group's next change: it is sure of none of these. One that is held back has
-        no more than a look shows. One that is left alone is sure of none as long as the hand may answer its birth, and
-        from then on until the look that follows.
+        group's, and withdraws them at the group's next change: it is sure of none of these. One that was only glanced
+        at may be pinned so. One that is held back has no more than a look shows. One that is left alone is sure of none
+        as long as the hand may answer its birth, and from then on until the look that follows.
         """
         if self.is_let_go(container) or self._may_be_answered(container):
             return EMPTY
         if not container.view.in_shared_group or self.group is None:
             return container.sure
         configured = container.place.configured & cpus_of(container.view.cpuset, self.state.online)
+        if container.view.is_glance:
+            return EMPTY
         is_member = container.wish.standing is Standing.MEMBER and not container.is_held_back
         return self.group.sure & (configured if is_member else configured & container.sure)
 
@@ -267,18 +269,41 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def reach(self) -> Reach:
-        """Where containers that the sidecar places may be running, and those that have a grant: one that is pinned by
-        hand keeps its grant while its engine is away. One that had a grant when its start was answered counts as if it
-        had that until the start is over. Nothing waits for the others: they never leave. Members of the shared group
-        are represented by the group, and newborns are one more container.
+        """Where containers are for which others wait: those that the sidecar places, and those that have a grant.
+
+        1. One that is pinned by hand keeps its grant while its engine is away. One that had a grant when its start was
+           answered counts as if it had that until the start is over. Nothing waits for the others: they never leave.
+        2. One that may start where no hand answers, and that cannot be ordered because its lock is held, runs nothing.
+           It counts where hand and orders may put it. No other is alone where it may start (`may_run`).
+        3. Members of the shared group are represented by the group, and newborns are one more container.
         """
         assignments = self.state.assignments
         placed = (
-            (container.footprint, key in assignments or container.is_promised)
+            (self.counted(container), key in assignments or container.is_promised)
             for key, container in self.containers.items()
             if container.wish.standing is Standing.MANAGED or key in assignments or container.is_promised
         )
         return reach_of((*placed, (self.newborns, False)))
+
+    def counted(self, container: Container) -> int:
+        """Return where others wait for a container, as a mask (`reach`, 2)."""
+        return container.coming if self.is_unmet(container) else container.footprint
+
+    def is_unmet(self, container: Container) -> bool:
+        """Return whether a container is known by a glance alone beside a hand, rests, and may start unseen where no
+        hand answers: it may name any cgroup parent.
+        """
+        is_answering = self.hand is not None and self.hand.is_answering
+        return is_answering and container.view.is_glance and container.is_idle and container.starts_as_configured
+
+    def parent_of(self, container: Container) -> str | None:
+        """Return the cgroup parent that a container names, which never changes; "" if it names none, and None if that
+        is not known: a glance does not show it, but the books may have it.
+        """
+        if not container.view.is_glance or container.view.cgroup_parent:
+            return container.view.cgroup_parent
+        originals = self.state.originals.get(container.view.key)
+        return originals.parent if originals is not None else None
 
     @cached_property
     def promised(self) -> int:
@@ -292,10 +317,14 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def newborns(self) -> int:
-        """The CPUs, as a mask, on which cgroups may be that were born and are not known yet."""
+        """The CPUs, as a mask, on which cgroups may be that were born and are not known yet. One that turns out to be
+        left alone is one of them until the hand lets it go.
+        """
         if self.hand is None or not self.hand.is_answering:
             return 0
-        known = {*self.containers, *self.state.assignments}
+        placed = (Standing.MANAGED, Standing.MEMBER)
+        known = {key for key, each in self.containers.items() if each.wish.standing in placed}
+        known.update(self.state.assignments)
         return self.hand.newborns(self.state.online) | owned_by_strays(self.hand, known)
 
     def may_run(self, container: Container) -> int:

@@ -15,6 +15,7 @@ from sidecar.decide.facts import ContainerView
 from sidecar.decide.world import World
 from sidecar.log import Log
 from sidecar.words.hands import many_writes
+from sidecar.words.units import noun
 from state.cpuset import CPUSet
 from state.key import ContainerKey
 
@@ -87,7 +88,8 @@ class ToldWrites:
         is_first = self._place(key) not in self._board.problems
         self._board.report(self._place(key), _Rewritten(key, found, total))
         if is_first:
-            self._log.warning("another program writes the CPUs of a container", container=known.view.name, cpus=found)
+            what = noun(key)
+            self._log.warning(f"another program writes the CPUs of a {what}", **{what: known.view.name}, cpus=found)
 
     def forget_calm(self, now: float) -> None:
         """Forget the containers that are calm again: they are no problem any more."""

@@ -18,7 +18,7 @@ after the answer, which may itself wait for the inventory.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Final
@@ -39,9 +39,10 @@ from sidecar.observe.newcomers import Newcomers
 from sidecar.observe.turns import Rests, Turns
 from sidecar.observe.unseen import Unseen
 from sidecar.ports import Engine, Kernel, Tickets
+from sidecar.words.units import noun
 from state.cpuset import EMPTY
 from state.errors import StateError
-from state.key import ContainerKey
+from state.key import SOURCES, ContainerKey
 
 GLANCE_SECONDS: Final = 1.0
 """How long an inventory waits for a glance at a container without a grant: it takes a millisecond, or as long as all
@@ -65,7 +66,10 @@ class Looker:
         kernel: Kernel,
         tickets: Tickets,
         log: Log,
+        unit_sources: Collection[str] = (),
     ) -> None:
+        """Make it; `unit_sources` are those of the units that the engine lists as well."""
+        self._lacks = tuple(each for each in SOURCES if each not in unit_sources)
         self._nursery = nursery
         self._board = board
         self._outbox = outbox
@@ -200,23 +204,27 @@ class Looker:
         views = await self._views(listed)
         world = self._board.latest
         seen = tuple(sorted((view for view in views if differs(world, view)), key=lambda view: view.age))
-        gone = tuple(sorted({key for key in world.containers if key.engine == self._engine.name} - set(listed)))
-        await self._outbox.send(InventoryTaken(seen, gone, began))
+        gone = tuple(sorted({key for key in world.containers if self._is_listed(key)} - set(listed)))
+        await self._outbox.send(InventoryTaken(seen, gone, began, lacks=self._lacks))
 
     async def _listed(self) -> tuple[ContainerKey, ...]:
         """Return the containers that the engine lists; while the list rests, those that are known (2)."""
         world = self._board.latest
         if world.is_ready and not self._rests.is_over(None):
             self._owes_list = True
-            return tuple(key for key in world.containers if key.engine == self._engine.name)
+            return tuple(key for key in world.containers if self._is_listed(key))
         began = trio.current_time()
-        listed = tuple(ContainerKey(self._engine.name, id) for id in await self._engine.containers())
+        listed = tuple(ContainerKey.listed(self._engine.name, id) for id in await self._engine.containers())
         self._rests.forget_all_but(listed)
         self._turns.forget_all_but(listed)
         self._rests.begin(None, trio.current_time() - began)
         self._owes_list = False
         self._unseen.forget_all_but(listed)
         return listed
+
+    def _is_listed(self, key: ContainerKey) -> bool:
+        """Return whether the engine would list this container, or unit, if it existed."""
+        return key.engine == self._engine.name or (key.is_unit and key.engine not in self._lacks)
 
     async def _views(self, containers: tuple[ContainerKey, ...]) -> list[ContainerView]:
         """Look at all containers in parallel. An error is raised after all have ended or are left out."""
@@ -324,7 +332,7 @@ class Looker:
             await self._outbox.send(ContainerRemoved(container, began))
         except EngineError as error:
             # The inventory after the next connection will look.
-            self._log.debug("no look", container=container.short, reason=error)
+            self._log.debug("no look", **{noun(container): container.short}, reason=error)
             self.look_at_everything()
         else:
             if view is not None:

@@ -9,6 +9,7 @@ import msgspec
 from sidecar.board import Board
 from sidecar.decide.world import World
 from sidecar.log import Log
+from sidecar.words.units import noun
 from state.key import ContainerKey
 
 
@@ -19,7 +20,8 @@ class _Named(msgspec.Struct, frozen=True):
 
     def __call__(self, world: World) -> str:
         """Return it as a clause, with the names by which they are known."""
-        return f"these containers cannot be inspected: {', '.join(_name(world, each) for each in self.containers)}"
+        what = "units" if all(each.is_unit for each in self.containers) else "containers"
+        return f"these {what} cannot be inspected: {', '.join(_name(world, each) for each in self.containers)}"
 
 
 class Unseen:
@@ -47,7 +49,8 @@ class Unseen:
         for container, reason in reasons.items():
             if self._reasons.get(container) != reason:
                 name = _name(self._board.latest, container)
-                self._log.warning("a container cannot be inspected", container=name, reason=reason)
+                said = "a unit cannot be inspected" if container.is_unit else "a container cannot be inspected"
+                self._log.warning(said, **{noun(container): name}, reason=reason)
         self._reasons = reasons
         self._board.report("looks", _Named(tuple(reasons)) if reasons else None)
 

@@ -119,7 +119,9 @@ class Teller:
         self._due = {key: due for key, due in self._due.items() if key in world.containers}
         if not self._has_swept:
             self._has_swept = True
-            self._attempt(errors, partial(self._projections.retain, [key.id for key in world.containers]))
+            self._attempt(
+                errors, partial(self._projections.retain, [key.id for key in world.containers if not key.is_unit])
+            )
         for key in [key for key in self._known if key not in world.containers]:
             if self._attempt(errors, partial(self._projections.remove, key.id)):
                 del self._known[key]

@@ -23,7 +23,19 @@ from sidecar.simulation.toml_sections import Section
 from state.topology import Topology
 
 OTHER_KEYS: Final = (
-    *("engine", "state_dir", "projections", "cgroup", "hand", "host_units", "shared_slice", "listen", "api_group"),
+    *(
+        "engine",
+        "state_dir",
+        "projections",
+        "cgroup",
+        "hand",
+        "host_units",
+        "host_groups",
+        "leave",
+        "shared_slice",
+        "listen",
+        "api_group",
+    ),
     *("log_level", "log_format"),
 )
 """Keys of the configuration that mean nothing in a simulation."""

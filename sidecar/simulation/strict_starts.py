@@ -110,7 +110,8 @@ class StrictStarts:
             self._end_in(PATIENCE_SECONDS, real, number, NOT_RUNNING)
             return
         known = sidecar.world.containers.get(real.key)
-        sidecar.hear(StartHeld(known.view if known else real.bundle(), number, sidecar.ticket()))
+        view = known.view if known and not known.view.is_glance else real.bundle()
+        sidecar.hear(StartHeld(view, number, sidecar.ticket()))
         self._end_in(ANSWER_SECONDS, real, number, TOO_LATE, lambda: sidecar.hear(StartLetGo(real.key, number)))
 
     def _end_in(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from sidecar.decide.facts import Phase
+from sidecar.decide.facts import Phase, ViewKind
 from sidecar.decide.settings import PolicyName
 from sidecar.natural_order import natural
 from sidecar.status.document import ContainerStatus, SharingStatus, Status
@@ -34,10 +34,11 @@ class CPUKind(enum.StrEnum):
 
 
 class Resident(msgspec.Struct, frozen=True, kw_only=True):
-    """A container that may run on the CPU."""
+    """A container, or a unit of the host, that may run on the CPU."""
 
     name: str
     sharing: SharingStatus
+    kind: ViewKind = ViewKind.CONTAINER
 
 
 class CPUView(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,7 +83,7 @@ def _kind(status: Status, cpu: int, owner: ContainerStatus | None) -> CPUKind:
         return CPUKind.UNMANAGED
     if cpu in status.reserved:
         return CPUKind.RESERVED
-    if any(cpu in each.pinned for each in status.containers):
+    if any(cpu in each.pinned for each in status.rows):
         return CPUKind.STRANGER
     return CPUKind.SHARED if cpu in status.shared else CPUKind.UNUSED
 
@@ -92,11 +93,11 @@ def _residents(status: Status, cpu: int, owner: ContainerStatus | None) -> tuple
     besides = {each.name for each in owner.neighbours if cpu in each.cpus} if owner else set()
     there = (
         each
-        for each in status.containers
+        for each in status.rows
         if (Phase(each.phase).is_live and cpu in each.cpus | each.pending) or each.name in besides
     )
     return tuple(
-        Resident(name=each.name, sharing=each.sharing)
+        Resident(name=each.name, sharing=each.sharing, kind=each.kind)
         for each in sorted(there, key=lambda each: (each is not owner, natural(each.name)))
     )
 
@@ -119,14 +120,20 @@ def _sentences(status: Status, view: CPUView) -> Iterator[str]:
             yield f"It is being taken from {each.name} (take {each.leaving.number}): {each.leaving.reason}."
     if view.kind is CPUKind.OFFLINE:
         return
-    names = [each.name if each.name == view.owner else f"{each.name} ({each.sharing})" for each in view.residents]
+    containers = [each for each in view.residents if each.kind is not ViewKind.UNIT]
+    names = [each.name if each.name == view.owner else f"{each.name} ({each.sharing})" for each in containers]
     yield f"Containers that may run there: {', '.join(names)}." if names else "No known container may run there now."
+    if units := [each.name for each in view.residents if each.kind is ViewKind.UNIT]:
+        yield f"Units of the host that may run there: {', '.join(units)}."
     if view.is_isolated:
         yield "The kernel isolates it (isolcpus): it balances no load there."
     if view.siblings:
         are = agree(len(view.siblings), "is", "are")
         yield f"{named(view.siblings)} {are} on the same core: {_uses(status, view.siblings)}."
-    yield "Processes outside containers may run there too: the sidecar does not see them."
+    if status.host and status.host.is_confining:
+        yield "Others may run there too: kernel threads, and units that are not confined."
+    else:
+        yield "Processes outside containers may run there too: the sidecar does not see them."
 
 
 def _purpose(view: CPUView) -> str:
@@ -138,6 +145,9 @@ def _purpose(view: CPUView) -> str:
         case CPUKind.RESERVED:
             return "It is reserved: it is never granted."
         case CPUKind.STRANGER:
+            pinned = (each for each in view.residents if each.sharing is SharingStatus.STRANGER)
+            if any(each.kind is ViewKind.UNIT for each in pinned):
+                return "A unit of the host with CPUs of its own is there: it is not granted."
             return "A container that is pinned by hand is there: it is not granted."
         case CPUKind.SHARED:
             return "It is in the shared pool, and can be granted."

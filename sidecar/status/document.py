@@ -17,7 +17,7 @@ from sidecar.decide.books.queue import turn_of
 from sidecar.decide.books.room import capacity, free
 from sidecar.decide.container.askers import is_standing
 from sidecar.decide.container.container import Container, Standing
-from sidecar.decide.facts import EngineInfo, Load
+from sidecar.decide.facts import EngineInfo, Load, ViewKind
 from sidecar.decide.moves.alone import is_alone, neighbours
 from sidecar.decide.moves.settled import awaits_answer, desired, is_left_alone, is_quota_lifted, is_where_it_should_be
 from sidecar.decide.moves.timers import grace_of
@@ -31,6 +31,7 @@ from sidecar.words.hands import births_told
 from sidecar.words.neighbours import clash_text
 from sidecar.words.refusals import sentence, warnings
 from sidecar.words.repairs import noted
+from sidecar.words.units import PINNED, UNDER_NONE, HostConfinement, confined_told, not_confined_told
 from state.cpuset import EMPTY, CPUSet
 from state.demand import Demand, NumaRule
 from state.key import ContainerKey
@@ -91,7 +92,8 @@ class LoadStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ContainerStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """One container. `asked` is the number of exclusive CPUs it asks for, 0 for none.
+    """One container, or one unit of the host, as `kind` tells. `asked` is the number of exclusive CPUs it asks for, 0
+    for none.
 
     `cpus` is where it was last seen, `desired` where it should be (empty if the sidecar does not decide that),
     `pending` where it is being moved (empty if it is not). `is_settled`: what was decided is in force. `is_alone`: it
@@ -107,6 +109,7 @@ class ContainerStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     name: str
+    kind: ViewKind = ViewKind.CONTAINER
     phase: str
     sharing: SharingStatus
     asked: int = 0
@@ -153,6 +156,21 @@ class HandStatus(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
+class HoleStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A unit of the host that is not confined, and why."""
+
+    name: str
+    reason: str
+
+
+class HostStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the host's own processes are confined, and what is not; `text` says that as a clause."""
+
+    is_confining: bool
+    holes: tuple[HoleStatus, ...] = ()
+    text: str
+
+
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """The whole document. `updated_at` is RFC 3339, UTC. `problems` are the daemon's own: what it cannot do now."""
 
@@ -182,10 +200,19 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """Takes that the workload acknowledged in time, in total."""
     hand: HandStatus | None = None
     """None while it is not known whether there is one."""
+    host: HostStatus | None = None
+    """None if the host's own processes are not to be confined."""
     machine: MachineMap
     containers: tuple[ContainerStatus, ...] = ()
+    units: tuple[ContainerStatus, ...] = ()
+    """The units of the host that the sidecar sees."""
     notes: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+
+    @property
+    def rows(self) -> tuple[ContainerStatus, ...]:
+        """All containers, then all units of the host."""
+        return (*self.containers, *self.units)
 
 
 def status_of(
@@ -195,9 +222,14 @@ def status_of(
     updated_at: str = "",
     problems: tuple[str, ...] = (),
     deadlines: Deadlines | None = None,
+    host: HostConfinement | None = None,
 ) -> Status:
-    """Return the document that describes this World. Containers are in the order of their names, live ones first."""
-    containers = sorted(world.containers.values(), key=lambda c: (c.is_idle, natural(c.view.name), c.view.id))
+    """Return the document that describes this World. Containers are in the order of their names, live ones first, and
+    so are units.
+    """
+    ordered = sorted(world.containers.values(), key=lambda c: (c.is_idle, natural(c.view.name), c.view.id))
+    tenants = tuple(container_status(world, each, deadlines or {}) for each in ordered)
+    units = tuple(each for each in tenants if each.kind is ViewKind.UNIT)
     return Status(
         program=program,
         updated_at=updated_at,
@@ -218,8 +250,10 @@ def status_of(
         forced=world.state.forced,
         acknowledged=world.state.acknowledged,
         hand=hand_status(world),
+        host=_host_status(world, host, units) if host else None,
         machine=machine_of(world.topology),
-        containers=tuple(container_status(world, each, deadlines or {}) for each in containers),
+        containers=tuple(each for each in tenants if each.kind is not ViewKind.UNIT),
+        units=units,
         notes=tuple(map(noted, world.notes)),
         problems=problems,
     )
@@ -236,6 +270,16 @@ def hand_status(world: World) -> HandStatus | None:
     return HandStatus(is_answering=is_answering, parents=hand.parents, taken=hand.taken, stuck=hand.stuck, text=text)
 
 
+def _host_status(world: World, host: HostConfinement, units: tuple[ContainerStatus, ...]) -> HostStatus:
+    why = UNDER_NONE if host.is_confining and world.settings.policy is PolicyName.NONE else host.why_not
+    if why:
+        return HostStatus(is_confining=False, text=not_confined_told(why))
+    holes = {**host.holes, **{each.name: PINNED for each in units if each.sharing is SharingStatus.STRANGER}}
+    shown = tuple(HoleStatus(name=name, reason=reason) for name, reason in sorted(holes.items()))
+    confined = sum(1 for each in units if each.sharing is SharingStatus.SHARED)
+    return HostStatus(is_confining=True, holes=shown, text=confined_told(confined, holes))
+
+
 def container_status(world: World, container: Container, deadlines: Deadlines) -> ContainerStatus:
     """Return the part of the document that describes one container."""
     key = container.view.key
@@ -247,6 +291,7 @@ def container_status(world: World, container: Container, deadlines: Deadlines) -
     made = ContainerStatus(
         id=key.id,
         name=container.view.name,
+        kind=container.view.kind,
         phase=container.view.phase.value,
         sharing=sharing_of(world, container),
         asked=demand.cpus if demand else 0,

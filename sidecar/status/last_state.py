@@ -49,7 +49,9 @@ def unvouched(status: Status, *, is_running: bool | None = False) -> Status:
         told,
         is_ready=False,
         hand=told.hand and replace(told.hand, is_answering=False),
+        host=told.host and replace(told.host, is_confining=False),
         containers=tuple(_last_known(each, said) for each in told.containers),
+        units=tuple(_last_known(each, said) for each in told.units),
     )
 
 
@@ -59,15 +61,18 @@ def told_in_past(status: Status) -> Status:
     return replace(
         status,
         hand=status.hand and replace(status.hand, text=in_past(status.hand.text)),
+        host=status.host
+        and replace(status.host, text=in_past(status.host.text, [each.name for each in status.host.holes])),
         containers=tuple(_in_past(each, names) for each in status.containers),
+        units=tuple(_in_past(each, names) for each in status.units),
         notes=all_in_past(status.notes, names),
         problems=all_in_past(status.problems, names),
     )
 
 
 def names_in(status: Status) -> frozenset[str]:
-    """Return the names of all containers in the document."""
-    return frozenset(each.name for each in status.containers)
+    """Return the names of all containers and units in the document."""
+    return frozenset(each.name for each in status.rows)
 
 
 def all_in_past(said: Iterable[str], names: Collection[str]) -> tuple[str, ...]:

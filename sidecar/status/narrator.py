@@ -8,6 +8,7 @@ import trio
 
 from sidecar.board import Board
 from sidecar.crashes import Crashes
+from sidecar.decide.facts import ViewKind
 from sidecar.decide.settings import PolicyName
 from sidecar.log import Log, now
 from sidecar.status.deadlines import Deadlines
@@ -73,10 +74,12 @@ class Narrator:
                     self._log.warning(NOT_LOOKED_AT)
                 elif lacking := missing_rights(world):
                     self._log.warning(lacking)
+                units = sum(1 for each in world.containers.values() if each.view.kind is ViewKind.UNIT)
                 self._log.info(
                     "ready",
                     policy=world.settings.policy,
-                    containers=len(world.containers),
+                    containers=len(world.containers) - units,
+                    **({"units": units} if self._board.host else {}),
                     reserved=world.state.reserved,
                     shared=world.state.shared,
                 )
@@ -97,7 +100,14 @@ class Narrator:
         failed: str | None = "the status cannot be written: the sidecar failed unexpectedly, and the log has the error"
         with self._crashes.contained(None, "status"):
             deadlines = self._deadlines.of(world)
-            told = status_of(world, program=version(), updated_at=at, problems=problems, deadlines=deadlines)
+            told = status_of(
+                world,
+                program=version(),
+                updated_at=at,
+                problems=problems,
+                deadlines=deadlines,
+                host=self._board.host,
+            )
             try:
                 write_status(self._state_dir, told)
             except StateError as error:

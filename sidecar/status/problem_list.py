@@ -1,4 +1,6 @@
-"""What is wrong, from the status document: what the daemon cannot do now, and each container's own problems. Pure."""
+"""What is wrong, from the status document: what the daemon cannot do now, and the problems of each container and unit.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 def problems_of(status: Status) -> tuple[Problem, ...]:
     """Return all problems, the daemon's first, then those of each container in the document's order."""
     own = (Problem(kind=ProblemKind.DAEMON, text=each) for each in status.problems)
-    return (*own, *(problem for each in status.containers for problem in _of(each)))
+    return (*own, *(problem for each in status.rows for problem in _of(each)))
 
 
 def _of(each: ContainerStatus) -> Iterator[Problem]:

@@ -8,6 +8,7 @@ from sidecar.words.counts import counted, cpus, named, some
 from state.cause import (
     ByItsRules,
     Cause,
+    CeilingSank,
     Completed,
     FewerToShare,
     ForOthers,
@@ -51,6 +52,8 @@ def why(cause: Cause) -> str:
             return f"the machine or a setting leaves fewer CPUs to share, which takes {_surplus(cause)}"
         case Gone():
             return f"{named(cause.cpus)} went offline or became reserved"
+        case CeilingSank():
+            return f"it may have at most {cpus(cause.ceiling)} now"
         case Pinned():
             return f"a container was pinned by hand to {named(cause.cpus)}"
         case ByItsRules():

@@ -71,6 +71,10 @@ def repairs(notes: Iterable[Note]) -> Iterator[Line]:
 
 def _books(before: World, now: World) -> Iterator[Line]:
     old, new = before.state, now.state
+    # First what makes room for others.
+    for key, assignment in old.assignments.items():
+        if key not in new.assignments:
+            yield Line(LogLevel.INFO, "released", {"container": assignment.name, "cpus": assignment.cpus})
     for key, assignment in new.assignments.items():
         was = old.assignments.get(key)
         if was is None:
@@ -81,9 +85,6 @@ def _books(before: World, now: World) -> Iterator[Line]:
         elif was is not assignment:
             yield from _changes(was, assignment)
             yield from _takes(before, now, was, assignment)
-    for key, assignment in old.assignments.items():
-        if key not in new.assignments:
-            yield Line(LogLevel.INFO, "released", {"container": assignment.name, "cpus": assignment.cpus})
     for refused in new_refusals(before, now):
         yield Line(LogLevel.WARNING, "refused", {"container": refused.name, "reason": sentence(refused.refusal)})
 

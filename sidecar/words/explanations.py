@@ -14,7 +14,7 @@ from sidecar.decide.container.askers import is_coming, is_hopeful
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.line import Paused
 from sidecar.decide.container.originals import cpu_limit
-from sidecar.decide.facts import Phase
+from sidecar.decide.facts import Phase, ViewKind
 from sidecar.decide.moves.alone import is_alone
 from sidecar.decide.moves.settled import awaits_answer, is_quota_lifted, is_where_it_should_be
 from sidecar.decide.moves.timers import grace_of
@@ -28,6 +28,7 @@ from sidecar.words.neighbours import clash_text, company, pin_text, pinned_text
 from sidecar.words.reasons import LEFT_ALONE
 from sidecar.words.refusals import harmless, sentence, warnings
 from sidecar.words.sizes_text import about_size
+from sidecar.words.units import noun
 from state.cpuset import EMPTY, CPUSet
 from state.demand import MemsRule, Scale, Shortage
 from state.model import Assignment, Leaving, Move, Refused
@@ -130,13 +131,14 @@ def explanation(
 def _why(world: World, container: Container, assignment: Assignment | None, refused: Refused | None) -> list[str]:
     wish = container.wish
     if world.is_releasing:
-        return ["The sidecar is releasing every container: its original settings are being restored."]
+        whose = "unit of the host" if container.view.kind is ViewKind.UNIT else "container"
+        return [f"The sidecar is releasing every {whose}: its original settings are being restored."]
     if wish.standing is Standing.STRANGER:
         return [f"It is {pinned_text(world, container)}."]
     if wish.standing is Standing.UNMANAGED:
         return [f"It is not managed: {LEFT_ALONE if wish.refusal is None else sentence(wish.refusal)}."]
     if world.settings.policy is PolicyName.NONE:
-        return ["The policy is none: no container is changed."]
+        return [f"The policy is none: no {noun(container.view.key)} is changed."]
     if assignment:
         if _is_elastic(world, assignment) and len(assignment.cpus) != assignment.demand.cpus:
             asked = exclusive_cpus(assignment.demand.cpus)
@@ -150,6 +152,8 @@ def _why(world: World, container: Container, assignment: Assignment | None, refu
         return ["It was managed before, and is kept out from its next stop: until then it runs in the shared pool."]
     if wish.pin:
         return [f"It is {pin_text(world, container)}."]
+    if container.view.kind is ViewKind.UNIT:
+        return [f"It is a unit of the host, which is confined to the shared pool, {world.state.shared}."]
     return [f"It asks for no exclusive CPUs, so it runs in the shared pool, {world.state.shared}."]
 
 

@@ -65,7 +65,7 @@ def said(name: str, given: str, shown: str, flaw: AnyFlaw) -> str:
     if isinstance(flaw, Unreadable):
         if isinstance(flaw, AllOf) and flaw.unknown:
             return f"{name} has {_unknown(flaw)}"
-        close = nearest(given, flaw.words) if isinstance(flaw, OneOf) else _nearest_signal(given, flaw)
+        close = nearest(given, flaw.words) if isinstance(flaw, OneOf | Seconds) else _nearest_signal(given, flaw)
         return f"{name} is {shown}{close or f': {_right(flaw)}'}"
     match flaw:
         case UnknownLabel():
@@ -148,8 +148,9 @@ def _right(flaw: Unreadable) -> str:
             return f"write a whole number from the {count or 'N'} of cpuset.exclusive to {MAX_CPUS}"
         case CountOrTrue():
             return "write a whole number of CPUs, or true to take it from the limit"
-        case Seconds(low, high):
-            return f"write a duration from {_time(low)} to {_time(high)}, in ms, s, m or h, like 10s"
+        case Seconds(low, high, words):
+            or_words = f"{', '.join(words)}, or " if words else ""
+            return f"write {or_words}a duration from {_time(low)} to {_time(high)}, in ms, s, m or h, like 10s"
         case TrueOrFalse():
             return "write true or false"
         case SignalName():

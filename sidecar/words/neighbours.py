@@ -7,12 +7,14 @@ from typing import Final
 
 from sidecar.decide.books.clashes import Clash, clashes
 from sidecar.decide.container.container import Container, Standing
+from sidecar.decide.facts import ViewKind
 from sidecar.decide.moves.alone import neighbours
 from sidecar.decide.world import World
 from sidecar.words.counts import agree, named, some
 from state.cpuset import CPUSet, union
 
 _NEVER_MOVED: Final = "it is never moved, and no other container gets these CPUs exclusively"
+_UNIT_NEVER_MOVED: Final = "it is never moved, and no container gets these CPUs exclusively"
 _NEVER_MOVED_AND_RESTS: Final = "it is never moved, but others may be granted these CPUs while it does not run"
 
 UNSEEN: Final = "the engine does not answer, and its containers start without it: others may be there unseen"
@@ -70,6 +72,8 @@ def pinned_text(world: World, container: Container) -> str:
         return f"{head}: it goes back when no other container has its own CPUs exclusively"
     head = f"pinned by hand to {named(container.place.seen)}"
     found = [each for each in clashes(world) if each.pinned.view.key == container.view.key]
+    if container.view.kind is ViewKind.UNIT and not found:
+        return f"{head}: {_UNIT_NEVER_MOVED}"
     if container.wish.standing is not Standing.STRANGER or not found:
         return f"{head}: {_NEVER_MOVED}" if world.holds_its_pin(container) else f"{head}: {_NEVER_MOVED_AND_RESTS}"
     owners = some([each.owner.name for each in found[:_SHOWN]], of=len(found))

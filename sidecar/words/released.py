@@ -9,9 +9,9 @@ from sidecar.words.counts import counted
 from state.cpuset import CPUSet
 
 
-def restored(names: Sequence[str], written_out: Sequence[str], online: CPUSet, gone: int) -> tuple[str, ...]:
+def restored(names: Sequence[str], written_out: Sequence[str], online: CPUSet, gone: str) -> tuple[str, ...]:
     """Return what a release did for `names`. Of these, `written_out` had no cpuset before, and an engine cannot clear
-    one. `gone` containers did not exist any more.
+    one. `gone` says how many did not exist any more, "" for none.
     """
     said = [f"restored: {', '.join(sorted(names, key=natural))}"] if names else []
     if written_out:
@@ -21,7 +21,7 @@ def restored(names: Sequence[str], written_out: Sequence[str], online: CPUSet, g
             f"{'they are' if many else 'it is'} recreated: {', '.join(sorted(written_out, key=natural))}"
         )
     if gone:
-        said.append(f"{counted(gone, 'container')} did not exist any more")
+        said.append(f"{gone} did not exist any more")
     return tuple(said)
 
 

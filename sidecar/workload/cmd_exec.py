@@ -331,7 +331,10 @@ def _signal(value: object) -> int | SignalName:
 
 def _awaited(value: object) -> Until | float | Seconds:
     found = choice(Until)(value)
-    return found if isinstance(found, Until) else duration(0, 3600)(value)
+    if isinstance(found, Until):
+        return found
+    seconds = duration(0, 3600)(value)
+    return Seconds(seconds.low, seconds.high, found.words) if isinstance(seconds, Seconds) else seconds
 
 
 def _say(text: str) -> None:

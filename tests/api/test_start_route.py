@@ -21,6 +21,7 @@ from sidecar.api.tcp_listener import Access
 from sidecar.api.unix_socket import NAME, listening
 from sidecar.api.web_app import Api, serve_api
 from sidecar.board import Board
+from sidecar.decide.container.container import Standing
 from sidecar.decide.facts import ContainerSeen, ContainerView, EngineDisconnected, Fact, Phase, StartHeld, StartLetGo
 from sidecar.decide.orders import AnswerStart
 from sidecar.decide.step import step
@@ -187,6 +188,18 @@ async def test_annotations_count_where_the_engine_tells_no_labels(counter: Count
     granted = counter.board.latest.state.assignments
     assert (len(granted[KEY].cpus), len(granted[ContainerKey(ENGINE, other)].cpus)) == (1, 3)
     assert "other" not in counter.board.latest.containers[ContainerKey(ENGINE, other)].view.labels
+
+
+@pytest.mark.trio
+async def test_a_pin_by_hand_is_seen_in_the_bundle_where_nothing_but_a_glance_is_known(counter: Counter) -> None:
+    """Another program has held its lock since before the first look. It starts where it is pinned."""
+    counter.glance()
+    counter.board.post(step(counter.board.latest, [ContainerSeen(counter.glances[ID], 100)])[0])
+    assert counter.board.latest.containers[KEY].wish.standing is Standing.MANAGED
+    async with counter.serving():
+        status, answer = await counter.ask(cpus="3")
+    assert (status, answer.get("update")) == (200, None)
+    assert counter.board.latest.containers[KEY].wish.standing is Standing.STRANGER
 
 
 @pytest.mark.trio

@@ -125,18 +125,19 @@ class Chronicle:
 
     def asked(self, name: str, stage: Stage) -> Asked:
         """Return what a container asks for: "new options apply to new grants", and a container that has CPUs "keeps
-        their number until its next request". A cpuset of all CPUs that are online "is not a pin".
+        them if its number or its `min` changed"; "all else counts at once". A cpuset of all CPUs that are online "is
+        not a pin".
         """
         before = stage.under.get(name, stage.settings) if stage.place(name).granted is not None else stage.settings
         known = name, id(stage.settings), id(before)
         if known not in self._known:
-            kept: Table = {key: before[key] for key in ("options", "numa", "rule") if key in before}
-            others = {key: value for key, value in stage.settings.items() if key not in ("options", "numa", "rule")}
             container = self._containers[name]
-            now = asked_of(
-                container, {**stage.settings, **{key: kept[key] for key in kept if key == "rule"}}, self.plan
-            )
-            found = of_both(asked_of(container, {**others, **kept}, self.plan), now)
+            anew, of_old = (asked_of(container, each, self.plan) for each in (stage.settings, before))
+            is_same = (anew.number, anew.least) == (of_old.number, of_old.least)
+            now = {**stage.settings, "rule": (stage.settings if is_same else before).get("rule", [])}
+            when_granted = {key: value for key, value in now.items() if key not in ("options", "numa")}
+            when_granted |= {key: before[key] for key in ("options", "numa") if key in before}
+            found = of_both(asked_of(container, when_granted, self.plan), asked_of(container, now, self.plan))
             if found.pin and any(online <= found.pin for online in self._onlines):
                 found = found._replace(pin=frozenset(), number=0, is_in_doubt=True)
             self._known[known] = found

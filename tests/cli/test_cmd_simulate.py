@@ -104,6 +104,15 @@ def test_a_history_for_programs(scenario: str, capsys: pytest.CaptureFixture[str
     assert lines[-1] == {**lines[-3], "at": 2.211, "holdings": [plain, {**own, "alone": True}]}
 
 
+def test_events_after_the_end_are_counted(scenario: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = Path(scenario).read_text()
+    Path(scenario).write_text(text.replace('ends = "10s"', 'ends = "1500ms"'))
+    assert main(["simulate", scenario]) == 0
+    out = capsys.readouterr().out
+    assert "note: it ends at 1.5 s, and 1 of 2 events is not played\n" in out
+    assert "own" not in out
+
+
 def test_the_journal_and_the_picture_are_written(
     scenario: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -35,6 +35,12 @@ def release(host: Host, held: Iterable[str]) -> None:
         host.docker.container(each).lock.release()
 
 
+def is_alone(host: Host, container: str) -> bool:
+    """Return whether it is told to be alone."""
+    told = host.told(container)
+    return told is not None and told.alone
+
+
 async def arrival(host: Host, name: str, seconds: float) -> tuple[str, float]:
     """Run an exclusive container. Return it, and how long it took until its CPUs were its own but for locked ones."""
     began = trio.current_time()
@@ -113,7 +119,8 @@ async def test_locks_that_are_taken_before_the_first_look_delay_no_arrival(
     host: Host = make_host(machine=uniform(cores=16), version=version)
     host.open_hand = partial(KernelHand, host.docker.kernel)
     async with host.running():
-        await host.settled(await host.docker.run("first", labels=ONE))
+        first = await host.docker.run("first", labels=ONE)
+        await host.settled(first)
         held: list[str] = []
 
         async def make(number: int) -> None:
@@ -130,7 +137,37 @@ async def test_locks_that_are_taken_before_the_first_look_delay_no_arrival(
                 began = trio.current_time()
                 await host.settled(await host.docker.run(name, labels=ONE))
                 assert trio.current_time() - began < 0.6
+            # One that rests may name a parent that no hand watches, which only a look shows.
+            assert is_alone(host, first) is (made_by is not _created)
         finally:
             release(host, held)
         await trio.sleep(30)
+        assert is_alone(host, first)
+    assert host.broken == []
+
+
+async def test_after_a_restart_nobody_is_less_alone_for_locks_on_what_the_books_know(
+    autojump_clock: MockClock, make_host: Any
+) -> None:
+    """The books have the cgroup parent that each container names: a glance at one that rests is enough."""
+    host: Host = make_host(machine=uniform(cores=16), version=2)
+    host.open_hand = partial(KernelHand, host.docker.kernel)
+    async with host.running():
+        owner = await host.docker.run("owner", labels=ONE)
+        await host.settled(owner)
+        held = [await _created(host, f"held{number}") for number in range(10)]
+        await trio.sleep(30)
+        assert is_alone(host, owner)
+    for each in held:
+        await host.docker.container(each).lock.acquire()
+    async with host.running():
+        await trio.sleep(10)
+        late = await _created(host, "late")
+        assert is_alone(host, owner)
+        # Nothing has looked at this one before its lock was taken.
+        await host.docker.container(late).lock.acquire()
+        await host.until(lambda: not is_alone(host, owner))
+        assert host.is_settled(owner)
+        release(host, [*held, late])
+        await host.until(lambda: is_alone(host, owner))
     assert host.broken == []

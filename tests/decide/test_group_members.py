@@ -12,6 +12,7 @@ from sidecar.decide.orders import LookAgain
 from sidecar.decide.world import World, replace
 from sidecar.projection.projection_of import projection_of
 from state.cpuset import CPUSet
+from tests.support.decide.glances import release
 from tests.support.decide.real import Real
 from tests.support.decide.stories import Story, cpus, fault_of
 
@@ -50,6 +51,23 @@ def test_a_pinned_member_that_moves_with_its_group_is_told_where_it_is() -> None
 def test_a_member_that_runs_on_the_groups_cpus_for_want_of_its_own_is_sure_of_none() -> None:
     story, member, _ = pinned()
     assert story.world.sure_of(story.known(member)) == CPUSet()
+
+
+def test_a_member_that_was_only_glanced_at_is_sure_of_none() -> None:
+    """Another program holds its lock as the sidecar starts: it may be pinned, and run on the group's CPUs."""
+    story, member, rt = pinned()
+    member.is_busy = True
+    story.crash([True])
+    assert story.known(member).view.is_glance
+    assert story.world.sure_of(story.known(member)) == CPUSet()
+    story.remove(rt)
+    story.begin_look(rt.key)
+    story.settle()
+    assert str(member.effective) == "3"
+    assert story.world.sure_of(story.known(member)) == CPUSet()
+    release(story, member)
+    story.look(member)
+    assert story.world.sure_of(story.known(member)) == member.effective
 
 
 def test_a_member_that_is_pinned_beside_its_group_is_where_both_are() -> None:

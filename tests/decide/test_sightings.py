@@ -51,7 +51,9 @@ def _world_with_books() -> World:
     """
     settings = Settings(may=EVERY_RIGHT, policy=PolicyName.STATIC, reserved_cpus=CPUSet.of(0))
     state = State(policy="static", online=CPUSet.parse("0-3"), reserved=CPUSet.of(0))
-    state = state.granted(Demand(container=ID, name=ID.id[:4], cpus=1), CPUSet.of(1)).remembering(ID, Originals())
+    state = state.granted(Demand(container=ID, name=ID.id[:4], cpus=1), CPUSet.of(1)).remembering(
+        ID, Originals(cgroup_parent="")
+    )
     return begin(state, uniform(cores=4), settings)
 
 
@@ -61,7 +63,7 @@ def test_books_survive_an_inventory_during_which_another_container_was_removed()
     facts = (ENGINE, ContainerRemoved(OTHER, 5), InventoryTaken((pinned,), (), 1))
     world, orders = step(_world_with_books(), facts)
     assert world.state.assignments[ID].cpus == CPUSet.of(1)
-    assert world.state.originals[ID] == Originals()
+    assert world.state.originals[ID] == Originals(cgroup_parent="")
     assert world.containers[ID].wish.standing is Standing.MANAGED
     assert LookAgain(ID) in orders
 

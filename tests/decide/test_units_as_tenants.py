@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.decide.facts import ViewKind
+from sidecar.decide.facts import InventoryTaken, ViewKind
 from sidecar.decide.moves.alone import is_alone
 from sidecar.decide.settings import TenantRight
+from sidecar.decide.world import replace
+from state.key import HOST, SYSTEMD, ContainerKey
+from state.model import Originals
 from tests.support.decide.real import Real
 from tests.support.decide.stories import Story
 
@@ -53,6 +56,17 @@ def test_what_the_host_pinned_stays_and_is_granted_to_no_container(rights: tuple
     story.settle()
     assert story.granted(owner) == "1-2,4-7"
     assert service.cpuset == "3"
+
+
+@pytest.mark.parametrize("lacks", [(SYSTEMD, HOST), (HOST,)])
+def test_records_of_units_outlive_an_inventory_that_does_not_look_at_units(lacks: tuple[str, ...]) -> None:
+    """systemd cannot be reached just now: what was confined has to be put back one day."""
+    key = ContainerKey(SYSTEMD, "ssh.service")
+    story = Story()
+    state = story.world.state.remembering(key, Originals())
+    story.world = replace(story.world, state=state)
+    story.feed(InventoryTaken((), (), story.ticket(), lacks=lacks))
+    assert (key in story.world.state.originals) is (SYSTEMD in lacks)
 
 
 def test_one_that_was_moved_is_no_pin_after_a_restart() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import msgspec
 import pytest
 
@@ -10,9 +12,12 @@ from sidecar.decide.container.originals import originals_of
 from sidecar.decide.container.wish import wish_of
 from sidecar.decide.facts import ContainerView, EngineInfo, Phase, ViewKind
 from sidecar.decide.orders import Update
-from sidecar.engines.host_tenants import HostedEngine, unit_id
+from sidecar.engines.host_tenants import HostedEngine
 from sidecar.failures import ContainerGone, EngineRefused
+from sidecar.host_ports import UnitLook
+from sidecar.ports import Engine
 from state.cpuset import CPUSet
+from state.key import SYSTEMD, ContainerKey
 from tests.support.decide.stories import static
 
 ALL = CPUSet.parse("0-3")
@@ -21,10 +26,12 @@ ALL = CPUSet.parse("0-3")
 class Units:
     """Three units: one that runs, one that rests with CPUs, one that is gone."""
 
+    source = SYSTEMD
+
     def __init__(self) -> None:
-        self.found: dict[str, tuple[str, str] | None] = {
-            "ssh.service": ("/system.slice/ssh.service", ""),
-            "cron.service": ("", "0-2"),
+        self.found: dict[str, UnitLook | None] = {
+            "ssh.service": UnitLook("/system.slice/ssh.service", "", runs=True),
+            "cron.service": UnitLook("", "0-2", runs=False),
             "gone.service": None,
         }
         self.confined: list[tuple[str, CPUSet]] = []
@@ -35,7 +42,10 @@ class Units:
     def tell(self, name: str) -> bool:
         return name not in self.found
 
-    async def look(self, name: str) -> tuple[str, str] | None:
+    def holes(self) -> dict[str, str]:
+        return {"user@1000.service": "has containers below it"}
+
+    async def look(self, name: str) -> UnitLook | None:
         return self.found.get(name)
 
     async def confine(self, name: str, cpus: CPUSet) -> None:
@@ -75,16 +85,19 @@ def units() -> Units:
 
 @pytest.fixture
 def engine(units: Units) -> HostedEngine:
-    return HostedEngine(Containers(), units)  # type: ignore[arg-type]
+    return HostedEngine(cast("Engine", Containers()), units)
 
 
 @pytest.mark.trio
 async def test_a_unit_is_looked_at_as_a_container_is(engine: HostedEngine) -> None:
     """One that rests may start at any moment, on what is set for it; one that is gone is gone."""
-    ids = await engine.containers()
-    assert ids == (*(unit_id(name) for name in ("ssh.service", "cron.service", "gone.service")), "c" * 64)
+    listed = await engine.containers()
+    assert listed == ("systemd:ssh.service", "systemd:cron.service", "systemd:gone.service", "c" * 64)
+    ids = [ContainerKey.listed(engine.name, each).id for each in listed]
     runs, rests = await engine.inspect(ids[0]), await engine.glance(ids[1])
-    assert (runs.kind, runs.name, runs.phase, runs.cpuset) == (ViewKind.UNIT, "ssh.service", Phase.RUNNING, "")
+    assert (runs.kind, runs.key, runs.phase, runs.cpuset) == (ViewKind.UNIT, listed[0], Phase.RUNNING, "")
+    assert (runs.name, runs.key.short, runs.key.is_unit) == ("ssh.service", "ssh.service", True)
+    assert engine.holes() == {"user@1000.service": "has containers below it"}
     assert (rests.phase, rests.cpuset, rests.is_glance) == (Phase.CREATED, "0-2", False)
     with pytest.raises(ContainerGone, match=r"gone\.service"):
         await engine.inspect(ids[2])
@@ -94,7 +107,7 @@ async def test_a_unit_is_looked_at_as_a_container_is(engine: HostedEngine) -> No
 @pytest.mark.trio
 async def test_an_order_to_a_unit_goes_to_systemd(engine: HostedEngine, units: Units) -> None:
     """CPUs alone: it has no limits, and is never stopped or signalled."""
-    ids = await engine.containers()
+    ids = [ContainerKey.listed(engine.name, each).id for each in await engine.containers()]
     await engine.update(ids[0], Update(cpus=CPUSet.parse("0-2")))
     assert units.confined == [("ssh.service", CPUSet.parse("0-2"))]
     with pytest.raises(EngineRefused, match="no limits"):
@@ -108,8 +121,8 @@ async def test_an_order_to_a_unit_goes_to_systemd(engine: HostedEngine, units: U
 
 @pytest.mark.trio
 async def test_a_unit_that_was_told_of_can_be_looked_at(engine: HostedEngine, units: Units) -> None:
-    units.found["new.service"] = ("", "")
-    view = await engine.inspect(engine.hinted("new.service"))
+    units.found["new.service"] = UnitLook("", "", runs=False)
+    view = await engine.inspect(engine.hinted(units, "new.service").id)
     assert (view.name, view.phase, view.started_at) == ("new.service", Phase.CREATED, "")
 
 
@@ -119,6 +132,7 @@ async def test_a_unit_that_was_told_of_can_be_looked_at(engine: HostedEngine, un
 )
 async def test_what_people_confined_themselves_is_pinned(engine: HostedEngine, cpus: str, standing: Standing) -> None:
     """Whatever tenants may: a unit is the host's. It never asks for CPUs."""
-    view = msgspec.structs.replace(await engine.inspect((await engine.containers())[0]), cpuset=cpus)
+    await engine.containers()
+    view = msgspec.structs.replace(await engine.inspect("ssh.service"), cpuset=cpus)
     wish = wish_of(view, static(may=()), originals_of(view), ALL)
     assert (wish.standing, wish.demand) == (standing, None)

@@ -12,6 +12,7 @@ from typing import Final
 
 import pytest
 
+from sidecar.host.units.host_tasks import HostTasks
 from sidecar.status.document import SharingStatus
 from state.cpuset import CPUSet
 from tests.live.containers import Containers
@@ -76,6 +77,16 @@ def intruders(owner: str) -> list[str]:
     return found
 
 
+def free_threads() -> dict[int, set[int]]:
+    """Return where the kernel's threads may run that it lets be moved, by their ids."""
+    found = {}
+    for task in HostTasks().of_kernel():
+        if not task.is_bound and not task.name.startswith("irq/"):
+            with suppress(OSError):
+                found[task.id] = os.sched_getaffinity(task.id)
+    return found
+
+
 def confined() -> dict[str, str]:
     """Return what is set for each group of the tree that has CPUs of its own."""
     files = ROOT.glob("*.s*/**/cpuset.cpus")
@@ -132,6 +143,29 @@ def test_a_release_gives_every_unit_back_what_it_had(
         ["systemctl", "show", "-P", "AllowedCPUs", busy[0], "user.slice"], capture_output=True, text=True, check=True
     )
     assert shown.stdout.split() == []
+
+
+def test_what_the_kernel_lets_be_moved_is_moved_and_the_rest_is_named(
+    confining: SidecarProcess, workloads: Containers
+) -> None:
+    """Its unbound work, and each of its threads that may have another CPU; a release restores all of them."""
+    queues = Path("/sys/devices/virtual/workqueue/cpumask")
+    had, threads = int(queues.read_text().replace(",", ""), 16), free_threads()
+    owner_alone(confining, workloads)
+    own = next(iter(LAST))
+    eventually(lambda: not int(queues.read_text().replace(",", ""), 16) >> own & 1, "workqueues have left", seconds=20)
+    status = confining.status()
+    assert {"kernel-threads", "workqueues"} <= {each.name for each in status.units}
+    assert status.host is not None
+    holes = {each.name: each.reason for each in status.host.holes}
+    assert "ksoftirqd" in holes["bound-kernel-threads"]
+    if "some-kernel-threads" not in holes:
+        eventually(lambda: not any(own in cpus for cpus in free_threads().values()), "threads have left", seconds=20)
+    confining.terminate()
+    assert confining.command("release").returncode == 0
+    assert int(queues.read_text().replace(",", ""), 16) == had
+    now = free_threads()
+    assert {id: cpus for id, cpus in threads.items() if id in now and now[id] != cpus} == {}
 
 
 def test_what_people_confined_themselves_stays(

@@ -39,6 +39,21 @@ def test_grants_and_releases_are_told_once() -> None:
     assert told(story, before) == [(LogLevel.INFO, "released", {"container": "voice", "cpus": cpus("1-2")})]
 
 
+def test_what_makes_room_is_told_before_what_takes_it() -> None:
+    """Of what one decision did: a container that is removed, and one that is granted its CPUs."""
+    story = Story()
+    old = story.arrive("old", 2)
+    story.settle()
+    before = story.world
+    story.remove(old)
+    story.look(old)
+    story.arrive("new", 2)
+    assert [(message, fields["container"]) for _, message, fields in told(story, before)] == [
+        ("released", "old"),
+        ("granted", "new"),
+    ]
+
+
 def test_a_refusal_is_told_with_its_reason() -> None:
     story = Story()
     before = story.world

@@ -52,6 +52,11 @@ FLAWS: tuple[tuple[AnyFlaw, str], ...] = (
     (UpToCount(1), "cpuset.x is 'y': write 1, the number of cpuset.exclusive"),
     (FromCount(), "cpuset.x is 'y': write a whole number from the N of cpuset.exclusive to 9999"),
     (CountOrTrue(), "cpuset.x is 'y': write a whole number of CPUs, or true to take it from the limit"),
+    (
+        Seconds(0, 60, ("one", "two")),
+        "cpuset.x is 'y': write one, two, or a duration from 0s to 1m, in ms, s, m or h, like 10s",
+    ),
+    (Seconds(0, 60, ("ye", "no")), "cpuset.x is 'y'; did you mean 'ye'?"),
     (Seconds(0, 60), "cpuset.x is 'y': write a duration from 0s to 1m, in ms, s, m or h, like 10s"),
     (TrueOrFalse(), "cpuset.x is 'y': write true or false"),
     (SignalName(), "cpuset.x is 'y': write the name of a signal that a program can catch, like HUP"),

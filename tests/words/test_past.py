@@ -15,7 +15,7 @@ pytestmark = pytest.mark.xdist_group(SOURCES_GROUP)
 
 NOUNS = {"cores", "nodes", "threads", "containers", "ids", "its", "this", "as", "sockets", "options", "labels", "times"}
 NOUNS |= {"names", "seconds", "others", "less", "across", "processes", "always", "isolcpus", "requests", "rules"}
-NOUNS |= {"settings", "caches", "cpus", "digits", "letters", "words", "ms", "births", "groups"}
+NOUNS |= {"settings", "caches", "cpus", "digits", "letters", "words", "ms", "births", "groups", "units"}
 """Words of the sentences that end in an s, and are no verbs."""
 
 

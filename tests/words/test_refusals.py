@@ -14,6 +14,7 @@ from sidecar.words.strays import told
 from state.cause import (
     ByItsRules,
     Cause,
+    CeilingSank,
     Completed,
     FewerToShare,
     ForOthers,
@@ -199,6 +200,7 @@ CAUSES: tuple[tuple[Cause, str], ...] = (
     (Gone(CPUSet.of(1)), "CPU 1 went offline or became reserved"),
     (ByItsRules(), "it lies on whole cores and NUMA nodes again as its rules require"),
     (Completed(4), "it needs at least 4 CPUs"),
+    (CeilingSank(2), "it may have at most 2 CPUs now"),
     (NumberOnly(2), "it asks for 2 CPUs, and the policy allows no more"),
     (Pinned(CPUSet.of(1, 2)), "a container was pinned by hand to CPUs 1-2"),
     (Spare(1, 4), "its share of the spare CPUs grew by 1, within its ceiling of 4"),

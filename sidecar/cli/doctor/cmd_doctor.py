@@ -225,6 +225,7 @@ def _check_units(config: Config, books: State, topology: Topology | None) -> Ite
             config.reserved or books.reserved,
             topology.online,
             is_confining=config.host_units == "auto",
+            groups=config.host_groups,
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from sidecar.cli.doctor.host_checks import Finding, Verdict
@@ -14,14 +14,20 @@ from state.cpuset import CPUSet
 
 _QUESTION: Final = "host processes"
 _SHOWN: Final = 5
+_CURE_NO_SYSTEMD: Final = "name groups in host_groups: docs/how-to/keep-the-host-off.md"
 _CURE: Final = 'set host_units = "auto": docs/how-to/keep-the-host-off.md'
 
 
 def check_units(
-    hierarchy: Hierarchy | None, reserved: CPUSet, online: CPUSet, *, is_confining: bool = False
+    hierarchy: Hierarchy | None,
+    reserved: CPUSet,
+    online: CPUSet,
+    *,
+    is_confining: bool = False,
+    groups: Sequence[str] = (),
 ) -> Iterator[Finding]:
     """Check that systemd keeps the host's services and sessions on reserved CPUs, as far as that is to be seen; or,
-    with `is_confining`, that the sidecar can confine them.
+    with `is_confining`, that the sidecar can confine them: these, or the `groups` that the configuration names.
     """
     if hierarchy is None:
         return
@@ -30,6 +36,16 @@ def check_units(
         holes = [unit for unit in units if unit.has_containers]
         says = f"the sidecar confines {counted(len(units) - len(holes), 'unit')} of systemd to the shared pool"
         yield Finding(_QUESTION, Verdict.OK, f"{says}, and not {_names(holes)}" if holes else says)
+        return
+    if is_confining and groups:
+        says = (
+            f"the sidecar confines what host_groups names to the shared pool: {some(groups[:_SHOWN], of=len(groups))}"
+        )
+        yield Finding(_QUESTION, Verdict.OK, says)
+        return
+    if is_confining:
+        says = "host_units is auto, but no unit of systemd with CPUs of its own is visible here"
+        yield Finding(_QUESTION, Verdict.WARN, f"{says}: the host's own processes are not confined", _CURE_NO_SYSTEMD)
         return
     if not units:
         says = "the sidecar does not confine them, and no unit of systemd with CPUs of its own is visible here"

@@ -10,7 +10,7 @@ import msgspec
 from sidecar.decide.books.resize import size_of_order
 from sidecar.decide.books.sizes import least_for, least_of, wish_for
 from sidecar.decide.world import World
-from state.cause import Cause, FewerToShare, Pinned, Resized, SharedAnew, Spare, Supplied, TakenOver, Used
+from state.cause import Cause, CeilingSank, FewerToShare, Pinned, Resized, SharedAnew, Spare, Supplied, TakenOver, Used
 from state.cpuset import EMPTY, CPUSet
 from state.demand import Scale
 from state.model import Assignment
@@ -31,6 +31,9 @@ class Events(msgspec.Struct, frozen=True, kw_only=True):
 
 def why_lost(world: World, assignment: Assignment, count: int, events: Events) -> Cause:
     """Return why a grant lost so many CPUs: what decided its size."""
+    ceiling = assignment.demand.ceiling
+    if len(assignment.cpus) > ceiling >= len(assignment.cpus) - count:
+        return CeilingSank(ceiling)
     match assignment.demand.scale:
         case Scale.MANUAL if assignment.ordered is not None and size_of_order(world, assignment) < len(assignment.cpus):
             return _resized(world, assignment, assignment.ordered)

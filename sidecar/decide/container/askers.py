@@ -34,8 +34,11 @@ def asks_again(container: Container, refused: Refused) -> bool:
 
 
 def has_restarted(container: Container, refused: Refused) -> bool:
-    """Return whether its last start is another than the one that was refused, even if no look showed it stopped."""
-    return refused.started_at is not None and refused.started_at != container.view.started_at
+    """Return whether its last start is another than the one that was refused, even if no look showed it stopped. A
+    glance does not show when it started.
+    """
+    is_told = refused.started_at is not None and not container.view.is_glance
+    return is_told and refused.started_at != container.view.started_at
 
 
 def is_hopeful(refused: Refused) -> bool:

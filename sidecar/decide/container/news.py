@@ -130,10 +130,14 @@ class Disputed(msgspec.Struct, frozen=True):
 
 
 class HoldBegan(msgspec.Struct, frozen=True):
-    """Its runtime asks about the start of this number."""
+    """Its runtime asks about the start of this number. If nothing but glances showed the container, `view` and `place`
+    are what the runtime's bundle shows.
+    """
 
     number: int
     began: int
+    view: ContainerView | None = None
+    place: Place | None = None
 
 
 class HoldGivenUp(msgspec.Struct, frozen=True):

@@ -24,6 +24,7 @@ def originals_of(view: ContainerView) -> Originals:
         nano_cpus=view.nano_cpus,
         cpu_quota=view.cpu_quota,
         cpu_period=view.cpu_period,
+        cgroup_parent=view.cgroup_parent,
     )
 
 

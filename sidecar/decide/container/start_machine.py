@@ -30,11 +30,12 @@ _made = msgspec.structs.replace
 
 def _held(container: Container, news: HoldBegan) -> Container:
     """Hold the start; no earlier process runs any more, and no start that was answered before is still to come: the
-    engine does one at a time.
+    engine does one at a time. What nothing but a glance showed is as the runtime's bundle shows it.
     """
     return _made(
         container,
-        view=_made(container.view, phase=Phase.CREATED, effective=None),
+        view=_made(news.view or container.view, phase=Phase.CREATED, effective=None),
+        place=news.place or container.place,
         known=max(container.known, news.began),
         start=Held(news.number),
         is_lapsed=False,

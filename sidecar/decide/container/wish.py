@@ -178,7 +178,11 @@ def label_keys(patterns: tuple[str, ...]) -> frozenset[str]:
 
 
 def is_unmanaged(view: ContainerView, settings: Settings) -> bool:
-    """Return whether the configuration leaves this container alone, by its name or a label."""
+    """Return whether the configuration leaves this container alone, by its name or a label. Units that are left alone
+    are not looked at.
+    """
+    if view.kind is ViewKind.UNIT:
+        return False
     for pattern in settings.unmanaged:
         label, equals, value = pattern.partition("=")
         if equals:

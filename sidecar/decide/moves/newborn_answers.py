@@ -49,7 +49,7 @@ def standing_answers(world: World) -> tuple[World, tuple[HoldAnswers, ...]]:
     for each in world.containers.values():
         view = each.view
         if is_answered(each):
-            named |= {view.cgroup_parent, view.found_below}
+            named |= {world.parent_of(each) or "", view.found_below}
         elif view.cgroup_parent:
             # One inside another container's cgroup is confined with that, or with what only has such a name.
             named.add(outside_containers(view.cgroup_parent, view.pod))

@@ -31,6 +31,7 @@ from sidecar.decide.container import news
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.machine import after
 from sidecar.decide.container.originals import NANO
+from sidecar.decide.container.place import place_of
 from sidecar.decide.container.start import Held
 from sidecar.decide.facts import StartHeld, StartLetGo
 from sidecar.decide.moves.limits import update_to
@@ -48,13 +49,15 @@ _PERIOD: Final = 100_000
 
 def after_hold(world: World, fact: StartHeld) -> World:
     """Return the world after a runtime asked about a start: no earlier process of the container runs any more, and
-    older looks at it are outdated.
+    older looks at it are outdated. Its bundle shows limits that a glance does not: the container may be pinned by hand.
     """
-    key = fact.view.key
+    key, bundle = fact.view.key, fact.view
     if key not in world.containers:
-        world = believed(world, fact.view, fact.began)
-    made = after(world.containers[key], news.HoldBegan(fact.number, fact.began))
-    return world.with_container(recognized(world, made))
+        world = believed(world, bundle, fact.began)
+    known, told = world.containers[key], news.HoldBegan(fact.number, fact.began)
+    if known.view.is_glance:
+        told = news.HoldBegan(fact.number, fact.began, bundle, place_of(bundle, world.state.online))
+    return world.with_container(recognized(world, after(known, told)))
 
 
 def after_letting_go(world: World, fact: StartLetGo) -> World:

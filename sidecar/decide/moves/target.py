@@ -12,7 +12,7 @@ from state.cpuset import CPUSet
 
 def target(world: World, container: Container, desired: CPUSet, reached: Reach) -> CPUSet:
     """Return the CPUs to which a container may be sent now. Never empty."""
-    wanted, reserved, footprint = desired.mask, world.state.reserved.mask, container.footprint
+    wanted, reserved, footprint = desired.mask, world.state.reserved.mask, world.counted(container)
     grant = world.state.assignments.get(container.view.key)
     if container.is_idle and not container.is_starting:
         # 4. It runs nothing yet.

@@ -26,7 +26,7 @@ from typing import Final
 import msgspec
 
 from sidecar.astray import Astray
-from sidecar.decide.facts import ContainerView, Phase
+from sidecar.decide.facts import ContainerView, Phase, ViewKind
 from sidecar.host.cgroup.confinement import confining, reason
 from sidecar.host.cgroup.cpuset_ears import CpusetEars
 from sidecar.host.cgroup.mending import Mender
@@ -94,7 +94,7 @@ class HostKernel:
         hierarchy = find_hierarchy(self._cgroup)
         if hierarchy is None or hierarchy.version == 2:
             return ()
-        return self._mender.mend(hierarchy, self._cgroup, views)
+        return self._mender.mend(hierarchy, self._cgroup, [each for each in views if each.kind is not ViewKind.UNIT])
 
     def effective_cpus(self, view: ContainerView) -> CPUSet | None:
         """Return where a container may really run; None if kernel and engine show that it runs nothing.
@@ -126,7 +126,7 @@ class HostKernel:
     def parent_of(self, view: ContainerView) -> str:
         """Return the parent of a live container's cgroup, as the port describes."""
         hierarchy = find_hierarchy(self._cgroup) if has_place(view) else None
-        if hierarchy is None:
+        if hierarchy is None or view.kind is ViewKind.UNIT:
             return ""
         known = self._files.get(view.id)
         directory = os.path.dirname(known[1]) if known else find_directory(hierarchy, view, self._proc)

@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from sidecar.decide.facts import ContainerView
+from sidecar.decide.facts import ContainerView, ViewKind
 from sidecar.systemd_names import slice_path
 from state.errors import FileUnreadable
 from state.files import reason
@@ -29,7 +29,7 @@ CGROUP: Final = "/sys/fs/cgroup"
 
 _ID: Final = re.compile(r"[0-9a-f]{64}")
 _PARENT: Final = re.compile(r"[A-Za-z0-9_.:@\\/-]{1,1024}")
-_USUAL: Final = ("/docker", "/system.slice", "/machine.slice", "/libpod_parent")
+USUAL: Final = ("/docker", "/system.slice", "/machine.slice", "/libpod_parent")
 """Engines' default parents, as paths below the hierarchy's root."""
 _EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
@@ -46,8 +46,8 @@ class Hierarchy(NamedTuple):
 
 
 def has_place(view: ContainerView) -> bool:
-    """Return whether a container may have a cgroup now. Only a full id ever becomes part of a path."""
-    return view.phase.is_live and _ID.fullmatch(view.id) is not None
+    """Return whether a container, or a unit, may have a cgroup now. Only a full id ever becomes part of a path."""
+    return view.phase.is_live and (view.kind is ViewKind.UNIT or _ID.fullmatch(view.id) is not None)
 
 
 def v1_hierarchy(base: str | Path, controller: str, marker: str) -> Hierarchy | None:
@@ -108,13 +108,16 @@ def _candidates(hierarchy: Hierarchy, view: ContainerView, proc: str) -> Iterato
         if told.endswith(f"libpod-{id}.scope"):
             yield f"{hierarchy.root}/{told}/container"
         yield f"{hierarchy.root}/{told}"
+    if view.kind is ViewKind.UNIT:
+        # It is where its source says.
+        return
     for parent in _named(view.cgroup_parent):
         yield from _names(f"{hierarchy.root}{parent}", id)
     if path := _path_from_proc(hierarchy, view, proc):
         # What a container makes within its cgroup is part of it.
         yield from _names(hierarchy.root + path[: path.index(id)].rpartition("/")[0], id)
         yield f"{hierarchy.root}{path}"
-    for parent in _USUAL:
+    for parent in USUAL:
         yield from _names(f"{hierarchy.root}{parent}", id)
     with suppress(OSError), os.scandir(hierarchy.root) as entries:
         for each in entries:

@@ -21,12 +21,10 @@ from sidecar.host.units.unit_properties import (
     SYSTEM_BUS,
     Call,
     body_of,
-    bytes_of,
     socket_of,
     some_bytes,
 )
 from state import files
-from state.cpuset import CPUSet
 
 if TYPE_CHECKING:
     from jeepney import Message
@@ -49,11 +47,6 @@ class SystemdConnection:
         self._broken = ""
         self._has_missed = False
         self._hint, self.new_units = trio.open_memory_channel[str](_HINTS)
-
-    async def allow_cpus(self, unit: str, cpus: CPUSet) -> None:
-        """Set the AllowedCPUs of a unit until the next reboot; the empty set takes the property away."""
-        arguments = (unit, True, [("AllowedCPUs", ("ay", bytes_of(cpus)))])
-        await self.ask(unit, Call(_OBJECT, _MANAGER, "SetUnitProperties", "sba(sv)", arguments))
 
     async def subscribe(self) -> None:
         """Have the bus and systemd tell of new units from now on."""

@@ -1,4 +1,4 @@
-"""UnitGroups: the units of this host that can be confined, by their cgroups (v2), and confined by systemd.
+"""UnitGroups: the units of systemd that can be confined, by their cgroups (v2), and confined by systemd.
 
 Which they are is told by the tree (`host_units`). Slices in which engines make their containers are never confined as a
 whole: what comes later must not be born into confinement. A unit that systemd told of a moment ago, and that has no
@@ -8,8 +8,9 @@ cgroup, is about to get one, unless it is a container's.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -17,8 +18,10 @@ import trio
 
 from sidecar.failures import EngineFailed
 from sidecar.host.units.host_units import holds_container, host_units, is_container
+from sidecar.host_ports import UnitLook
 from sidecar.systemd_names import slice_path
 from state.cpuset import EMPTY, CPUSet
+from state.key import SYSTEMD
 
 PARENTS: Final = ("system.slice", "machine.slice")
 """Where Docker and Podman make containers under systemd by default."""
@@ -44,6 +47,9 @@ _USERS_MANAGER: Final = "user@"
 
 _MOST_TOLD: Final = 256
 
+_HAS_CONTAINERS: Final = "has containers below it"
+_LEFT: Final = "left alone, as configured"
+
 
 class Systemd(Protocol):
     """What sets CPUs of units."""
@@ -55,6 +61,8 @@ class Systemd(Protocol):
 class UnitGroups:
     """The units below a v2 hierarchy's root. Satisfies the port `HostUnits`."""
 
+    source = SYSTEMD
+
     def __init__(
         self,
         root: str | Path,
@@ -62,34 +70,48 @@ class UnitGroups:
         online: Callable[[], CPUSet],
         *,
         parent: str = "",
+        leave: Sequence[str] = (),
         control: Sequence[str] = CONTROL,
     ) -> None:
-        """Make it; `parent` is the slice in which the engine makes containers, if that is known."""
+        """Make it; `parent` is the slice in which the engine makes containers, if that is known, and `leave` are
+        patterns of names that are left alone.
+        """
         self._parents = (*PARENTS, *slice_path(parent).split("/")) if parent.endswith(".slice") else PARENTS
         self._root = str(root)
         self._systemd = systemd
         self._online = online
         self._control = tuple(control)
+        self._leave = tuple(leave)
         self._paths: dict[str, str] = {}
+        self._holes: dict[str, str] = {}
         self._told: dict[str, float] = {}
 
     def all(self) -> tuple[str, ...]:
         """Return the names of the units that can be confined now, of those that are about to start, and of those that
         rest and for which CPUs are set.
         """
-        found = host_units(self._root, self._online(), self._parents)
-        self._paths = {each.name: each.path for each in found if not each.has_containers and _is_kind(each.name)}
+        found = [each for each in host_units(self._root, self._online(), self._parents) if _is_kind(each.name)]
+        self._holes = {each.name: _HAS_CONTAINERS for each in found if each.has_containers}
+        self._holes |= {each.name: _LEFT for each in found if self._is_left(each.name)}
+        self._paths = {each.name: each.path for each in found if each.name not in self._holes}
         now = trio.current_time()
         self._told = {
             name: at for name, at in self._told.items() if name not in self._paths and now - at < SOON_SECONDS
         }
         with_cpus = (name for each in self._control for name in _names_with_cpus(each))
-        resting = (name for name in with_cpus if not self._path(name))
+        resting = (name for name in with_cpus if not self._path(name) and not self._is_left(name))
         return tuple(dict.fromkeys((*self._paths, *self._told, *resting)))
+
+    def holes(self) -> Mapping[str, str]:
+        """Return by name the units that are left alone, and those with containers below them."""
+        return self._holes
+
+    def _is_left(self, name: str) -> bool:
+        return any(fnmatchcase(name, pattern) for pattern in self._leave)
 
     def tell(self, name: str) -> bool:
         """Take it that systemd told of a unit; return whether it is one to look at."""
-        if not name.endswith(_STARTED) or is_container(name) or name.startswith(_USERS_MANAGER):
+        if not name.endswith(_STARTED) or is_container(name) or name.startswith(_USERS_MANAGER) or self._is_left(name):
             return False
         if name.endswith(".scope") and not self._path(name):
             # A scope takes in processes that run already, so there is no earlier; and a session's is below a slice.
@@ -99,19 +121,19 @@ class UnitGroups:
         self._told[name] = trio.current_time()
         return True
 
-    async def look(self, name: str) -> tuple[str, str] | None:
-        """Return a unit's cgroup, "" if it has none, and the CPUs that are set for it, "" if none are; None if there is
-        no such unit. One that has containers now is let go.
+    async def look(self, name: str) -> UnitLook | None:
+        """Return a unit's cgroup, and the CPUs that are set for it; None if there is no such unit. One that has
+        containers now is let go.
         """
         if path := self._path(name):
             if not holds_container(f"{self._root}{path}"):
-                return path, _set(f"{self._root}{path}/cpuset.cpus")
+                return UnitLook(path, _set(f"{self._root}{path}/cpuset.cpus"), runs=True)
             if not self._online() <= (CPUSet.parse(_set(f"{self._root}{path}/cpuset.cpus")) or self._online()):
                 await self.confine(name, self._online())
             return None
         rests_with = next(filter(None, (_set(f"{each}/{name}.d/{_DROP_IN}") for each in self._control)), "")
         is_soon = name in self._told and trio.current_time() - self._told[name] < SOON_SECONDS
-        return ("", rests_with) if rests_with or is_soon else None
+        return UnitLook("", rests_with, runs=False) if rests_with or is_soon else None
 
     async def confine(self, name: str, cpus: CPUSet) -> None:
         """Set the CPUs of a unit, and wait until the kernel has them. Of one that may run everywhere the property is

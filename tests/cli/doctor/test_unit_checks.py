@@ -63,3 +63,12 @@ def test_with_host_units_the_sidecar_confines_them(tmp_path: Path) -> None:
     [found] = check_units(Hierarchy(2, str(tmp_path), "cpuset"), RESERVED, ONLINE, is_confining=True)
     assert found.verdict is Verdict.OK
     assert found.says.endswith("confines 1 unit of systemd to the shared pool, and not user@7.service (has containers)")
+
+
+def test_where_groups_are_named_the_sidecar_confines_these(tmp_path: Path) -> None:
+    """Without systemd, and without a name, it says that nothing is confined."""
+    v1 = Hierarchy(1, str(tmp_path), "cpuset")
+    [named] = check_units(v1, RESERVED, ONLINE, is_confining=True, groups=("/agents", "/"))
+    assert (named.verdict, named.says.rpartition(": ")[2]) == (Verdict.OK, "/agents, /")
+    [none] = check_units(v1, RESERVED, ONLINE, is_confining=True)
+    assert (none.verdict, "host_groups" in none.cure) == (Verdict.WARN, True)

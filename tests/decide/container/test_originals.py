@@ -35,7 +35,9 @@ def test_a_cpuset_that_cannot_be_read_says_nothing(text: str, cpus: CPUSet) -> N
 
 def test_the_settings_of_one_that_was_never_changed_are_its_originals() -> None:
     """Except for the group that confines the shared pool: an earlier sidecar wrote its settings."""
-    view = ContainerView(id="a" * 64, name="web", phase=Phase.CREATED, cpuset="0-3", nano_cpus=5, mems="0")
-    assert originals_of(view) == Originals(cpuset="0-3", nano_cpus=5, mems="0")
+    view = ContainerView(
+        id="a" * 64, name="web", phase=Phase.CREATED, cpuset="0-3", nano_cpus=5, mems="0", cgroup_parent="/own"
+    )
+    assert originals_of(view) == Originals(cpuset="0-3", nano_cpus=5, mems="0", cgroup_parent="/own")
     group = ContainerView(id="a" * 64, name="web", phase=Phase.CREATED, kind=ViewKind.GROUP, cpuset="0-3")
-    assert originals_of(group) == Originals()
+    assert originals_of(group) == Originals(cgroup_parent="")

@@ -11,6 +11,7 @@ from sidecar.decide.orders import AnswerStart
 from sidecar.projection.projection_of import projection_of
 from state.cpuset import EMPTY, CPUSet
 from state.projection import Sharing
+from tests.support.decide.glances import may_start_unanswered
 from tests.support.decide.handreality import HandReality
 from tests.support.decide.real import Real
 from tests.support.decide.reality import Reality
@@ -18,7 +19,8 @@ from tests.support.decide.reality import Reality
 
 def not_in_force(reality: Reality) -> list[str]:
     """Return containers that are called settled and do not run on their grant, or are throttled there though their
-    limit is to be lifted, or with another there that the sidecar places and looked at.
+    limit is to be lifted, or with another there that the sidecar places and looked at. Nobody waits for one that rests
+    and was only glanced at, and that no hand answers: `not_alone` is about these too.
     """
     found = []
     for container, real, granted in _owners(reality):
@@ -33,6 +35,7 @@ def not_in_force(reality: Reality) -> list[str]:
             for other in accounted(reality)
             if other is not real
             and _is_placed(reality, other)
+            and not may_start_unanswered(reality, other)
             and not (other.is_member and other.effective is None)
             and not other.reaches(reality.online).isdisjoint(granted)
         ]
@@ -41,7 +44,8 @@ def not_in_force(reality: Reality) -> list[str]:
 
 def not_alone(reality: Reality) -> list[str]:
     """Return containers that are called alone and are not settled, or with another there that was looked at, whether
-    the sidecar places it or not. One that is kept out of management counts from the first look after its start.
+    the sidecar places it or not. One that is kept out of management counts from the first look after its start; one
+    that the sidecar places, and that rests, where it would start now.
     """
     found = []
     for container, real, granted in _owners(reality):
@@ -57,6 +61,12 @@ def not_alone(reality: Reality) -> list[str]:
                 and not is_unseen(reality, other)
                 and not _was_started_unseen(reality.world.containers[other.key])
                 and not (other.effective or EMPTY).isdisjoint(granted)
+            ]
+            found += [
+                f"{real.name} is alone on {granted}, and {other.name} starts on {where}, unanswered"
+                for other in reality.containers.values()
+                if other is not real and may_start_unanswered(reality, other)
+                if (where := other.reaches(reality.online) & granted)
             ]
     return found
 

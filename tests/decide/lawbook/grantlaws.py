@@ -13,18 +13,21 @@ from sidecar.decide.settings import PolicyName
 from state.cpuset import EMPTY, CPUSet, union
 from state.demand import NumaRule
 from state.model import Assignment
+from tests.support.decide.glances import waited_for
 from tests.support.decide.reality import Reality
 
 
 def sent_where_another_is_leaving(reality: Reality) -> list[str]:
-    """Return the last orders that put an exclusive container where another may still stay, as sentences."""
+    """Return the last orders that put an exclusive container where another may still stay, as sentences. One for which
+    nobody waits stays nowhere.
+    """
     world, found = reality.world, list[str]()
     for order in reality.new_moves:
         granted = world.state.assignments.get(order.container)
         if granted is None or not order.live:
             continue
         others = union(
-            _leaving(each) & CPUSet.from_mask(world.containers[key].footprint)
+            _leaving(each) & CPUSet.from_mask(waited_for(reality, key))
             for key, each in world.state.assignments.items()
             if each is not granted and key in world.containers
         )

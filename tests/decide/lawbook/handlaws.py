@@ -10,6 +10,7 @@ from sidecar.decide.moves.settled import is_by_hand
 from sidecar.decide.orders import ApplyCpuset, WriteCpuset
 from sidecar.projection.projection_of import projection_of
 from state.cpuset import EMPTY, CPUSet, union
+from tests.support.decide.glances import waited_for
 from tests.support.decide.handreality import HandReality
 from tests.support.decide.real import Real
 from tests.support.decide.reality import Reality
@@ -107,7 +108,7 @@ def answered_wrongly(reality: Reality) -> Iterator[str]:
                 yield f"others are born on {both}, which is exclusive"
             entered = answers.others - (held.others or EMPTY if held else EMPTY) - reserved
             for key in world.state.assignments.keys() & world.containers.keys():
-                if both := entered & CPUSet.from_mask(world.containers[key].footprint):
+                if both := entered & CPUSet.from_mask(waited_for(reality, key)):
                     yield f"others are born on {both}, where {world.containers[key].view.name} may be"
         for key, cpus in answers.own.items():
             granted = world.state.assignments.get(key)
@@ -128,7 +129,7 @@ def answered_wrongly(reality: Reality) -> Iterator[str]:
             there = container.place.configured if is_to_come else container.present
             entered = cpus - had - reserved - (EMPTY if is_to_come and container.is_covered else there)
             for other in world.state.assignments.keys() & world.containers.keys() - {key}:
-                if both := entered & CPUSet.from_mask(world.containers[other].footprint):
+                if both := entered & CPUSet.from_mask(waited_for(reality, other)):
                     yield f"{granted.name} is born on {both}, where {world.containers[other].view.name} may be"
 
 

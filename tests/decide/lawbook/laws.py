@@ -37,6 +37,7 @@ from tests.decide.lawbook import (
 )
 from tests.decide.lawbook.alonelaws import accounted, is_unseen
 from tests.decide.lawbook.roomlaws import held_without_room, isolated_and_shared
+from tests.support.decide.glances import waited_for
 from tests.support.decide.reality import Reality
 from tests.support.decide.strictstarts import answered_wrongly, let_in_while_it_starts, ordered_while_held
 from tests.support.laws import Law, When
@@ -108,7 +109,7 @@ def _grants_are_not_left(reality: Reality) -> list[str]:
 
 def _entered_when_vacated(reality: Reality) -> list[str]:
     world = reality.world
-    return [words for order in reality.new_moves for words in _conflicts(world, order, _holds(world, order.container))]
+    return [words for each in reality.new_moves for words in _conflicts(reality, each, _holds(world, each.container))]
 
 
 def _holds(world: World, key: ContainerKey) -> CPUSet:
@@ -121,9 +122,9 @@ def _leaves(world: World, key: ContainerKey) -> CPUSet:
     return granted.leaving.cpus if granted and granted.leaving else EMPTY
 
 
-def _conflicts(world: World, order: ApplyCpuset, holds: CPUSet) -> list[str]:
+def _conflicts(reality: Reality, order: ApplyCpuset, holds: CPUSet) -> list[str]:
     """Return the other containers that may be on the CPUs that this order enters."""
-    container = world.containers[order.container]
+    world, container = reality.world, reality.world.containers[order.container]
     entered = order.update.cpus - world.state.reserved
     # The kernel put one whose CPUs all went offline among all others: it enters nothing but what is exclusive.
     is_among_all = order.live and not container.place.seen & world.state.online
@@ -147,7 +148,7 @@ def _conflicts(world: World, order: ApplyCpuset, holds: CPUSet) -> list[str]:
                 conflict = True
         if (
             conflict
-            and (both := entered & CPUSet.from_mask(other.footprint))
+            and (both := entered & CPUSet.from_mask(waited_for(reality, id)))
             and not _is_newcomer_of_pool(order, holds)
         ):
             found.append(f"{container.view.name} was ordered onto {both}, where {other.view.name} may be")

@@ -125,13 +125,17 @@ def _is_exempt(before: World, world: World, granted: Assignment) -> bool:
 
 
 def not_asked_again(reality: Reality) -> Iterator[str]:
-    """Yield refusals of another start than the present one, and containers in the queue that would fit now."""
+    """Yield refusals of another start than the present one, which a glance does not show, and containers in the queue
+    that would fit now.
+    """
     world = reality.world
     if not _decides(world):
         return
     for key, refused in world.state.refusals.items():
         container = world.containers.get(key)
-        if container and is_coming(container) and refused.started_at not in (None, container.view.started_at):
+        if container is None or not is_coming(container) or (container.view.is_glance and not container.is_held):
+            continue
+        if refused.started_at not in (None, container.view.started_at):
             yield f"{refused.name} was refused at {refused.started_at}, and started at {container.view.started_at}"
     for key in world.queue:
         demand = world.state.refusals[key].demand

@@ -11,6 +11,7 @@ from sidecar.words.causes import why
 from sidecar.words.changes import new_moves
 from state.cause import (
     Cause,
+    CeilingSank,
     Completed,
     FewerToShare,
     Gone,
@@ -56,6 +57,8 @@ def _wrong(reality: Reality, after: Assignment, cause: Cause) -> Iterator[str]:
     match cause:
         case FewerToShare() if not is_adapted:
             yield "neither the machine nor a setting changed"
+        case CeilingSank() if cause.ceiling != after.demand.ceiling or not is_adapted:
+            yield "its ceiling is another, or no setting changed"
         case NumberOnly() if not is_adapted:
             yield "no setting changed"
         case TakenOver() if cause.arrived not in granted:

@@ -7,6 +7,7 @@ from typing import Final
 
 import pytest
 
+from sidecar.decide import reconcile, sightings
 from sidecar.decide.books import grants, queue
 from sidecar.decide.container import rules, wish
 from sidecar.decide.container.labels import ROWS
@@ -50,6 +51,11 @@ def leaves_it_where_its_rule_put_it(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(settled, "way_home", lambda *_: None)
 
 
+def keeps_the_terms_of_old(patch: pytest.MonkeyPatch) -> None:
+    for module in (reconcile, sightings):
+        patch.setattr(module, "with_terms", lambda world, *_: world)
+
+
 def hears_no_rule_at_a_creation(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(plain, "ruled", lambda view, _: (view, ""))
 
@@ -72,6 +78,7 @@ FAULTS: Final = (
     Fault(lets_rules_win, rulelaws.LABELS_WIN, first=31),
     Fault(takes_the_last_rule, rulelaws.LABELS_WIN, first=31),
     Fault(keeps_what_a_rule_gave, rulelaws.TAKEN_BACK, first=335),
+    Fault(keeps_the_terms_of_old, rulelaws.TERMS, first=1153),
     Fault(grants_again_what_was_released, rulelaws.RESTS, first=67),
     Fault(takes_an_unseen_start_for_the_next, rulelaws.RESTS, first=779),
 )

@@ -72,6 +72,26 @@ def held_without_a_request(reality: Reality) -> Iterator[str]:
             yield f"{real.name} asks for nothing, and holds {grant.cpus}"
 
 
+def granted_on_old_terms(reality: Reality) -> Iterator[str]:
+    """Yield grants with a ceiling, a weight or a notice for which their container does not ask any more: what the owner
+    of the host changes in a rule, or in what tenants may, counts at once, but for the number and the floor.
+    """
+    for key, grant in reality.world.state.assignments.items():
+        container = reality.world.containers.get(key)
+        if container is None or container.view.is_glance or (asked := container.wish.demand) is None:
+            continue
+        had = grant.demand
+        if (asked.cpus, asked.floor) != (had.cpus, had.floor):
+            continue
+        for name, has, wants in (
+            ("ceiling", had.ceiling, asked.ceiling),
+            ("weight", had.weight, asked.weight),
+            ("notice", had.grace_seconds, asked.grace_seconds),
+        ):
+            if has != wants:
+                yield f"{grant.name} asks for the {name} {wants}, and its grant has {has}"
+
+
 def granted_though_released(reality: Reality) -> Iterator[str]:
     """Yield grants of containers that people released, and that have neither started since nor asked for a start."""
     if reality.world.is_releasing:
@@ -117,9 +137,10 @@ def _labels(reality: Reality, real: Real, name: str) -> dict[str, str]:
 
 LABELS_WIN = Law("labels win over rules", asked_otherwise)
 TAKEN_BACK = Law("what asks for nothing holds nothing", held_without_a_request)
+TERMS = Law("a grant has the terms for which its container asks", granted_on_old_terms)
 RESTS = Law("what people released rests until its next start", granted_though_released)
 HOME = Law("what was pinned by hand goes back when its rule goes", not_sent_home, When.REST)
 
 TOLD_PLAIN = Law("what asks for nothing by its name, image and labels asks for nothing", told_plain_and_asks)
 
-LAWS: tuple[Law[Reality], ...] = (LABELS_WIN, TAKEN_BACK, RESTS, HOME, TOLD_PLAIN)
+LAWS: tuple[Law[Reality], ...] = (LABELS_WIN, TAKEN_BACK, TERMS, RESTS, HOME, TOLD_PLAIN)

@@ -19,7 +19,7 @@ from sidecar.decide.container.news import Looked, OrderFailed, OrderIneffective,
 from sidecar.decide.container.place import Place
 from sidecar.decide.container.start import Answered, Plain
 from sidecar.decide.container.start_machine import STARTS
-from sidecar.decide.facts import Phase
+from sidecar.decide.facts import InventoryTaken, Phase
 from sidecar.decide.moves import limits, release, settled, timers
 from sidecar.decide.moves import plan as plan_module
 from sidecar.decide.moves.target import target
@@ -27,7 +27,6 @@ from sidecar.decide.settings import Settings
 from sidecar.decide.world import Ready, World, replace
 from sidecar.projection import projection_of
 from state.cpuset import CPUSet
-from state.key import ContainerKey
 from state.model import State
 from tests.decide.lawbook import (
     alone_faults,
@@ -211,8 +210,8 @@ def forgets_what_was_seen_before_a_removal(patch: pytest.MonkeyPatch) -> None:
 def is_ready_by_any_inventory(patch: pytest.MonkeyPatch) -> None:
     honest = sightings.counted
 
-    def counted(world: World, gone: tuple[ContainerKey, ...], began: int) -> World:
-        return replace(honest(world, gone, began), readiness=Ready(0))
+    def counted(world: World, fact: InventoryTaken) -> World:
+        return replace(honest(world, fact), readiness=Ready(0))
 
     patch.setattr(step, "counted", counted)
 

@@ -10,13 +10,13 @@ from sidecar.decide import sightings
 from sidecar.decide.container.news import Looked
 from sidecar.decide.container.start import Answered
 from sidecar.decide.container.start_machine import STARTS
+from sidecar.decide.facts import InventoryTaken
 from sidecar.decide.reconcile import begin
 from sidecar.decide.settings import Settings
 from sidecar.decide.world import World, replace
 from sidecar.projection import projection_of
 from sidecar.status import document
 from state.cpuset import EMPTY
-from state.key import ContainerKey
 from state.model import State
 from state.topology import Topology
 from tests.decide.lawbook.unrestlaw import changed_in_unrest
@@ -150,9 +150,9 @@ def forgets_the_order_of_grants(patch: pytest.MonkeyPatch) -> None:
 def leaves_the_gap_of_a_container_that_went_meanwhile(patch: pytest.MonkeyPatch) -> None:
     honest = sightings.counted
 
-    def counted(world: World, gone: tuple[ContainerKey, ...], began: int) -> World:
-        made = honest(world, gone, began)
-        return replace(made, state=replace(made.state, has_gaps=made.state.has_gaps and bool(gone)))
+    def counted(world: World, fact: InventoryTaken) -> World:
+        made = honest(world, fact)
+        return replace(made, state=replace(made.state, has_gaps=made.state.has_gaps and bool(fact.gone)))
 
     patch.setattr("sidecar.decide.step.counted", counted)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from sidecar.decide.facts import ContainerView, Phase
+from sidecar.decide.facts import ContainerView, Phase, ViewKind
 from sidecar.host.cgroup.host_kernel import HostKernel, find_hierarchy
 from state.cpuset import CPUSet
 from state.errors import FileUnreadable
@@ -288,3 +288,32 @@ def test_what_cannot_be_read_for_lack_of_descriptors_is_not_absent(
     monkeypatch.setattr(os, "open", exhausted)
     with pytest.raises(FileUnreadable, match="cannot be read"):
         kernel.effective_cpus(view())
+
+
+@pytest.mark.parametrize(
+    "path", ["system.slice/ssh.service", "system.slice/system-getty.slice/getty@tty1.service", "a"]
+)
+def test_a_unit_of_the_host_is_where_its_source_says_and_nowhere_else(tmp_path: Path, path: str) -> None:
+    """Its name is no id, and leads to no group by itself; what belongs to containers is not done with it."""
+    root, name = v2(tmp_path), path.rpartition("/")[2]
+    group(root, path, "cpuset.cpus.effective", "2-3\n")
+    group(root, f"docker/{name}", "cpuset.cpus.effective", "4\n")
+    seen = msgspec.structs.replace(view(id=name), kind=ViewKind.UNIT, name=name, cgroup=f"/{path}")
+    assert effective(root, seen) == "2-3"
+    assert HostKernel(cgroup=root).parent_of(seen) == ""
+    assert effective(root, msgspec.structs.replace(seen, cgroup="")) is None
+
+
+def test_what_offlined_cpus_did_to_units_is_not_mended_as_to_containers(tmp_path: Path) -> None:
+    """Processes of a unit may be anywhere in the other hierarchies of v1."""
+    base = v1(tmp_path)
+    group(base, "agents", "cpuset.cpus", "0\n")
+    (base / "agents" / "cgroup.procs").write_text("")
+    astray = tmp_path / "memory" / "agents"
+    astray.mkdir(parents=True)
+    for file in ("tasks", "cgroup.procs"):
+        (tmp_path / "memory" / file).write_text("")
+        (astray / file).write_text("4242\n")
+    seen = msgspec.structs.replace(view(id="/agents"), kind=ViewKind.UNIT, cgroup="/agents")
+    assert HostKernel(cgroup=tmp_path, proc=tmp_path / "proc").mend([seen]) == ()
+    assert (base / "agents" / "cgroup.procs").read_text() == ""

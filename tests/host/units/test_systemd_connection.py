@@ -15,7 +15,8 @@ from jeepney import DBusAddress, HeaderFields, MessageType, message_bus, new_err
 from jeepney.io.blocking import DBusConnection, open_dbus_connection
 
 from sidecar.failures import EngineLacks, EngineRefused, EngineUnavailable
-from sidecar.host.units.systemd_connection import connected
+from sidecar.host.units.systemd_connection import SystemdConnection, connected
+from sidecar.host.units.unit_properties import Call, bytes_of
 from state.cpuset import EMPTY, CPUSet
 
 pytestmark = pytest.mark.skipif(shutil.which("dbus-daemon") is None, reason="needs dbus-daemon (Debian: dbus)")
@@ -23,6 +24,13 @@ pytestmark = pytest.mark.skipif(shutil.which("dbus-daemon") is None, reason="nee
 CONFIG = """<busconfig><type>session</type><listen>unix:path={path}</listen><auth>EXTERNAL</auth>
 <policy context="default"><allow send_destination="*" eavesdrop="true"/><allow eavesdrop="true"/>
 <allow own="*"/></policy></busconfig>"""
+
+
+async def allow(systemd: SystemdConnection, unit: str, cpus: CPUSet) -> None:
+    """Make a call of which an answer is expected."""
+    path, manager = "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager"
+    arguments = (unit, True, [("AllowedCPUs", ("ay", bytes_of(cpus)))])
+    await systemd.ask(unit, Call(path, manager, "SetUnitProperties", "sba(sv)", arguments))
 
 
 class PlayedSystemd:
@@ -99,10 +107,10 @@ async def test_many_units_are_set_side_by_side_and_given_back(bus: Bus) -> None:
     units = [f"u{number}.service" for number in range(40)]
     async with connected(bus.environ) as systemd, trio.open_nursery() as nursery:
         for unit in units:
-            nursery.start_soon(systemd.allow_cpus, unit, CPUSet.of(0, 9))
+            nursery.start_soon(allow, systemd, unit, CPUSet.of(0, 9))
     assert bus.systemd.allowed == dict.fromkeys(units, b"\x01\x02")
     async with connected(bus.environ) as systemd:
-        await systemd.allow_cpus("u0.service", EMPTY)
+        await allow(systemd, "u0.service", EMPTY)
     assert bus.systemd.allowed["u0.service"] == b""
 
 
@@ -122,11 +130,11 @@ async def test_new_units_are_told(bus: Bus) -> None:
 async def test_a_refusal_and_a_silence_hold_up_no_other(bus: Bus) -> None:
     """While one call waits, another is answered."""
     async with connected(bus.environ) as systemd, trio.open_nursery() as nursery:
-        nursery.start_soon(systemd.allow_cpus, "silent.service", CPUSet.of(0))
+        nursery.start_soon(allow, systemd, "silent.service", CPUSet.of(0))
         with trio.fail_after(5):
             with pytest.raises(EngineRefused, match=r"wrong\.service"):
-                await systemd.allow_cpus("wrong.service", CPUSet.of(0))
-            await systemd.allow_cpus("good.service", CPUSet.of(0))
+                await allow(systemd, "wrong.service", CPUSet.of(0))
+            await allow(systemd, "good.service", CPUSet.of(0))
         nursery.cancel_scope.cancel()
 
 
@@ -139,10 +147,10 @@ async def test_a_bus_that_is_gone_fails_each_call_and_ends_the_hints(bus: Bus) -
         with trio.fail_after(5):
             assert [unit async for unit in systemd.new_units] == []
             with pytest.raises(EngineUnavailable):
-                await systemd.allow_cpus("a.service", CPUSet.of(0))
+                await allow(systemd, "a.service", CPUSet.of(0))
     bus.start()
     async with connected(bus.environ) as systemd:
-        await systemd.allow_cpus("a.service", CPUSet.of(0))
+        await allow(systemd, "a.service", CPUSet.of(0))
 
 
 @pytest.mark.trio
@@ -152,10 +160,10 @@ async def test_a_call_that_waits_fails_with_the_bus(bus: Bus) -> None:
 
         async def wait() -> None:
             with trio.fail_after(5), pytest.raises(EngineUnavailable, match="broke"):
-                await systemd.allow_cpus("silent.service", CPUSet.of(0))
+                await allow(systemd, "silent.service", CPUSet.of(0))
 
         nursery.start_soon(wait)
-        await systemd.allow_cpus("good.service", CPUSet.of(0))
+        await allow(systemd, "good.service", CPUSet.of(0))
         bus.end()
 
 

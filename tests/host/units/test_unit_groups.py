@@ -9,6 +9,7 @@ import trio
 
 from sidecar.failures import EngineFailed
 from sidecar.host.units.unit_groups import IN_FORCE_SECONDS, SOON_SECONDS, UnitGroups
+from sidecar.host_ports import UnitLook
 from state.cpuset import EMPTY, CPUSet
 
 ID = "0123456789abcdef" * 4
@@ -49,8 +50,9 @@ def born(systemd: Systemd, path: str) -> None:
     (at / "cpuset.cpus").write_text(f"{cpus.replace(' ', ',')}\n")
 
 
-def units(systemd: Systemd, parent: str = "") -> UnitGroups:
-    return UnitGroups(systemd.root, systemd, lambda: ALL, parent=parent, control=(str(systemd.control),))
+def units(systemd: Systemd, parent: str = "", leave: tuple[str, ...] = ()) -> UnitGroups:
+    control = (str(systemd.control),)
+    return UnitGroups(systemd.root, systemd, lambda: ALL, parent=parent, leave=leave, control=control)
 
 
 @pytest.mark.trio
@@ -66,11 +68,11 @@ async def test_it_is_confined_and_let_go(systemd: Systemd) -> None:
     """Taking the property away leaves the kernel's file as it is, so all CPUs are set first."""
     those = units(systemd)
     those.all()
-    assert await those.look("ssh.service") == ("/system.slice/ssh.service", "")
+    assert await those.look("ssh.service") == UnitLook("/system.slice/ssh.service", "", runs=True)
     await those.confine("ssh.service", CPUSet.parse("0,2-3"))
-    assert await those.look("ssh.service") == ("/system.slice/ssh.service", "0,2-3")
+    assert await those.look("ssh.service") == UnitLook("/system.slice/ssh.service", "0,2-3", runs=True)
     await those.confine("ssh.service", ALL)
-    assert await those.look("ssh.service") == ("/system.slice/ssh.service", "0-3")
+    assert await those.look("ssh.service") == UnitLook("/system.slice/ssh.service", "0-3", runs=True)
     assert systemd.calls == [("ssh.service", "0,2-3"), ("ssh.service", "0-3"), ("ssh.service", "")]
 
 
@@ -83,10 +85,10 @@ async def test_one_that_rests_keeps_what_was_set_and_counts(systemd: Systemd) ->
     for file in (systemd.root / "system.slice/cron.service").iterdir():
         file.unlink()
     (systemd.root / "system.slice/cron.service").rmdir()
-    assert await those.look("cron.service") == ("", "0,2")
+    assert await those.look("cron.service") == UnitLook("", "0,2", runs=False)
     assert "cron.service" in units(systemd).all()
     born(systemd, "system.slice/cron.service")
-    assert await those.look("cron.service") == ("/system.slice/cron.service", "0,2")
+    assert await those.look("cron.service") == UnitLook("/system.slice/cron.service", "0,2", runs=True)
 
 
 @pytest.mark.trio
@@ -102,10 +104,10 @@ async def test_one_that_was_told_of_is_looked_at_before_it_runs(
         for name in (f"docker-{ID}.scope", "user@1000.service", "x.mount", "ssh.service", "session-1.scope")
         if those.tell(name)
     ]
-    assert await those.look("new.service") == ("", "")
+    assert await those.look("new.service") == UnitLook("", "", runs=False)
     await those.confine("new.service", CPUSet.parse("0"))
     born(systemd, "system.slice/new.service")
-    assert await those.look("new.service") == ("/system.slice/new.service", "0")
+    assert await those.look("new.service") == UnitLook("/system.slice/new.service", "0", runs=True)
     assert those.tell("never.service")
     await trio.sleep(SOON_SECONDS + 1)
     assert await those.look("never.service") is None
@@ -123,6 +125,26 @@ async def test_one_with_a_container_below_it_is_let_go(systemd: Systemd) -> None
     assert systemd.calls[-2:] == [("user.slice", "0-3"), ("user.slice", "")]
     assert "user.slice" not in those.all()
     assert "user-0.slice" in those.all()
+
+
+@pytest.mark.trio
+async def test_what_is_left_alone_is_a_hole_and_so_is_what_has_containers(systemd: Systemd) -> None:
+    """Each with its reason; also one that comes, and one that rests with CPUs set."""
+    born(systemd, f"user.slice/user-1000.slice/user@1000.service/libpod-{ID}.scope")
+    before = units(systemd)
+    before.all()
+    await before.confine("cron.service", CPUSet.parse("0,2"))
+    those = units(systemd, leave=("cron*", "irq*"))
+    assert sorted(those.all()) == ["init.scope", "ssh.service", "user-0.slice"]
+    assert those.holes() == {
+        "cron.service": "left alone, as configured",
+        "user@1000.service": "has containers below it",
+    }
+    assert not those.tell("irqbalance.service")
+    for file in (systemd.root / "system.slice/cron.service").iterdir():
+        file.unlink()
+    (systemd.root / "system.slice/cron.service").rmdir()
+    assert "cron.service" not in those.all()
 
 
 @pytest.mark.trio

@@ -17,6 +17,7 @@ from sidecar import daemon
 from sidecar.config.config import Config
 from sidecar.decide.settings import PolicyName
 from sidecar.log import Log, LogLevel
+from sidecar.ports import Engine, Kernel
 from sidecar.projection.projections import Projections
 from sidecar.simulation.model_kernel import ENGINE_GROUP
 from state.checkpoint import CheckpointFile
@@ -83,6 +84,8 @@ class Host:
         self.open_hand: daemon.OpenHand | None = None
         """Opens a hand for the daemon; None for none."""
         self.engine = SimulatedEngine(self.docker)
+        self.hosted: tuple[Engine, Kernel] | None = None
+        """Engine and kernel as a daemon sees them, if these are not the simulated ones themselves."""
         self.config = Config(
             **{
                 "policy": PolicyName.STATIC,
@@ -125,11 +128,12 @@ class Host:
         """Run the daemon; return its exit code."""
         log = Log(self.lines, level=LogLevel.DEBUG)
         kernel = self.docker.kernel
+        engine, seen = self.hosted or (self.engine, kernel)
         code = await daemon.serve(
             self.config,
             log,
-            engine=self.engine,
-            kernel=kernel,
+            engine=engine,
+            kernel=seen,
             usages=kernel,
             open_hand=self.open_hand,
             stop=stop,

@@ -65,13 +65,14 @@ class HandReality(Reality):
         return self.is_lost or self.has_missed or bool(self.astray or (self.hand and self.hand.missed))
 
     def create(self, *args: Any, **kwargs: Any) -> Real:
-        """Add a container; some name a cgroup parent of their own."""
+        """Add a container; some name a cgroup parent of their own, and some are locked at once."""
         real = super().create(*args, **kwargs)
         if not real.is_member and self.created % 5 in (3, 4):
             real.parent = _PARENTS[self.created % 5 - 3]
             real.home = real.parent.strip("/")
         if self.temper is Temper.WEAK and self.created % 3 == 0:
             self.denied.add(real.id)
+        real.is_busy = self.created % 6 == 4
         return real
 
     def note(self, real: Real, cpus: CPUSet) -> None:
@@ -184,7 +185,9 @@ class HandReality(Reality):
         return self.hear() or self.act() or self.unstick() or super().go_on()
 
     def crash(self, fates: Sequence[bool], *, is_slow: bool = False) -> None:
-        """Kill the daemon, and the hand with it; each of its orders was carried out, or never will be."""
+        """Kill the daemon, and the hand with it; each of its orders was carried out, or never will be. Meanwhile other
+        programs lock some containers for which nothing waits in the engine.
+        """
         for index in range(len(self.pulls)):
             if fates[(index + 1) % len(fates)]:
                 self.act()
@@ -192,6 +195,11 @@ class HandReality(Reality):
                 self.pulls.pop(0)
         self.pulls, self.hand_news, self.is_lost, self.has_missed, self.astray = [], [], False, False, set()
         self._end_hand()
+        ordered = {order.container for order in (*self.late, *self.flight)}
+        for index, real in enumerate(self.containers.values()):
+            is_free = real.key not in ordered and not real.is_locked and real is not self.group
+            if is_free and index % 3 == 0 and fates[index % len(fates)]:
+                real.is_busy = True
         if fates[0]:
             # It is open before the engine is reached.
             self._begins_with_hand = True

@@ -17,7 +17,7 @@ from state.demand import NumaRule
 from state.topology import Kind, Topology, uniform
 from tests.decide.lawbook.laws import LAWS
 from tests.support.churn import Mix, Verb
-from tests.support.decide import hand_verbs, strictstarts
+from tests.support.decide import glances, hand_verbs, strictstarts
 from tests.support.decide.handreality import HandReality
 from tests.support.decide.history_rules import change_rules
 from tests.support.decide.history_users import DYNAMIC_MIX, MIXED, STATIC_MIX, use
@@ -166,6 +166,7 @@ def rest(reality: Reality) -> None:
     """Answer everything until no order or look is outstanding. A history that never comes to rest is a deadlock or a
     loop.
     """
+    glances.release_all(reality)
     while reality.land_late():
         pass
     strictstarts.ask_again(reality)
@@ -199,11 +200,15 @@ def going_on(reality: Reality, op: Op) -> None:
 
 
 def _end_start(reality: Reality, who: int, how: int) -> None:
-    """Let a held start go on, fail, be given up, or be asked for once more."""
+    """Let a held start go on, fail, be given up, or be asked for once more; or let another program release a lock, for
+    which a start may have waited.
+    """
     if how % 4 and strictstarts.ask_again(reality):
         return
     locked = [real for real in reality.containers.values() if real.is_locked]
-    if locked and (real := locked[who % len(locked)]).verdict:
+    if locked and (real := locked[who % len(locked)]).is_busy:
+        glances.release(reality, real, then_starts=how % 3 == 0)
+    elif locked and (real := locked[who % len(locked)]).verdict:
         strictstarts.go_on(reality, real, fails=how % 6 == 0)
         if how % 5:
             reality.begin_look(real.key)

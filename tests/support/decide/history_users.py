@@ -200,7 +200,7 @@ def _seen(reality: Reality, real: Real, chance: Random) -> None:
 def _start(reality: Reality, real: Real) -> None:
     if real.asks:
         strictstarts.hold(reality, real)
-    else:
+    elif not real.is_locked:
         reality.start(real)
 
 

@@ -41,6 +41,8 @@ class Real(ModelContainer):
     """The number of a start that waits for an answer; the engine holds its lock."""
     verdict: AnswerStart | None = None
     """The answer to a start that is still to come; the engine holds its lock."""
+    is_busy: bool = False
+    """Whether another program does something with it for long; the engine holds its lock."""
     is_ours: bool = False
     """Whether an order of the daemon took effect on it that was not taken back."""
     is_tampered: bool = False
@@ -85,8 +87,8 @@ class Real(ModelContainer):
 
     @property
     def is_locked(self) -> bool:
-        """Whether a start holds the engine's lock."""
-        return self.held is not None or self.verdict is not None
+        """Whether a start, or another program, holds the engine's lock."""
+        return self.held is not None or self.verdict is not None or self.is_busy
 
     def view(self) -> ContainerView:
         """Return what a look at it shows."""
@@ -100,9 +102,8 @@ class Real(ModelContainer):
 
     def glance(self) -> ContainerView:
         """Return what is visible of it without the engine's lock."""
-        return msgspec.structs.replace(
-            self.view(), cpuset="", mems="", nano_cpus=0, cpu_quota=0, memory=0, started_at="", is_glance=True
-        )
+        hidden = {"cpuset": "", "mems": "", "nano_cpus": 0, "cpu_quota": 0, "memory": 0, "started_at": ""}
+        return msgspec.structs.replace(self.view(), **hidden, cgroup_parent="", is_glance=True)
 
     def load(self, *, is_throttled: bool = False) -> Load:
         """Return its load: it uses what it wants, within the CPUs that it has."""

@@ -9,6 +9,7 @@ from sidecar.decide.orders import AnswerStart, ApplyCpuset
 from sidecar.decide.world import World, replace
 from sidecar.simulation.model_host import STARTABLE
 from state.cpuset import EMPTY, CPUSet
+from tests.support.decide.glances import waited_for
 from tests.support.decide.real import Real
 from tests.support.decide.reality import Reality
 
@@ -37,7 +38,8 @@ def _has_asked(reality: Reality, real: Real) -> bool:
 def _ask(reality: Reality, real: Real) -> None:
     known = reality.world.containers.get(real.key)
     in_bundle = real.had.cpu_quota or real.had.nano_cpus // 10_000
-    view = known.view if known else replace(real.glance(), cpuset=real.cpuset, mems=real.mems, cpu_quota=in_bundle)
+    bundle = replace(real.glance(), cpuset=real.cpuset, mems=real.mems, cpu_quota=in_bundle)
+    view = known.view if known and not known.view.is_glance else bundle
     real.held = number = reality.ticket()
     reality.feed(StartHeld(view, number, reality.ticket()))
 
@@ -142,7 +144,7 @@ def _entered(reality: Reality, answer: AnswerStart, cpus: CPUSet) -> list[str]:
         is_apart = is_adrift or other.wish.standing in (Standing.UNMANAGED, Standing.MEMBER)
         if id == answer.container or is_apart or not (granted or id in world.state.assignments):
             continue
-        if both := (cpus - world.state.reserved) & CPUSet.from_mask(other.footprint):
+        if both := (cpus - world.state.reserved) & CPUSet.from_mask(waited_for(reality, id)):
             found.append(f"{name} was started on {both}, where {other.view.name} may be")
         real = reality.containers.get(id)
         if real is None or real.is_unseen or reality.is_being_looked_at(id):

@@ -1,0 +1,204 @@
+"""Joins an engine and the units of its host, as far as these can be confined here; and restores the units that are no
+longer to be confined.
+
+A changed switch or pattern of the configuration may leave units confined that no decision sees any more. So the daemon
+restores these first, before it decides anything, by the original settings in its recorded state.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import Final, NamedTuple
+
+import msgspec
+import trio
+
+from sidecar.board import Board
+from sidecar.commit.fallback_books import SparedCheckpoint
+from sidecar.config.config import Config
+from sidecar.decide.container.place import cpus_of
+from sidecar.engines.host_tenants import HostedEngine
+from sidecar.failures import EngineError, EngineLacks
+from sidecar.host.cgroup.host_kernel import HostKernel, find_hierarchy
+from sidecar.host.cgroup.places import USUAL, Hierarchy
+from sidecar.host.units.host_parts import HostedKernel, HostPart, HostParts
+from sidecar.host.units.host_record import HostRecord
+from sidecar.host.units.host_tasks import HostTasks
+from sidecar.host.units.kernel_threads import KernelThreads, Workqueues
+from sidecar.host.units.plain_groups import ROOT, ROOT_TASKS, NamedGroup, RootTasks, is_hosts_own
+from sidecar.host.units.systemd_connection import connected
+from sidecar.host.units.unit_groups import UnitGroups
+from sidecar.host.units.unit_properties import SYSTEM_BUS, UnitProperties, socket_of
+from sidecar.host_ports import HostUnits
+from sidecar.log import Log
+from sidecar.observe.looks import Looker
+from sidecar.observe.unit_hints import follow_units
+from sidecar.ports import Engine, Kernel
+from sidecar.words.units import HostConfinement, not_confined_told
+from state.cpuset import EMPTY
+from state.key import HOST, SYSTEMD, ContainerKey
+from state.model import State
+
+WATCH_SECONDS: Final = 1.0
+"""How often tasks are looked for that came to the root group: none may be on exclusive CPUs for longer."""
+
+_AT_A_TIME: Final = 8
+"""Units that are restored side by side."""
+
+
+class Hosted(NamedTuple):
+    """An engine and a kernel, with the units of the host if these are to be confined and can be, and what is said of
+    that.
+    """
+
+    engine: Engine
+    kernel: Kernel
+    told: HostConfinement | None = None
+    config: Config | None = None
+    """By which units of this host are restored; None where none of them is this daemon's."""
+
+    async def recorded(self, checkpoints: SparedCheckpoint, log: Log) -> State:
+        """Return the State that is recorded, without units that are not to be confined any more: they are restored."""
+        loaded = checkpoints.load()
+        for note in loaded.notes:
+            log.warning(note)
+        state = loaded.state or State()
+        return await given_back(state, self.config, log) if self.config else state
+
+
+def with_host_units(
+    engine: Engine, kernel: Kernel, config: Config, log: Log, environ: Mapping[str, str] | None = None
+) -> Hosted:
+    """Return both with the units of this host; as they are, logged, where nothing can confine them."""
+    if config.host_units != "auto":
+        return Hosted(engine, kernel, config=config)
+    try:
+        units = sources(config, config.leave, environ)
+    except EngineLacks as why:
+        log.warning(not_confined_told(str(why)))
+        return Hosted(engine, kernel, HostConfinement(is_confining=False, why_not=str(why)), config)
+    for parts in units:
+        if isinstance(parts, HostParts):
+            kernel = HostedKernel(kernel, parts)
+    return Hosted(HostedEngine(engine, *units), kernel, HostConfinement(is_confining=True), config)
+
+
+def sources(
+    config: Config, leave: tuple[str, ...] = (), environ: Mapping[str, str] | None = None
+) -> tuple[HostUnits, ...]:
+    """Return what can confine the units of this host, without those that patterns leave alone: systemd its own, and the
+    sidecar the groups that the configuration names. Where there is either, what the kernel lets be moved is moved as
+    well. Raise EngineLacks if there is nothing.
+    """
+    hierarchy, online = find_hierarchy(config.cgroup), HostKernel(cgroup=config.cgroup).online
+    if hierarchy is None:
+        raise EngineLacks(f"there are no cpusets at {config.cgroup}")
+    tasks, parents = HostTasks(), (*USUAL, *([config.hand] if config.hand.startswith("/") else []))
+    parts: list[HostPart] = [
+        RootTasks(hierarchy, online, tasks) if path == ROOT else NamedGroup(hierarchy, path, online, parents)
+        for path in config.host_groups
+    ]
+    if is_hosts_own(hierarchy):
+        record = HostRecord(config.state_dir)
+        parts += [KernelThreads(record, online, tasks=tasks), Workqueues(record, online)]
+    try:
+        units = UnitGroups(hierarchy.root, _systemd(hierarchy, environ), online, parent=config.hand, leave=leave)
+    except EngineLacks:
+        if not config.host_groups:
+            raise
+        return (HostParts(parts, leave),)
+    return (units, HostParts(parts, leave))
+
+
+def _systemd(hierarchy: Hierarchy, environ: Mapping[str, str] | None) -> UnitProperties:
+    told = os.environ if environ is None else environ
+    if hierarchy.version != 2:
+        raise EngineLacks("systemd confines units on cgroup v2 alone; on v1, name groups in host_groups")
+    bus = socket_of(told.get("DBUS_SYSTEM_BUS_ADDRESS", "") or f"unix:path={SYSTEM_BUS}")
+    if not os.path.exists(bus):
+        raise EngineLacks(f"there is no systemd here: {bus} does not exist; mount it, or name groups in host_groups")
+    return UnitProperties(told, "host_units")
+
+
+async def follow_host_units(engine: HostedEngine, kernel: Kernel, looker: Looker, board: Board, log: Log) -> None:
+    """Look at each unit that comes, or does not stay, and keep on the board which are not confined, until cancelled."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_tell_holes, engine, board)
+        for units in engine.units:
+            if units.source == SYSTEMD:
+                nursery.start_soon(_follow, engine, units, looker, log)
+            else:
+                nursery.start_soon(_watch, kernel, looker, board)
+
+
+async def _follow(engine: HostedEngine, units: HostUnits, looker: Looker, log: Log) -> None:
+    def look(name: str) -> None:
+        looker.look(engine.hinted(units, name))
+
+    await follow_units(lambda: connected(os.environ), units.tell, look, looker.look_at_everything, log)
+
+
+async def _watch(kernel: Kernel, looker: Looker, board: Board) -> None:
+    """Look at each unit that no hint tells of when it is not where it was: a task or a thread of the kernel came."""
+    while True:
+        await trio.sleep(WATCH_SECONDS)
+        for key, known in board.latest.containers.items():
+            is_watched = key.engine == HOST and known.order is None and not known.is_doubtful
+            if is_watched and kernel.effective_cpus(known.view) != known.place.seen:
+                looker.look(key)
+
+
+async def _tell_holes(engine: HostedEngine, board: Board) -> None:
+    async for _ in board.worlds():
+        board.tell_host(HostConfinement(is_confining=True, holes=engine.holes()))
+
+
+async def given_back(state: State, config: Config, log: Log, environ: Mapping[str, str] | None = None) -> State:
+    """Return the State without the units that are not to be confined any more: each has what it had before. One that
+    cannot be reached stays in it, and confined, until the next start or release.
+    """
+    leaving = [key for key in sorted(state.originals) if key.is_unit and _is_left(key, config)]
+    if not leaving:
+        return state
+    try:
+        had = {ROOT if key.id == ROOT_TASKS else key.id for key in leaving if _is_group(key)}
+        groups = tuple(dict.fromkeys((*config.host_groups, *sorted(had))))
+        wider = msgspec.structs.replace(config, host_groups=groups)
+        by_source = {each.source: each for each in sources(wider, environ=environ)}
+    except EngineLacks as why:
+        log.warning("units of the host stay confined", units=len(leaving), reason=why)
+        return state
+    online = HostKernel(cgroup=config.cgroup).online()
+    for units in by_source.values():
+        units.all()
+    done: list[ContainerKey] = []
+
+    async def give_back(key: ContainerKey) -> None:
+        try:
+            units = by_source.get(key.engine)
+            if units is not None and await units.look(key.id) is not None:
+                await units.confine(key.id, cpus_of(state.originals[key].cpuset, EMPTY) & online or online)
+            done.append(key)
+        except EngineError as error:
+            log.warning("a unit stays confined", unit=key.id, reason=error)
+
+    for first in range(0, len(leaving), _AT_A_TIME):
+        async with trio.open_nursery() as nursery:
+            for key in leaving[first : first + _AT_A_TIME]:
+                nursery.start_soon(give_back, key)
+    log.info("units of the host have their own CPUs again", units=len(done))
+    return msgspec.structs.replace(
+        state, originals={key: each for key, each in state.originals.items() if key not in done}
+    )
+
+
+def _is_left(key: ContainerKey, config: Config) -> bool:
+    if config.host_units != "auto" or any(fnmatchcase(key.id, pattern) for pattern in config.leave):
+        return True
+    return _is_group(key) and (ROOT if key.id == ROOT_TASKS else key.id) not in config.host_groups
+
+
+def _is_group(key: ContainerKey) -> bool:
+    return key.engine == HOST and (key.id == ROOT_TASKS or key.id.startswith("/"))

@@ -1,0 +1,41 @@
+"""What is needed from the edges to confine units of the host, as Protocols. Adapters in `host/units` satisfy them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
+
+from state.cpuset import CPUSet
+
+
+class UnitLook(NamedTuple):
+    """What a look shows of a unit of the host: the path of its cgroup below the hierarchy's root, "" if it has none;
+    the CPUs that are set for it, as text, "" if none are; and whether it runs anything.
+    """
+
+    cgroup: str
+    cpus: str
+    runs: bool
+
+
+class HostUnits(Protocol):
+    """Units of this host, of one source, that can be confined. `name` is a unit's."""
+
+    @property
+    def source(self) -> str:
+        """Their source, one of `state.key.SOURCES`."""
+
+    def all(self) -> tuple[str, ...]:
+        """Return the names of all."""
+
+    def holes(self) -> Mapping[str, str]:
+        """Return by name what cannot be confined, and why, as of the last call of `all`."""
+
+    def tell(self, name: str) -> bool:
+        """Take it that a unit comes, or came; return whether it is one to look at."""
+
+    async def look(self, name: str) -> UnitLook | None:
+        """Return what a unit is now; None if it is gone. One with containers below it now is let go, and gone."""
+
+    async def confine(self, name: str, cpus: CPUSet) -> None:
+        """Set its CPUs, in force on return. Raise EngineRefused, EngineFailed, EngineUnavailable or EngineLacks."""

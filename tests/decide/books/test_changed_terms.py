@@ -1,0 +1,72 @@
+"""A grant has the terms for which its container asks now: what changes in the configuration counts for it at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sidecar.decide.settings import PolicyName, Rule, TenantRight
+from tests.support.decide.dynamic import Dynamic, elastic_labels
+from tests.support.decide.real import Real
+from tests.support.decide.stories import GIGA, static
+
+LIFT = (TenantRight.LIFT_QUOTA,)
+
+
+def limited(story: Dynamic) -> Real:
+    """Start a container with a limit of 2 CPUs and up to 6: more than 2 needs the right to have the limit lifted."""
+    real = story.arrive("web", 2, labels=elastic_labels(None, 6), nano_cpus=2 * GIGA)
+    story.settle()
+    return real
+
+
+def changed(story: Dynamic, **settings: Any) -> None:
+    story.change_settings(policy=PolicyName.DYNAMIC, **settings)
+    story.settle()
+
+
+def size(story: Dynamic, real: Real) -> int:
+    return len(story.grant(real).cpus)
+
+
+def test_a_right_that_is_given_counts_for_what_runs() -> None:
+    story = Dynamic(may=())
+    web = limited(story)
+    assert size(story, web) == 2
+    changed(story, may=LIFT)
+    assert size(story, web) == 6
+
+
+def test_a_right_that_is_taken_away_costs_what_it_gave_with_notice() -> None:
+    story = Dynamic(may=LIFT)
+    web = limited(story)
+    assert size(story, web) == 6
+    changed(story, may=())
+    leaving = story.grant(web).leaving
+    assert (size(story, web), story.why(web)) == (2, "it may have at most 2 CPUs now")
+    assert leaving is not None
+    assert len(leaving.waiting) == 4
+
+
+def test_a_right_that_went_while_the_sidecar_was_away_counts_when_it_is_back() -> None:
+    story = Dynamic(may=LIFT)
+    web = limited(story)
+    story.settings = static(policy=PolicyName.DYNAMIC, may=())
+    story.crash([True])
+    story.connect()
+    story.settle()
+    assert size(story, web) == 2
+
+
+def test_a_rule_changes_the_bounds_at_once_and_the_number_at_the_next_request() -> None:
+    story = Dynamic(rules=(_rule(2, 6),))
+    web = story.arrive("web")
+    story.settle()
+    assert size(story, web) == 6
+    changed(story, rules=(_rule(2, 3),))
+    assert size(story, web) == 3
+    changed(story, rules=(_rule(4, 7),))
+    assert size(story, web) == 3
+
+
+def _rule(count: int, most: int) -> Rule:
+    return Rule(name="web", labels={"cpuset.exclusive": str(count), "cpuset.max": str(most)})

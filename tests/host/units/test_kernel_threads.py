@@ -1,0 +1,177 @@
+"""Kernel threads and workqueues are confined and restored, with played threads: those of this machine are not moved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from sidecar.failures import EngineFailed
+from sidecar.host.units.host_record import HostRecord
+from sidecar.host.units.host_tasks import HostTasks
+from sidecar.host.units.kernel_threads import BOUND, QUEUES, REFUSING, KernelThreads, Workqueues
+from sidecar.host_ports import UnitLook
+from state.cpuset import CPUSet
+
+ALL = CPUSet.parse("0-3")
+FREE, BOUND_FLAG, OF_KERNEL = 0, 0x04000000, 0x00200000
+
+
+class Threads:
+    """Threads of a played kernel, below a played /proc; `stubborn` ones refuse."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self.proc = tmp_path / "proc"
+        self.allowed: dict[int, set[int]] = {}
+        self.stubborn: set[int] = set()
+        self.state_dir, self.boot = tmp_path / "state", tmp_path / "boot_id"
+        self.state_dir.mkdir()
+        self.boot.write_text("one\n")
+        (self.proc / "2" / "task" / "2").mkdir(parents=True)
+        self.add(10, "ksoftirqd/1", "1", flags=BOUND_FLAG)
+        self.add(11, "kworker/0:1H", "0", flags=BOUND_FLAG)
+        self.add(12, "kcompactd0", "0-3")
+        self.add(13, "kswapd1", "2-3")
+        self.add(14, "irq/24-eth0", "1")
+
+    def add(self, id: int, name: str, cpus: str, *, flags: int = FREE, start: int = 5) -> None:
+        self.allowed[id] = set(CPUSet.parse(cpus))
+        (self.proc / str(id)).mkdir(exist_ok=True)
+        stat = f"{id} ({name}) S 2 0 0 0 -1 {flags | OF_KERNEL} {' '.join('0' * 12)} {start}"
+        (self.proc / str(id) / "stat").write_text(stat + "\n")
+        (self.proc / "2" / "task" / "2" / "children").write_text(" ".join(map(str, self.allowed)) + " ")
+
+    def set(self, id: int, cpus: Iterable[int]) -> None:
+        if id not in self.allowed:
+            raise ProcessLookupError
+        if id in self.stubborn:
+            raise OSError(22, "Invalid argument")
+        self.allowed[id] = set(cpus)
+
+    def record(self) -> HostRecord:
+        return HostRecord(self.state_dir, self.boot)
+
+    def unit(self) -> KernelThreads:
+        """What a sidecar that was just started knows."""
+        return KernelThreads(
+            self.record(),
+            lambda: ALL,
+            tasks=HostTasks(str(self.proc)),
+            affinity=self.allowed.__getitem__,
+            set_affinity=self.set,
+        )
+
+
+@pytest.fixture
+def threads(tmp_path: Path) -> Threads:
+    return Threads(tmp_path)
+
+
+@pytest.mark.trio
+async def test_they_are_confined_as_far_as_they_may_and_restored(threads: Threads) -> None:
+    """Each to what it had, also by a sidecar that was started later, and killed in between."""
+    unit, had = threads.unit(), {id: set(cpus) for id, cpus in threads.allowed.items()}
+    assert unit.look() == UnitLook("", "", runs=True)
+    assert unit.effective() == ALL
+    await unit.confine(CPUSet.parse("0,2"))
+    assert threads.allowed == {10: {1}, 11: {0}, 12: {0, 2}, 13: {2}, 14: {1}}
+    assert unit.effective() == CPUSet.parse("0,2")
+    await threads.unit().confine(CPUSet.parse("0-2"))
+    assert threads.allowed[12] == {0, 1, 2}
+    successor = threads.unit()
+    assert successor.look() == UnitLook("", "0-2", runs=True)
+    await successor.confine(ALL)
+    assert {id: cpus & set(ALL) for id, cpus in threads.allowed.items()} == had
+    assert threads.unit().look() == UnitLook("", "", runs=True)
+
+
+def test_those_that_the_kernel_binds_are_named_once_for_all_cpus(threads: Threads) -> None:
+    threads.add(15, "ksoftirqd/0", "0", flags=BOUND_FLAG)
+    assert threads.unit().holes() == {BOUND: "the kernel keeps them on their CPUs: ksoftirqd, kworker"}
+
+
+@pytest.mark.trio
+async def test_one_that_came_since_may_run_everywhere(threads: Threads) -> None:
+    unit = threads.unit()
+    await unit.confine(CPUSet.parse("0,2"))
+    threads.add(20, "jbd2/sda1-8", "0-3")
+    assert unit.effective() == ALL
+    await unit.confine(CPUSet.parse("0,2"))
+    assert threads.allowed[20] == {0, 2}
+    await unit.confine(ALL)
+    assert threads.allowed[20] >= set(ALL)
+
+
+@pytest.mark.trio
+async def test_one_that_refuses_holds_up_no_owner_and_is_named(threads: Threads) -> None:
+    """So is one whose own CPUs are all taken."""
+    threads.stubborn = {12}
+    unit = threads.unit()
+    await unit.confine(CPUSet.of(0))
+    assert threads.allowed[12] == set(ALL)
+    assert threads.allowed[13] == {2, 3}
+    assert unit.effective() == CPUSet.of(0)
+    assert unit.holes()[REFUSING].endswith(": kcompactd, kswapd")
+
+
+@pytest.mark.trio
+async def test_an_id_that_is_used_again_is_another_thread(threads: Threads) -> None:
+    unit = threads.unit()
+    await unit.confine(CPUSet.of(0, 2))
+    threads.add(13, "kswapd9", "1-3", start=99)
+    await unit.confine(ALL)
+    assert threads.allowed[13] == {1, 2, 3}
+
+
+@pytest.mark.trio
+async def test_nothing_is_moved_before_it_is_recorded(threads: Threads) -> None:
+    had = {id: set(cpus) for id, cpus in threads.allowed.items()}
+    threads.state_dir.rmdir()
+    threads.state_dir.write_text("no directory")
+    with pytest.raises(EngineFailed, match="cannot be recorded"):
+        await threads.unit().confine(CPUSet.of(0))
+    assert threads.allowed == had
+
+
+@pytest.mark.trio
+async def test_another_boots_record_is_none(threads: Threads) -> None:
+    await threads.unit().confine(CPUSet.of(0))
+    threads.boot.write_text("two\n")
+    assert threads.unit().look() == UnitLook("", "", runs=True)
+
+
+def test_none_is_seen_where_processes_of_the_host_are_not_visible(tmp_path: Path) -> None:
+    """As in a container."""
+    (tmp_path / "proc").mkdir()
+    tasks = HostTasks(str(tmp_path / "proc"))
+    assert KernelThreads(HostRecord(tmp_path), lambda: ALL, tasks=tasks).look() is None
+
+
+@pytest.mark.trio
+async def test_workqueues_are_confined_and_restored(threads: Threads, tmp_path: Path) -> None:
+    mask = tmp_path / "cpumask"
+    mask.write_text("ffffffff,0000000f\n")
+    unit = Workqueues(threads.record(), lambda: ALL, mask)
+    assert unit.look() == UnitLook("", "", runs=True)
+    await unit.confine(CPUSet.parse("0,2"))
+    assert mask.read_text() == "00000005"
+    successor = Workqueues(threads.record(), lambda: ALL, mask)
+    assert successor.look() == UnitLook("", "0,2", runs=True)
+    assert successor.effective() == CPUSet.parse("0,2")
+    await successor.confine(ALL)
+    assert mask.read_text() == "ffffffff,0000000f"
+
+
+def test_workqueues_that_others_confined_stay_so_and_are_named(threads: Threads, tmp_path: Path) -> None:
+    mask = tmp_path / "cpumask"
+    mask.write_text("3\n")
+    unit = Workqueues(threads.record(), lambda: ALL, mask)
+    assert unit.look() is None
+    assert unit.holes() == {QUEUES: "were confined to 0-1 by others"}
+
+
+def test_without_the_file_there_are_none(threads: Threads, tmp_path: Path) -> None:
+    unit = Workqueues(threads.record(), lambda: ALL, tmp_path / "none")
+    assert unit.look() is None
+    assert unit.holes() == {}

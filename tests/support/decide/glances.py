@@ -1,0 +1,50 @@
+"""What a daemon knows by a glance alone: containers whose lock another program holds, and what others owe to those.
+
+The promise (decision 0049): beside a hand, nobody waits for one that rests and was only glanced at, but for where the
+hand and orders may put it. It may name any cgroup parent, so nobody is alone where it may start.
+"""
+
+from __future__ import annotations
+
+from sidecar.decide.world import World
+from state.key import ContainerKey
+from tests.support.decide.real import Real
+from tests.support.decide.reality import Reality
+
+
+def is_only_glanced_at(world: World, key: ContainerKey) -> bool:
+    """Return whether a hand answers, and a container rests of which nothing but a glance is known, nor that it asks."""
+    known = world.containers[key]
+    is_answering = world.hand is not None and world.hand.is_answering
+    return is_answering and known.view.is_glance and known.is_idle and not known.is_strict
+
+
+def may_start_unanswered(reality: Reality, real: Real) -> bool:
+    """Return whether such a container is born where no hand answers."""
+    if real.key not in reality.world.containers or not is_only_glanced_at(reality.world, real.key):
+        return False
+    return real.answer(reality.online) is None
+
+
+def waited_for(reality: Reality, key: ContainerKey) -> int:
+    """Return where others may not go because of this container, as a mask."""
+    known, real = reality.world.containers[key], reality.containers.get(key)
+    if not is_only_glanced_at(reality.world, key):
+        return known.footprint
+    answer = real.answer(reality.online) if real else None
+    return known.coming | (answer.mask if answer else 0)
+
+
+def release(reality: Reality, real: Real, *, then_starts: bool = False) -> None:
+    """Let the other program release the lock. A start may have waited for that, before the looks that did."""
+    real.is_busy = False
+    if then_starts and not real.asks:
+        reality.start(real)
+    reality.unlock(real)
+
+
+def release_all(reality: Reality) -> None:
+    """Let all other programs release their locks."""
+    for real in reality.containers.values():
+        if real.is_busy:
+            release(reality, real)
