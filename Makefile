@@ -62,8 +62,8 @@ vm-test: venv  ## the live tests in virtual machines: Docker, Podman, cgroup v2,
 image: venv  ## build the images that the files in compose/ name; BASE=IMAGE@sha256:... chooses another base
 	@$(PY) -m compose.host image
 
-demo: venv  ## see it work: an exclusive container, a plain one and a noisy neighbour, on a real engine
-	@$(PY) -m compose.demo
+demo: venv  ## see it work: an exclusive container, a plain one and a noisy neighbour, on a real engine; HOST=1: the host's services move as well
+	@$(PY) -m compose.demo $(if $(HOST),--host)
 
 demo-dynamic: venv  ## see CPUs change hands: an elastic server, a batch job, an arrival; on few CPUs partly simulated
 	@$(PY) -m compose.demo --dynamic

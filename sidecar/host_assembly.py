@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
@@ -82,6 +83,12 @@ def with_host_units(
     for parts in units:
         if isinstance(parts, HostParts):
             kernel = HostedKernel(kernel, parts)
+    log.info(
+        "the host's own processes are kept off exclusive CPUs as well: services, sessions, threads of the kernel",
+        by=",".join(each.source for each in units),
+        left=",".join(config.leave) or "none",
+        off='host_units = "off"',
+    )
     return Hosted(HostedEngine(engine, *units), kernel, HostConfinement(is_confining=True), config)
 
 
@@ -114,12 +121,21 @@ def sources(
 
 def _systemd(hierarchy: Hierarchy, environ: Mapping[str, str] | None) -> UnitProperties:
     told = os.environ if environ is None else environ
+    if not is_hosts_root():
+        raise EngineLacks("the sidecar is not root of this host, and systemd obeys root alone")
     if hierarchy.version != 2:
-        raise EngineLacks("systemd confines units on cgroup v2 alone; on v1, name groups in host_groups")
+        raise EngineLacks("on cgroup v1, name groups in host_groups")
     bus = socket_of(told.get("DBUS_SYSTEM_BUS_ADDRESS", "") or f"unix:path={SYSTEM_BUS}")
     if not os.path.exists(bus):
         raise EngineLacks(f"there is no systemd here: {bus} does not exist; mount it, or name groups in host_groups")
     return UnitProperties(told, "host_units")
+
+
+def is_hosts_root(uid_map: str = "/proc/self/uid_map") -> bool:
+    """Return whether this process is root, and not that of a user namespace (user_namespaces(7))."""
+    with suppress(OSError), open(uid_map, encoding="ascii") as file:
+        return os.geteuid() == 0 and file.read().split() == ["0", "0", "4294967295"]
+    return os.geteuid() == 0
 
 
 async def follow_host_units(engine: HostedEngine, kernel: Kernel, looker: Looker, board: Board, log: Log) -> None:

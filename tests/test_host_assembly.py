@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from pathlib import Path
 from typing import cast
 
@@ -14,7 +15,7 @@ from sidecar.engines.host_tenants import HostedEngine
 from sidecar.failures import EngineLacks
 from sidecar.host.cgroup.host_kernel import HostKernel
 from sidecar.host.units.host_parts import HostedKernel
-from sidecar.host_assembly import Hosted, given_back, with_host_units
+from sidecar.host_assembly import Hosted, given_back, is_hosts_root, with_host_units
 from sidecar.host_ports import HostUnits, UnitLook
 from sidecar.log import Log
 from sidecar.ports import Engine, Kernel
@@ -42,7 +43,7 @@ def hierarchy(tmp_path: Path, *, version: int) -> Path:
 
 @pytest.mark.parametrize(
     ("version", "has_bus", "why"),
-    [(1, True, "on cgroup v2 alone"), (2, False, "there is no systemd"), (2, True, "")],
+    [(1, True, "on cgroup v1, name groups"), (2, False, "there is no systemd"), (2, True, "")],
     ids=["v1", "no bus", "systemd"],
 )
 def test_units_are_tenants_where_systemd_can_confine_them(
@@ -57,10 +58,21 @@ def test_units_are_tenants_where_systemd_can_confine_them(
     found, _, told, _ = with_host_units(ENGINE, KERNEL, config, Log(out), environ)
     assert isinstance(found, HostedEngine) is not bool(why)
     assert (found is ENGINE) is bool(why)
-    assert why in out.getvalue()
-    assert bool(out.getvalue()) is bool(why)
+    assert (why or "are kept off exclusive CPUs as well") in out.getvalue()
     assert told is not None
     assert (told.is_confining, why in told.why_not) == (not why, True)
+
+
+@pytest.mark.parametrize(
+    ("uid_map", "is_root"),
+    [("         0          0 4294967295\n", True), ("         0     100000      65536\n", False)],
+    ids=["the host's", "a user namespace's"],
+)
+def test_systemd_is_not_asked_by_root_of_a_user_namespace(tmp_path: Path, uid_map: str, *, is_root: bool) -> None:
+    """As that of a rootless engine's container: it would refuse each order."""
+    file = tmp_path / "uid_map"
+    file.write_text(uid_map)
+    assert is_hosts_root(str(file)) is (is_root and os.geteuid() == 0)
 
 
 def test_nothing_is_said_where_they_are_not_to_be_confined(tmp_path: Path) -> None:

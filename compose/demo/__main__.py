@@ -13,7 +13,9 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
+from typing import Final
 
 from compose.demo import dynamic, static
 from compose.demo.project import Project, machine_size
@@ -23,19 +25,23 @@ from compose.host.composer import compose_command
 from compose.host.engine import engine
 from compose.host.image import build_images, remove_images, tags
 
+SYSTEM_BUS: Final = Path("/run/dbus/system_bus_socket")
+"""By which systemd is asked."""
+
 
 def main() -> int:
     """Return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m compose.demo", description=__doc__)
     parser.add_argument("--keep-images", action="store_true", help="keep the images that were built on the engine")
     parser.add_argument("--dynamic", action="store_true", help="show the policy dynamic instead of static")
+    parser.add_argument("--host", action="store_true", help="keep the host's own services off exclusive CPUs as well")
     chosen = parser.parse_args()
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         with engine(with_compose=True) as found:
             settings = dynamic.settings(machine_size()) if chosen.dynamic else static.SETTINGS
             file = "dynamic.yaml" if chosen.dynamic else "compose.yaml"
-            project = Project(compose_command(), {"DOCKER_SOCKET": found.socket, **settings}, file)
+            project = Project(compose_command(), {"DOCKER_SOCKET": found.socket, **settings}, file, _more(chosen))
             with _images(chosen.keep_images), _clean_project(project):
                 code = dynamic.play(project) if chosen.dynamic else static.play(project)
         if kept := packages.ours():
@@ -47,6 +53,17 @@ def main() -> int:
         print("interrupted; everything was taken down", file=sys.stderr)
         return 130
     return code
+
+
+def _more(chosen: argparse.Namespace) -> tuple[str, ...]:
+    """Return the files that add to the project. Raise HostLacks where they would have no effect."""
+    if not chosen.host:
+        return ()
+    if chosen.dynamic:
+        raise HostLacks("HOST=1 is for `make demo` alone")
+    if not SYSTEM_BUS.exists():
+        raise HostLacks(f"HOST=1 needs systemd: {SYSTEM_BUS} does not exist here")
+    return ("whole-host.yaml",)
 
 
 @contextmanager

@@ -18,11 +18,14 @@ FOLDER = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True)
 class Project:
-    """`compose` are the words that start Docker Compose; `settings` fill the variables of the `file` in this folder."""
+    """`compose` are the words that start Docker Compose; `settings` fill the variables of the `file` in this folder, to
+    which the files `more` add.
+    """
 
     compose: tuple[str, ...]
     settings: dict[str, str]
     file: str = "compose.yaml"
+    more: tuple[str, ...] = ()
 
     def up(self, *services: str, scale: str | None = None) -> None:
         """Create and start services, and nothing else; `scale` is like "noisy=2"."""
@@ -93,10 +96,11 @@ class Project:
         return any(not end.startswith("0 ") or "exited" in end for end in ends)
 
     def _run(self, what: str, *words: str) -> None:
+        files = [f"--file={FOLDER / each}" for each in (self.file, *self.more)]
         # Docker Compose 1.29 is a Python program: it must not see modules of ours.
         quietly(
             what,
-            [*self.compose, "--project-name", NAME, "--file", str(FOLDER / self.file), *words],
+            [*self.compose, "--project-name", NAME, *files, *words],
             env=self.settings | {"PYTHONPATH": ""},
         )
 

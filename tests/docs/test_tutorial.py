@@ -21,6 +21,7 @@ from sidecar.decide.world import World, replace
 from sidecar.status.document import status_of
 from sidecar.status.sight import WORKS
 from sidecar.words.reasons import reason_of
+from sidecar.words.units import HostConfinement
 from state.topology import uniform
 from tests.cli.worlds import container, world
 from tests.docs.pages import ROOT
@@ -54,8 +55,9 @@ def host(*views: ContainerView) -> World:
     return replace(made, hand=hand, containers=guarded)
 
 
-def page(*views: ContainerView) -> str:
-    status = status_of(host(*views))
+def page(*views: ContainerView, unconfined: str = "") -> str:
+    told = HostConfinement(is_confining=False, why_not=unconfined) if unconfined else None
+    status = status_of(host(*views), host=told)
     return "\n".join(rendered(status, datetime.now(UTC), WORKS))
 
 
@@ -72,7 +74,7 @@ def sentences(name: str, *views: ContainerView) -> str:
         (TUTORIAL, page(SIDECAR, NOISY, QUIET)),
         (TUTORIAL, sentences("quiet-quiet-1", SIDECAR, NOISY, QUIET)),
         (TUTORIAL, sentences("second", SIDECAR, NOISY, QUIET, SECOND)),
-        (ROOT / "README.md", page(*DEMO, ALONE)),
+        (ROOT / "README.md", page(*DEMO, ALONE, unconfined="on cgroup v1, name groups in host_groups")),
     ],
     ids=["before", "after", "why", "refused", "README"],
 )

@@ -41,13 +41,14 @@ def elastic() -> Services:
     return read(DYNAMIC, settings(8))
 
 
-def read(file: Path, variables: dict[str, str]) -> Services:
+def read(file: Path, variables: dict[str, str], *more: Path) -> Services:
     """Return the services as Docker Compose itself reads them."""
     words = composer()
     if words is None:
         pytest.skip("Docker Compose is missing")
     as_json = ["--format", "json"] if words == ("docker", "compose") else []
-    command = [*words, "-f", str(file), "config", *as_json]
+    files = [f"--file={each}" for each in (file, *more)]
+    command = [*words, *files, "config", *as_json]
     # docker-compose 1.29 is a Python program: it must not see modules of ours.
     environment = {**os.environ, "PYTHONPATH": "", **variables}
     text = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
@@ -104,6 +105,22 @@ def test_no_service_has_more_power_than_needed(services: Services, elastic: Serv
         assert service["security_opt"] == ["no-new-privileges:true"]
         assert service["read_only"] is True
         assert service["network_mode"] == "none"
+
+
+def test_the_hosts_services_are_left_alone_without_the_bus_that_one_more_file_mounts(services: Services) -> None:
+    """Asked for, the status says that they are not confined; with the file, the sidecar reaches systemd."""
+    assert services["sidecar"]["environment"]["CPUSET_SIDECAR_HOST_UNITS"] == "auto"
+    assert not any("dbus" in str(each) for each in volumes(services))
+    whole = read(STATIC, {}, ROOT / "compose" / "whole-host.yaml")
+    assert {"/run/dbus/system_bus_socket", "/run/systemd"} <= {mounted(each) for each in volumes(whole)}
+    assert whole["sidecar"]["pid"] == "host"
+    assert whole["sidecar"]["cap_drop"] == ["ALL"]
+    assert whole["sidecar"]["environment"]["CPUSET_SIDECAR_POLICY"] == "static"
+
+
+def mounted(volume: Any) -> str:
+    """Return where a volume comes from, as any Compose writes it."""
+    return str(volume).split(":")[0] if isinstance(volume, str) else str(volume["source"])
 
 
 def test_only_the_sidecar_may_write_projections_or_talk_to_the_engine(services: Services) -> None:
