@@ -184,7 +184,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     limit of such a value, and restores the original. `vacancies` are the last grants of containers that are gone, for
     their successors. `lapsed` have never run, and kept no CPUs for it. `held_back` are members of the shared group
     whose last order had no effect, with the reason, for people; "" if a look showed it. `unlooked` are CPUs that grants
-    gained before all containers were looked at: another may be pinned there. `has_gaps` if a container with a grant is
+    gained before all containers were looked at: another may be pinned there. `lent` are granted CPUs that stay in the
+    shared pool until other containers have left CPUs that replace them there. `has_gaps` if a container with a grant is
     gone, and nothing was decided since. `grants` counts all grants ever made, and numbers the next; `asks` does so for
     containers that first ask.
     """
@@ -203,6 +204,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     held_back: Mapping[ContainerKey, str] = {}
     counted: CPUSet | None = None
     unlooked: CPUSet = EMPTY
+    lent: CPUSet = EMPTY
     has_gaps: bool = False
     asks: int = 0
     grants: int = 0
@@ -239,8 +241,10 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def vacated(self) -> CPUSet:
-        """The part of the shared pool that no container is still leaving; the refuge if there is none."""
-        return (self.shared - self.leaving) or self.refuge
+        """The shared pool in force: without what a container is still leaving, and with what is lent to it; the refuge
+        if that is nothing.
+        """
+        return (self.shared - self.leaving) | self.lent or self.refuge
 
     @cached_property
     def refuge(self) -> CPUSet:

@@ -117,9 +117,30 @@ class Neighbours(msgspec.Struct, frozen=True, kw_only=True):
     stranger_names: tuple[str, ...] = ()
 
 
+class PoolKeeps(msgspec.Struct, frozen=True, tag=True):
+    """The shared pool keeps `count` CPUs, among them a whole core if `by_cores`."""
+
+    count: int
+    by_cores: bool = False
+
+
+class OnNodes(msgspec.Struct, frozen=True, tag=True):
+    """The rule `numa` allows no more NUMA nodes."""
+
+    numa: str
+
+
+class InCores(msgspec.Struct, frozen=True, tag=True):
+    """Whole cores are asked for, and those that are free do not add up to more."""
+
+
+Limit = PoolKeeps | OnNodes | InCores
+"""Why not all free CPUs would fit."""
+
+
 class Asked(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """`count` exclusive CPUs that were asked for, in place of what the container `had`; and how many `would_fit` (one
-    number, or two; none if no number would).
+    number, or two; none if no number would). `limit` is why no more would, though more are free.
 
     `kinds` are the kinds of cores to which the request is limited; `is_isolated` limits it to isolated CPUs. With
     `at_floors`, free CPUs are counted as if every container were at its floor. `neighbours` are on the other CPUs; they
@@ -130,6 +151,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     count: int
     had: CPUSet = EMPTY
     would_fit: tuple[int, ...] = ()
+    limit: Limit | None = None
     kinds: tuple[str, ...] = ()
     is_isolated: bool = False
     at_floors: bool = False
@@ -280,7 +302,9 @@ class Refusal(msgspec.Struct, frozen=True):
         had = earlier.detail.cpus if isinstance(earlier.detail, Lost) else had
         # What would fit instead is said only of the machine: it asks for what it had.
         would_fit = self.detail.would_fit if self.detail.is_final else ()
-        return Refusal(RefusalCode.CPUS_LOST, msgspec.structs.replace(self.detail, had=had, would_fit=would_fit))
+        return Refusal(
+            RefusalCode.CPUS_LOST, msgspec.structs.replace(self.detail, had=had, would_fit=would_fit, limit=None)
+        )
 
 
 def _own(detail: Detail | None) -> Detail | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sidecar.decide.books.lent import with_lent
 from sidecar.decide.books.refit import refit
 from sidecar.decide.books.vacancies import after_refit
 from sidecar.decide.container.machine import after
@@ -17,7 +18,7 @@ from state.topology import Topology
 
 def begin(state: State, topology: Topology, settings: Settings) -> World:
     """Return the world at the start of the daemon: the State of the checkpoint, fitted to this machine and settings."""
-    return with_settings(World(state=state, topology=topology, settings=settings), settings)
+    return with_lent(state, with_settings(World(state=state, topology=topology, settings=settings), settings))
 
 
 def with_settings(world: World, settings: Settings) -> World:
@@ -25,13 +26,17 @@ def with_settings(world: World, settings: Settings) -> World:
     the terms of its grant. What grants gain while the engine is not reached, or not all was looked at since, they may
     have to give up (`clashes`).
     """
-    fitted, notes = refit(replace(world, settings=settings, state=world.state.keeping({})))
+    fitted, notes = refit(_as_it_is_now(replace(world, settings=settings, state=world.state.keeping({}))))
     state = after_refit(world.state, fitted)
     if not world.is_ready:
         held = world.state.assignments
         gained = union(now.cpus - held[key].cpus for key, now in state.assignments.items())
         state = replace(state, unlooked=state.unlooked | gained)
-    world = replace(world, state=state, settings=settings, notes=notes)
+    return _recognized(replace(world, state=state, settings=settings, notes=notes))
+
+
+def _recognized(world: World) -> World:
+    """Return the world in which each container is what it is on this machine under these settings."""
     containers = {
         key: after(container, WishRead(wish_in(world, container))) for key, container in world.containers.items()
     }
@@ -39,6 +44,12 @@ def with_settings(world: World, settings: Settings) -> World:
     for each in containers.values():
         world = with_terms(world, each.view, each.wish)
     return world
+
+
+def _as_it_is_now(world: World) -> World:
+    """Return the world to which a State is fitted: what is pinned by hand on the machine as it is now."""
+    now = replace(world, state=replace(world.state, online=world.topology.online))
+    return replace(world, containers=_recognized(now).containers)
 
 
 def with_topology(world: World, topology: Topology) -> World:

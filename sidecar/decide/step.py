@@ -15,6 +15,7 @@ from typing import assert_never
 
 from sidecar.decide.books.clashes import without_unaware_grants
 from sidecar.decide.books.give_up import after_giving_up
+from sidecar.decide.books.lent import with_lent
 from sidecar.decide.books.load_wish import with_loads, with_loads_of_grants
 from sidecar.decide.books.policy import policy_named
 from sidecar.decide.books.resize import after_resize
@@ -96,6 +97,7 @@ def step(world: World, facts: Sequence[Fact]) -> tuple[World, tuple[Order, ...]]
             world = replace(world, state=state, is_defragmenting=False)
     if is_answered is not world.is_answered:
         world = replace(world, is_answered=is_answered)
+    world = with_lent(before.state, world)
     # 3. The orders.
     world, orders = plan(world)
     return world, (*orders, *dict.fromkeys(doubts))

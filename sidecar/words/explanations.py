@@ -29,7 +29,7 @@ from sidecar.words.reasons import LEFT_ALONE
 from sidecar.words.refusals import harmless, sentence, warnings
 from sidecar.words.sizes_text import about_size
 from sidecar.words.units import noun
-from state.cpuset import CPUSet
+from state.cpuset import EMPTY, CPUSet
 from state.demand import MemsRule, Scale, Shortage
 from state.model import Assignment, Leaving, Move, Refused
 from state.refusal import RefusalCode
@@ -59,6 +59,9 @@ def waits_for(world: World, container: Container, assignment: Assignment | None,
         return ""
     # An exclusive container waits for every other one on its CPUs; one in the shared pool for exclusive ones only.
     missing = wanted if assignment else wanted - container.place.seen
+    # What the shared pool keeps as yet comes free when what replaces it there is left.
+    kept = wanted & world.state.lent if assignment else EMPTY
+    missing = missing - kept | (world.state.leaving & world.state.shared if kept else EMPTY)
     candidates = world.containers if assignment else world.state.assignments
     others = [
         other
@@ -81,7 +84,8 @@ def waits_for(world: World, container: Container, assignment: Assignment | None,
     after = f", after {max(notices):g} s of notice" if notices else ""
     names = sorted((other.view.name for other in others), key=natural)
     reached = CPUSet.from_mask(reduce(or_, (other.footprint for other in others)) & missing.mask)
-    return f"{some(names[:_SHOWN_NAMES], of=len(names))} to leave {reached}{after}"
+    until_then = f": until then the shared pool needs {kept}" if kept else ""
+    return f"{some(names[:_SHOWN_NAMES], of=len(names))} to leave {reached}{after}{until_then}"
 
 
 def _own_notice(world: World, assignment: Assignment | None) -> str:

@@ -15,6 +15,8 @@ from state.refusal import (
     Detail,
     Excluded,
     Fixed,
+    InCores,
+    Limit,
     Lost,
     Mistakes,
     MoreSocketsThanNodes,
@@ -23,8 +25,10 @@ from state.refusal import (
     NoMultiple,
     NoOption,
     NoTruth,
+    OnNodes,
     Part,
     PoolEmptied,
+    PoolKeeps,
     Range,
     Refusal,
     RefusalCode,
@@ -61,10 +65,11 @@ def cure(refusal: Refusal) -> str:
     if not isinstance(detail, Asked):
         return ""
     is_said = detail.is_final and not isinstance(detail, NoMultiple | CutCore)
+    because = f", because {_limited(detail.limit)}" if detail.limit is not None else ""
     fitting = f"{' or '.join(map(str, detail.would_fit))} would fit" if detail.would_fit and not is_said else ""
     if not isinstance(detail, Scattered):
-        return fitting
-    said = [f"{fitting} on one node"] if fitting else []
+        return f"{fitting or 'none would fit'}{because}" if fitting or because else ""
+    said = [f"{fitting} on one node{because}"] if fitting else []
     if detail.nodes:
         nodes = agree(len(detail.nodes), "node", "nodes")
         said.append(f"cpuset.numa=best-effort would take them from {nodes} {', '.join(map(str, detail.nodes))}")
@@ -148,18 +153,35 @@ def _asked(detail: Asked) -> str:
             return f"{asked}{_one_node(detail)}, {_free(detail.free)}"
         case PoolEmptied():
             are = "is" if detail.shared == 1 else "are"
-            return f"{asked}; {cpus(detail.shared)} {are} shared, and {_stays(detail)} must stay shared"
+            stays = _stays(detail.keep, by_cores=detail.by_cores)
+            return f"{asked}; {cpus(detail.shared)} {are} shared, and {stays} must stay shared"
         case _:
             return asked
+
+
+def _limited(limit: Limit) -> str:
+    """Return why not all free CPUs would fit, as a clause."""
+    match limit:
+        case PoolKeeps():
+            return f"{_stays(limit.count, by_cores=limit.by_cores)} must stay shared"
+        case OnNodes():
+            return f"they must be {_nodes_allowed(limit.numa)}"
+        case InCores():
+            return "cores are granted whole (full-pcpus-only)"
+    assert_never(limit)
 
 
 def _one_node(detail: Asked) -> str:
     """Return on how many NUMA nodes the CPUs must be; "" if that was not the reason."""
     if not isinstance(detail, Scattered):
         return ""
-    one = detail.numa == NumaRule.SINGLE
-    most = "one NUMA node" if one else "the fewest NUMA nodes that this machine allows"
-    return f" on {most} (cpuset.numa {detail.numa})"
+    return f" {_nodes_allowed(detail.numa)}"
+
+
+def _nodes_allowed(numa: str) -> str:
+    """Return on how many NUMA nodes this rule allows CPUs."""
+    most = "one NUMA node" if numa == NumaRule.SINGLE else "the fewest NUMA nodes that this machine allows"
+    return f"on {most} (cpuset.numa {numa})"
 
 
 def _most(detail: Asked) -> str:
@@ -170,16 +192,16 @@ def _most(detail: Asked) -> str:
         case TooFewWholeCores():
             return f"{said} on cores without a reserved CPU (full-pcpus-only)"
         case PoolEmptied():
-            return f"{said}: {_stays(detail)} must stay shared"
+            return f"{said}: {_stays(detail.keep, by_cores=detail.by_cores)} must stay shared"
         case _:
             return said
 
 
-def _stays(detail: PoolEmptied) -> str:
+def _stays(keep: int, *, by_cores: bool) -> str:
     """Return what must stay in the shared pool."""
-    if not detail.by_cores:
-        return str(detail.keep)
-    return "a whole core" if detail.keep == 1 else f"{detail.keep} with a whole core among them"
+    if not by_cores:
+        return str(keep)
+    return "a whole core" if keep == 1 else f"{keep} with a whole core among them"
 
 
 def _kept_to(detail: Asked) -> str:

@@ -158,6 +158,31 @@ def the_pool_keeps_its_minimum(chronicle: Chronicle) -> Iterator[Finding]:
             missing_since = stage.until
 
 
+def the_pool_has_its_minimum_in_force(chronicle: Chronicle) -> Iterator[Finding]:
+    """ "The minimum number of CPUs in the shared pool" (configuration), "and it has them in force" (reserve-cpus): as
+    many are there for a container that has none of its own, also while others give up CPUs with notice. What went
+    offline, and what a reload asks for, is replaced after a notice.
+    """
+    went = [*chronicle.hotplugs, *chronicle.reloads]
+
+    def seen(stage: Stage) -> dict[tuple[str, ...], CPUs]:
+        possible = stage.online - (stage.reserved if stage.is_strict else frozenset()) - chronicle.kept_isolated(stage)
+        least = min(max(1, int(stage.settings.get("shared_min", 0))), len(possible - stage.granted))
+        if any(at <= stage.until and stage.at <= at + LONGEST_NOTICE for at in went):
+            return {}
+        found: dict[tuple[str, ...], CPUs] = {}
+        for name in stage.running:
+            asked, place = chronicle.asked(name, stage), stage.place(name)
+            is_placed = asked.is_managed and not asked.pin and not asked.is_in_doubt and place.granted is None
+            if is_placed and place.cpus and not chronicle.is_locked(name, stage) and len(place.cpus & possible) < least:
+                found[name,] = place.cpus
+        return found
+
+    for each in lasting(chronicle, seen, ORDERS):
+        text = f"has {listed(each.cpus)} for {each.seconds:g} s"
+        yield Finding("the_pool_has_its_minimum_in_force", each.began, each.names[0], text)
+
+
 def what_is_left_alone_is_never_moved(chronicle: Chronicle) -> Iterator[Finding]:
     """ "The sidecar never moves it"; but for one that asked by a rule that was taken away: "it goes back to the CPUs to
     which its owner pinned it" (run-beside-hand-pinned-containers); "left alone entirely: the sidecar never sends an
@@ -189,5 +214,6 @@ PROMISES = (
     pinned_cpus_are_granted_to_nobody,
     elastic_ones_make_room_for_a_pin,
     the_pool_keeps_its_minimum,
+    the_pool_has_its_minimum_in_force,
     what_is_left_alone_is_never_moved,
 )

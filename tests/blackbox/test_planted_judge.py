@@ -83,8 +83,13 @@ from tests.blackbox.planted_faults import (
     tells_other_places,
     tells_whoever_is_settled_to_be_alone,
 )
+from tests.blackbox.pool_scenarios import (
+    REPLACED_UNDER_A_STRICT_RESERVATION,
+    REPLACED_WITH_NOTICE,
+    REPLACED_WITH_NOTICE_AND,
+)
 from tests.blackbox.scenarios import scenario_of
-from tests.decide.lawbook import alone_faults, core_faults, dynamic_faults, queue_faults, strict_faults
+from tests.decide.lawbook import alone_faults, core_faults, dynamic_faults, pool_faults, queue_faults, strict_faults
 
 TRIES = 8
 """How many scenarios a fault gets to show itself."""
@@ -154,6 +159,14 @@ FAULTS = (
     Planted(tells_whoever_is_settled_to_be_alone, "who_is_told_to_be_alone_is", scenario=BESIDE_ONE_KEPT_OUT),
     Planted(dynamic_faults.empties_the_pool, "the_pool_keeps_its_minimum", 18),
     Planted(dynamic_faults.gives_the_pool_what_is_of_no_use_to_it, "the_pool_keeps_its_minimum", scenario=OF_NO_USE),
+    *(
+        Planted(pool_faults.gives_the_pool_away_at_once, "the_pool_has_its_minimum_in_force", scenario=each)
+        for each in (
+            REPLACED_WITH_NOTICE,
+            REPLACED_UNDER_A_STRICT_RESERVATION,
+            *REPLACED_WITH_NOTICE_AND.values(),
+        )
+    ),
     Planted(dynamic_faults.takes_at_once, "notice_is_given", 21),
     Planted(strict_faults.takes_at_once_from_what_starts, "notice_is_given", scenario=WHILE_IT_STARTS),
     Planted(dynamic_faults.grants_less_than_the_floor, "sizes_are_in_range", 9),

@@ -340,3 +340,20 @@ def test_the_same_machine_read_again_is_the_same_world() -> None:
     world = story.world
     story.feed(TopologyRead(changed))
     assert story.world is world
+
+
+def test_a_cpuset_of_all_that_is_online_now_is_no_pin_for_the_refit() -> None:
+    """It was one of some CPUs before others went offline. The owner of one of these gets another, and never asks
+    again.
+    """
+    story = Story(uniform(cores=5), policy=PolicyName.STATIC, reserved_count=1)
+    story.arrive("pinned", cpuset="2-3")
+    owner = story.arrive("owner", 1)
+    story.settle()
+    before = story.world.state.assignments[owner.key]
+    assert str(before.cpus) == "1"
+    story.hotplug(0, 1, 4)
+    story.settle()
+    after = story.world.state.assignments[owner.key]
+    assert (str(after.cpus), after.since) == ("3", before.since)
+    assert [note.refusal for note in story.world.notes] == [None]

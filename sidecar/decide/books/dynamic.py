@@ -39,6 +39,7 @@ from sidecar.decide.books.replacing import in_whole_cores
 from sidecar.decide.books.room import room_in
 from sidecar.decide.books.size_causes import Events, why_gained, why_lost
 from sidecar.decide.books.sizes import Claims, least_for, least_of, sizes, unit_for
+from sidecar.decide.books.takers import with_true_takers
 from sidecar.decide.books.takes import changed, held, without_ended_takes
 from sidecar.decide.books.vacancies import answered
 from sidecar.decide.container.container import Container, Standing
@@ -82,6 +83,7 @@ class DynamicPolicy:
                 # What moved together may have made room for one that waits.
                 better = answered(world, better, partial(_answer, Arrivals(world)))
             state = better
+        state = with_true_takers(world.state, state)
         state = with_measured(world, _without_takes_of_what_was_not_its_own(world, state))
         return unless_only_told_anew(world.state, state)
 
@@ -100,7 +102,7 @@ class DynamicPolicy:
 
 def _without_takes_of_what_was_not_its_own(world: World, state: State) -> State:
     """Return the State without takes of CPUs that were not a grant's own before this decision: it did not hold them,
-    another container was still leaving them, or it had not entered them yet.
+    another container was still leaving them, the shared pool kept them as yet, or it had not entered them yet.
 
     A container that runs somewhere among all others has no right to stay there.
     """
@@ -109,7 +111,9 @@ def _without_takes_of_what_was_not_its_own(world: World, state: State) -> State:
             continue
         before, container = world.state.assignments.get(key), world.containers.get(key)
         if before is not None:
-            had = (before.cpus - world.state.leaving) | (before.leaving.cpus if before.leaving else EMPTY)
+            had = (before.cpus - world.state.leaving - world.state.lent) | (
+                before.leaving.cpus if before.leaving else EMPTY
+            )
         else:
             had = container.place.seen if container and keeps(world, world.state, container) else EMPTY
         if container is not None:

@@ -11,7 +11,7 @@ leave nothing, and then neither moves shared containers nor starts again.)
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -86,6 +86,25 @@ class Room(msgspec.Struct, frozen=True, kw_only=True):
             return self._whole(outside) if by_cores else outside
         wanted = self._whole(self.givable) if by_cores else self.givable
         return max((self._cut(wanted - core, by_cores=by_cores) for core in self._staying(wanted)), key=len)
+
+    def missing_from(self, now: CPUSet, others: Iterable[int]) -> CPUSet:
+        """Return the first of these other CPUs that the pool needs in addition to those that it has `now`, until it has
+        what it keeps, or has as much as it is to have.
+        """
+        offered, found = list(others), EMPTY
+        if self._has_core(self.shared) and not self._has_core(now):
+            found = self._completing(now, offered)
+        for cpu in offered:
+            if len(now | found) >= min(self.keep, len(self.shared)):
+                break
+            found |= CPUSet.of(cpu)
+        return found
+
+    def _completing(self, now: CPUSet, others: Sequence[int]) -> CPUSet:
+        """Return the fewest of these other CPUs with which the pool has a whole core; none if there is no such core."""
+        lacking = (core.cpus - now for core in self.cores)
+        possible = [cpus for cpus in lacking if cpus <= CPUSet(others)]
+        return min(possible, key=lambda cpus: (len(cpus), -others.index(max(cpus))), default=EMPTY)
 
     def _suffices(self, left: CPUSet) -> bool:
         """Return whether these CPUs are enough for the pool."""

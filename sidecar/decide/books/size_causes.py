@@ -42,7 +42,7 @@ def why_lost(world: World, assignment: Assignment, count: int, events: Events) -
     if not events.arrived and events.pinned:
         return Pinned(events.pinned)
     if others := events.arrived or events.grew:
-        floor, kept = _floor_of(world, assignment)
+        floor, kept = _floor_of(world, assignment, count)
         return SharedAnew(
             name=assignment.name,
             count=count,
@@ -57,19 +57,19 @@ def why_lost(world: World, assignment: Assignment, count: int, events: Events) -
 
 def fewer_to_share(world: World, assignment: Assignment, count: int) -> Cause:
     """Return why a grant lost so many CPUs if the machine or a setting alone leaves fewer."""
-    floor, kept = _floor_of(world, assignment)
+    floor, kept = _floor_of(world, assignment, count)
     return FewerToShare(name=assignment.name, count=count, floor=floor, kept=kept)
 
 
 def taken_over(world: World, assignment: Assignment, count: int, arrived: str) -> Cause:
     """Return why a grant lost so many CPUs to a container of this name, which arrived."""
-    floor, kept = _floor_of(world, assignment)
+    floor, kept = _floor_of(world, assignment, count)
     return TakenOver(name=assignment.name, count=count, floor=floor, kept=kept, arrived=arrived)
 
 
 def given_to(world: World, assignment: Assignment, count: int, others: Sequence[str]) -> Cause:
     """Return why a grant lost so many CPUs to the containers of these names, which lacked CPUs of their least size."""
-    floor, kept = _floor_of(world, assignment)
+    floor, kept = _floor_of(world, assignment, count)
     return Supplied(
         name=assignment.name,
         count=count,
@@ -106,8 +106,10 @@ def _resized(world: World, assignment: Assignment, ordered: int) -> Resized:
     return Resized(ordered, 0 if size == ordered else size)
 
 
-def _floor_of(world: World, assignment: Assignment) -> tuple[int, int]:
-    """Return the floor of a grant in whole units, and what it keeps if that is more; else 0."""
+def _floor_of(world: World, assignment: Assignment, lost: int) -> tuple[int, int]:
+    """Return the floor of a grant in whole units, and what it keeps after losing so many CPUs if that is more; else 0.
+    One that was made under other options may keep less than whole cores.
+    """
     least = least_of(world, assignment)
     floor = min(least_for(world, assignment.demand), least)
-    return floor, least if least > floor else 0
+    return floor, least if floor < least <= len(assignment.cpus) - lost else 0

@@ -235,5 +235,5 @@ def _without_small_changes(
 
 
 def _pinned(state: State, claim: Claim) -> Claim:
-    now = len(state.assignments[claim.key].cpus)
-    return replace(claim, lowest=now, highest=now)
+    # It may grow: what no other claim can use is not to stay idle.
+    return _at_least(claim, len(state.assignments[claim.key].cpus))

@@ -94,7 +94,7 @@ def answers_of(world: World) -> Answers:
     reached, where = world.reach, desires(world)
     own: dict[ContainerKey, CPUSet | None] = {
         # 1. Known from the State alone.
-        key: assignment.cpus
+        key: assignment.cpus - state.lent or state.refuge
         for key, assignment in state.assignments.items()
         if key not in world.containers
     }
@@ -121,7 +121,7 @@ def answers_of(world: World) -> Answers:
         if key not in own and is_answered(each)
     )
     left = _configured(world, (key for key, cpus in own.items() if cpus is None))
-    answers = Answers(others=others, own=own, owned=state.exclusive | state.leaving, left=left)
+    answers = Answers(others=others, own=own, owned=(state.exclusive - state.lent) | state.leaving, left=left)
     # 4.
     named = {key: parent for key, each in world.containers.items() if key in own and (parent := _parent_of(each))}
     if not named:

@@ -8,7 +8,8 @@ running. Two containers conflict if either is exclusive. Then, for each containe
    already: what it should have of these is no other exclusive container's, no newborn's, and not where a start was
    answered.
 2. It may **enter** a CPU only if no conflicting container's footprint touches it; under full-pcpus-only, only if none
-   touches what it should have of that core. Reserved CPUs are never exclusive, so it may always enter them.
+   touches what it should have of that core. Reserved CPUs are never exclusive, so it may always enter them. One with a
+   grant neither enters nor stays on what the shared pool keeps of it as yet (`books/lent`).
 3. If that leaves no CPU, it is **parked** on the reserved CPUs, so that a swap cannot deadlock.
 4. A container that is not live runs nothing yet, and cannot wait when it starts. Its configuration is set to its whole
    grant at once, except CPUs in another *exclusive* container's footprint; without a grant, to the shared pool. A

@@ -4,8 +4,8 @@ A runtime that asks (`StartHeld`) starts nothing until it is answered, and then 
 
 1. A container whose runtime asks cannot start unseen: while it is idle, its configured CPUs are not part of its
    footprint (`Container.footprint`).
-2. A container with a grant is answered when no other container may be on its CPUs: it has all of them, from the first
-   instruction.
+2. A container with a grant is answered when no other container may be on its CPUs, and the shared pool keeps none of
+   them as yet: it has all of them, from the first instruction.
 3. A container of the shared pool is answered at once, with the pool except CPUs that exclusive containers have not left
    yet.
 4. A refused container does not start, whatever its label asks for on a shortage. To let it share, choose another
@@ -116,7 +116,7 @@ def answer_to(world: World, container: Container, number: int) -> AnswerStart | 
         # 2. All of it, and alone.
         if taken := wanted & world.strangers:
             return AnswerStart(key, number, refusal=Refusal(RefusalCode.TAKEN_BY_STRANGER, Taken(taken)))
-        if reached.others(container.footprint) & wanted.mask & ~reserved:
+        if (reached.others(container.footprint) | world.state.lent.mask) & wanted.mask & ~reserved:
             return None
         if any(answer != wanted for answer in container.answers):
             # The hand would write something else at its birth.

@@ -29,7 +29,9 @@ def target(world: World, container: Container, desired: CPUSet, reached: Reach) 
         stays = wanted & (~claimed if is_stranded else container.present.mask)
         conflicting = reached.others(footprint) if grant else reached.exclusive
     if grant:
-        stays &= ~(world.state.leaving.mask & grant.cpus.mask & reached.other_exclusive(footprint))
+        lent = world.state.lent.mask
+        stays &= ~(world.state.leaving.mask & grant.cpus.mask & reached.other_exclusive(footprint) | lent)
+        conflicting |= lent
     closed = wanted & conflicting & ~reserved
     if closed and grant and is_by_cores(options_of(world, grant.demand)):
         closed |= world.topology.whole_cores(CPUSet.from_mask(closed)).mask

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from sidecar.decide.books.size_causes import fewer_to_share
 from sidecar.decide.facts import Purpose
 from sidecar.decide.settings import PolicyName
+from sidecar.decide.world import replace
+from state.cause import FewerToShare
 from state.topology import uniform
 from tests.support.decide.dynamic import Dynamic
 from tests.support.decide.stories import Story, cpus
@@ -68,3 +71,12 @@ def test_the_core_that_must_stay_shared_is_the_reason_of_a_refusal() -> None:
     assert "2 CPUs are shared, and a whole core must stay shared" in story.why_refused(second)
     third = story.arrive("third", 6)
     assert "this machine can give 4 at most: a whole core must stay shared" in story.why_refused(third)
+
+
+def test_no_more_is_said_to_be_kept_than_there_is() -> None:
+    """A grant of a number that is none of whole cores was made before these were asked for."""
+    story = Dynamic(uniform(cores=6, threads=2), reserved_cpus=cpus("0,6"))
+    odd = story.grant(story.elastic("odd", 3, 3, 6))
+    options = replace(story.world.settings, options=WHOLE_CORES)
+    found = [fewer_to_share(replace(story.world, settings=options), odd, count) for count in (2, 3)]
+    assert [(cause.floor, cause.kept) for cause in found if isinstance(cause, FewerToShare)] == [(3, 4), (3, 0)]

@@ -7,14 +7,15 @@ from collections.abc import Iterable
 
 import pytest
 
-from sidecar.decide.books import arrivals, static
+from sidecar.decide.books import arrivals, static, would_fit
 from sidecar.decide.settings import IsolatedRule, PolicyName, Settings
 from sidecar.decide.whatif import asking, imagined, requested
 from sidecar.decide.world import World
-from state.cpuset import CPUSet
+from sidecar.words.refusals import sentence
+from state.cpuset import CPUSet, union
 from state.demand import NumaRule
 from state.model import State
-from state.refusal import Asked
+from state.refusal import Asked, TooFew, TooFewWholeCores
 from state.topology import uniform, with_online
 from tests.support.decide.histories import DYNAMIC, RICH, STATIC
 from tests.support.decide.stories import Story
@@ -85,6 +86,44 @@ def test_numbers_that_are_not_tried_are_caught(monkeypatch: pytest.MonkeyPatch) 
     for module in (static, arrivals):
         monkeypatch.setattr(module, "with_what_fits", lambda world, state, demand, refusal: refusal)
     assert lies(range(600)) != []
+
+
+def silent(seeds: Iterable[int]) -> list[str]:
+    """Return refusals that count more free CPUs than would fit, and do not tell why not all of them."""
+    found = []
+    for seed in seeds:
+        chance = random.Random(seed)
+        world = crowded(chance)
+        late = asking(world, [("late", some_request(chance, len(world.topology.online)))])
+        refused = late.state.refusals.get(requested("late"))
+        detail = refused.refusal.detail if refused else None
+        if refused is None or not isinstance(detail, TooFew | TooFewWholeCores) or detail.is_final:
+            continue
+        free, most = len(union(part.cpus for part in detail.free)), max(detail.would_fit, default=0)
+        if most < min(free, detail.count - 1) and " because " not in sentence(refused.refusal):
+            found.append(f"seed {seed}: {sentence(refused.refusal)}")
+    return found
+
+
+def test_it_is_said_why_not_all_that_are_free_would_fit() -> None:
+    assert silent(range(600)) == []
+
+
+def test_refusals_without_that_reason_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(would_fit, "_limit_at", lambda *_: None)
+    assert silent(range(600)) != []
+
+
+def test_the_minimum_of_the_pool_is_such_a_reason() -> None:
+    """Four CPUs are free, of which one must stay shared with the reserved one."""
+    story = Story(uniform(cores=8), policy=PolicyName.STATIC, shared_min=2)
+    story.arrive("first", 3)
+    assert story.why_refused(story.arrive("second", 6)) == (
+        "asked for 6 exclusive CPUs, 4 free: 4-7 (1 reserved: 0; 3 held by first); "
+        "3 would fit, because 2 must stay shared"
+    )
+    story.arrive("third", 3)
+    assert "; none would fit, because 2 must stay shared" in story.why_refused(story.arrive("fourth", 2))
 
 
 def test_what_would_fit_leaves_the_pool_its_minimum() -> None:

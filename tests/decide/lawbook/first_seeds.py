@@ -11,18 +11,17 @@ from collections.abc import Sequence
 import pytest
 
 from sidecar.decide.settings import Settings
-from tests.decide.lawbook import hand_faults
 from tests.decide.lawbook.faults import Fault
+from tests.decide.lawbook.test_hand_faults import PLANTED as PLANTED_BY_HAND
 from tests.decide.lawbook.test_planted_faults import PLANTED
-from tests.support.decide.histories import STATIC
 
 
 def main() -> None:
     """Print the faults whose seed has moved; at last those of the hand."""
     for fault, settings in PLANTED:
         _compare(fault, settings, with_hand=False)
-    for fault in hand_faults.FAULTS:
-        _compare(fault, STATIC, with_hand=True)
+    for fault, settings in PLANTED_BY_HAND:
+        _compare(fault, settings, with_hand=True)
 
 
 def _compare(fault: Fault, settings: Sequence[Settings], *, with_hand: bool) -> None:

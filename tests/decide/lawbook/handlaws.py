@@ -104,7 +104,7 @@ def answered_wrongly(reality: Reality) -> Iterator[str]:
         held = world.hand.held.answers if world.hand and world.hand.held else None
         answers, reserved = order.answers, world.state.reserved
         if answers.others is not None:
-            if both := answers.others & world.state.exclusive - reserved:
+            if both := answers.others & world.state.exclusive - reserved - world.state.lent:
                 yield f"others are born on {both}, which is exclusive"
             entered = answers.others - (held.others or EMPTY if held else EMPTY) - reserved
             for key in world.state.assignments.keys() & world.containers.keys():
@@ -136,8 +136,9 @@ def answered_wrongly(reality: Reality) -> Iterator[str]:
 def unprotected(reality: Reality) -> Iterator[str]:
     """Yield exclusive CPUs that the hand is not told of: what it finds there would stay."""
     if isinstance(reality, HandReality):
+        owned = reality.world.state.exclusive - reality.world.state.lent
         for order in reality.new_answers_told:
-            if order.answers.others is not None and (left := reality.world.state.exclusive - order.answers.owned):
+            if order.answers.others is not None and (left := owned - order.answers.owned):
                 yield f"the hand is not told that {left} are exclusive"
 
 

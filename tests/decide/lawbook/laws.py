@@ -13,7 +13,6 @@ from sidecar.decide.facts import Phase
 from sidecar.decide.moves.plan import SLOTS
 from sidecar.decide.moves.release import released_to
 from sidecar.decide.orders import ApplyCpuset
-from sidecar.decide.settings import IsolatedRule
 from sidecar.decide.world import World, replace
 from state.cpuset import EMPTY, CPUSet
 from state.invariants import violations
@@ -25,6 +24,7 @@ from tests.decide.lawbook import (
     handlaws,
     pinlaws,
     placelaws,
+    poollaws,
     queuelaws,
     reasonlaws,
     refitlaws,
@@ -47,20 +47,6 @@ _GOING: Final = (Phase.REMOVING, Phase.DEAD)
 
 def _books_are_lawful(reality: Reality) -> list[str]:
     return [str(each) for each in violations(reality.world.state, reality.world.topology)]
-
-
-def _pool_is_kept(reality: Reality) -> list[str]:
-    """Check that grants leave the shared pool its minimum, not counting CPUs that are isolated or strictly reserved."""
-    world, settings = reality.world, reality.world.settings
-    apart = world.state.reserved if world.state.strict else EMPTY
-    if settings.isolated is not IsolatedRule.IGNORE:
-        apart |= world.topology.isolated
-    pool = world.topology.online - apart
-    granted = pool - (left := pool - world.state.exclusive)
-    least = max(1, settings.shared_min)
-    return (
-        [f"of {pool}, {granted} are granted, and {left or 'none'} stay shared"] if granted and len(left) < least else []
-    )
 
 
 def _room_is_kept(reality: Reality) -> list[str]:
@@ -128,7 +114,7 @@ def _entered_when_vacated(reality: Reality) -> list[str]:
 
 def _holds(world: World, key: ContainerKey) -> CPUSet:
     granted = world.state.assignments.get(key)
-    return granted.cpus if granted else EMPTY
+    return granted.cpus - world.state.lent if granted else EMPTY
 
 
 def _leaves(world: World, key: ContainerKey) -> CPUSet:
@@ -166,7 +152,7 @@ def _conflicts(reality: Reality, order: ApplyCpuset, holds: CPUSet) -> list[str]
             and not _is_newcomer_of_pool(order, holds)
         ):
             found.append(f"{container.view.name} was ordered onto {both}, where {other.view.name} may be")
-        granted = held(world.state.assignments[id], other) if is_exclusive else EMPTY
+        granted = held(world.state.assignments[id], other) - world.state.lent if is_exclusive else EMPTY
         if both := entered & granted:
             found.append(f"{container.view.name} was ordered onto {both}, granted to {other.view.name}")
     return found
@@ -250,7 +236,7 @@ def _tasks_that_ended_hold_nothing(reality: Reality) -> list[str]:
 
 
 BOOKS = Law("the books are lawful", _books_are_lawful)
-POOL = Law("grants leave a shared pool", _pool_is_kept)
+POOL = Law("grants leave a shared pool", poollaws.cut_by_grants)
 ROOM = Law("nobody holds what a grant would be refused", _room_is_kept)
 FOOTPRINTS = Law("a container runs in its footprint", _footprints_are_honest)
 BEHIND = Law("what waited behind a start lands in the footprint", _what_waits_behind_a_start_is_expected)
@@ -372,6 +358,7 @@ LAWS: tuple[Law[Reality], ...] = (
         MEMORY_AGAIN,
         TIMED,
     ),
+    *poollaws.LAWS,
     *handlaws.LAWS,
     *placelaws.LAWS,
     *rulelaws.LAWS,

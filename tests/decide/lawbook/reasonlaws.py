@@ -22,7 +22,7 @@ from state.cause import (
     Surplus,
     TakenOver,
 )
-from state.model import KEPT_MOVES, Assignment
+from state.model import KEPT_MOVES, Assignment, Move
 from tests.support.decide.reality import Reality
 
 
@@ -38,7 +38,7 @@ def untrue(reality: Reality) -> list[str]:
         if len(moves) == KEPT_MOVES:
             continue
         for place, move in enumerate(moves, 1):
-            wrong = [*_wrong(reality, after, move.cause)]
+            wrong = [*_wrong(reality, after, move.cause), *_of_another(reality, move)]
             if isinstance(move.cause, Surplus):
                 wrong += _miscounted(reality, after, move.cause, len(move.lost))
                 if place == len(moves) and len(after.cpus) < max(move.cause.floor, move.cause.kept):
@@ -73,6 +73,15 @@ def _wrong(reality: Reality, after: Assignment, cause: Cause) -> Iterator[str]:
             yield "nothing went"
         case Completed() if len(after.cpus) < cause.cpus:
             yield f"it has {after.cpus}"
+
+
+def _of_another(reality: Reality, move: Move) -> Iterator[str]:
+    """Yield which of the CPUs that a container took when it arrived another one has that arrived with it."""
+    if isinstance(move.cause, TakenOver):
+        for other in reality.world.state.assignments.values():
+            is_another = other.name != move.cause.arrived and _is_new(reality, other)
+            if is_another and (theirs := move.lost & other.cpus):
+                yield f"{other.name} arrived and has {theirs}"
 
 
 def _miscounted(reality: Reality, after: Assignment, cause: Surplus, lost: int) -> Iterator[str]:

@@ -142,7 +142,8 @@ def unfair(world: World) -> list[str]:
 
 def taken_from_the_poorer(reality: Reality) -> list[str]:
     """Return the containers that gave up fewer CPUs than the least change in the last burst, so for a floor, while
-    another has more above its floor for its weight, as sentences; where all CPUs are alike, and none is pinned by hand.
+    another has more above its floor for its weight, as sentences; where all CPUs are alike, also to what arrives, and
+    none is pinned by hand.
     """
     before, world = reality.planned_from, reality.world
     if (
@@ -151,6 +152,10 @@ def taken_from_the_poorer(reality: Reality) -> list[str]:
         or before.settings != world.settings
         or before.topology != world.topology
     ):
+        return []
+    arrived = [each for key, each in world.state.assignments.items() if key not in before.state.assignments]
+    if any(each.demand.options or each.demand.numa for each in arrived):
+        # No container gives up CPUs that the recipient could not use.
         return []
     grants = [each for each in world.state.assignments.values() if _is_plain_fill(world, each)]
     found = []

@@ -67,6 +67,10 @@ def _let_go(reality: Reality) -> Iterator[tuple[ContainerKey, CPUSet]]:
                 gone = [world.containers.get(key) for key, cpus in answers.own.items() if cpus is None]
                 yield from ((each.view.key, reality.online) for each in gone if each and world.is_let_go(each))
             case AnswerStart(container=key, update=None, refusal=None):
-                yield key, CPUSet(cpu for cpu in reality.online if world.containers[key].footprint >> cpu & 1)
+                container = world.containers[key]
+                # What is in the shared group has no CPUs outside the group's.
+                group = world.group if container.view.in_shared_group else None
+                mask = container.footprint & (group.footprint if group else reality.online.mask)
+                yield key, CPUSet.from_mask(mask) & reality.online
             case _:
                 pass

@@ -1,0 +1,48 @@
+"""Lent CPUs: what is granted, and stays in the shared pool until others have left the CPUs that replace it there.
+
+The State has at once what is to be. Of a pool that gives up a CPU and gets another one, a container may still be
+leaving that other one, for the whole of its notice. What the pool keeps (`room`) it keeps in force. So:
+
+1. CPUs that were in the pool in force, and are granted now, are lent to it as far as it has less than it must keep
+   without those that are being left. Nothing else is lent: what an owner has is its own.
+2. CPUs above the floor of their owner are lent first, those of the newest grants first.
+3. Containers without a grant stay on lent CPUs and enter them, and owners do neither (`State.vacated`, `moves/target`).
+   Nothing is lent any more once the pool has enough without: each step decides that from the beginning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sidecar.decide.books.room import room_in
+from sidecar.decide.settings import PolicyName
+from sidecar.decide.world import World, replace
+from state.cpuset import EMPTY, CPUSet
+from state.model import State
+
+
+def with_lent(before: State, world: World) -> World:
+    """Return the world whose State has the CPUs that the shared pool keeps as yet. `before` is the State before."""
+    lent = _lent(before, world)
+    return world if lent == world.state.lent else replace(world, state=replace(world.state, lent=lent))
+
+
+def _lent(before: State, world: World) -> CPUSet:
+    state = world.state
+    if not state.leaving or world.is_releasing or world.settings.policy is PolicyName.NONE:
+        return EMPTY
+    # 1. What it had, and has not yet given up.
+    was_shared = (before.vacated - before.vacant - state.isolated) & state.exclusive
+    if not was_shared:
+        return EMPTY
+    room = room_in(world, state)
+    return room.missing_from(room.shared - state.leaving, _in_turn(state, was_shared))
+
+
+def _in_turn(state: State, cpus: CPUSet) -> Iterator[int]:
+    """Yield these granted CPUs in the order in which they are lent (2)."""
+    newest_first = tuple(reversed(state.by_age))
+    for each in newest_first:
+        yield from reversed(list((each.cpus - each.original) & cpus))
+    for each in newest_first:
+        yield from reversed(list(each.original & cpus))

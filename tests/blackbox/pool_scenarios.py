@@ -1,0 +1,46 @@
+"""Scenarios of a shared pool that is at its minimum while others are leaving CPUs: what it gets must come first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.blackbox.plain_values import Scenario, Table
+from tests.blackbox.planted_faults import container, scenario, told
+
+
+def _replaced_with_notice(*more: Table, **settings: Any) -> Scenario:
+    """Return the scenario under these settings, with more events."""
+    found = scenario(
+        [
+            container("c", "4", labels={"cpuset.min": "1", "cpuset.max": "20", "cpuset.grace": "20s"}),
+            {"name": "p"},
+            container("a", "1", labels={"cpuset.max": "19", "cpuset.move": "true"}),
+            {"name": "new"},
+        ],
+        [*told((1.0, "run", "c"), (2.0, "run", "p"), (21.0, "run", "a")), *more],
+        policy="dynamic",
+        **settings,
+    )
+    found["machine"] = {"cores": 5, "threads": 2}
+    found["settings"]["reserved"] = "0,5"
+    return found
+
+
+REPLACED_WITH_NOTICE = _replaced_with_notice(shared_min=3)
+"""One container grows onto a CPU of the pool, and the CPU that replaces it there is being left by another one."""
+
+REPLACED_UNDER_A_STRICT_RESERVATION = _replaced_with_notice(shared_min=1, options=["strict-cpu-reservation"])
+"""The same, where the pool has one CPU, and the reserved ones are none of its own."""
+
+_STRICT = _replaced_with_notice(shared_min=3)
+_STRICT["container"][2]["runtime"] = "cpuset"
+
+REPLACED_WITH_NOTICE_AND = {
+    "one more comes": _replaced_with_notice(*told((25.0, "run", "new")), shared_min=3),
+    "better CPUs are looked for": _replaced_with_notice(*told((25.0, "defragment", None)), shared_min=3),
+    "the sidecar is restarted": _replaced_with_notice(
+        *told((25.0, "crash", None), (27.0, "restart", None)), shared_min=3
+    ),
+    "the start of the new owner is held": _STRICT,
+}
+"""The same, and what else happens meanwhile."""

@@ -1,0 +1,137 @@
+"""The shared pool keeps its minimum in force: it gives a CPU away once the one that replaces it has been left."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sidecar.decide.books.lent import with_lent
+from sidecar.decide.facts import Purpose
+from sidecar.decide.placement.options import FULL_PCPUS_ONLY, STRICT_CPU_RESERVATION
+from sidecar.decide.settings import PolicyName
+from sidecar.decide.world import World, replace
+from sidecar.words.explanations import waits_for
+from state.cpuset import EMPTY
+from state.demand import Demand
+from state.key import ContainerKey
+from state.model import Assignment, Leaving, State
+from state.refusal import Said
+from state.topology import uniform
+from tests.support.decide.dynamic import Dynamic
+from tests.support.decide.real import Real
+from tests.support.decide.stories import cpus, static, where
+
+
+def grown_onto_the_pool(**settings: Any) -> tuple[Dynamic, Real, Real, Real]:
+    """Return a host whose pool gives CPU 9 to a container that grows, and gets one that another is still leaving."""
+    story = Dynamic(
+        uniform(cores=5, threads=2), reserved_cpus=cpus("0,5"), cooldown_seconds=0, grace_seconds=20, **settings
+    )
+    large = story.elastic("large", 4, 1, 20)
+    story.over(Purpose.COOLDOWN, large)
+    web = story.arrive("web")
+    story.settle()
+    grown = story.elastic("grown", 1, 1, 19)
+    return story, large, web, grown
+
+
+def test_a_cpu_stays_in_the_pool_until_another_has_left_the_one_that_replaces_it() -> None:
+    story, large, web, grown = grown_onto_the_pool(shared_min=3)
+    assert story.layout(large, grown) == ["1-2,6-7", "3-4,9"]
+    assert (str(story.world.state.lent), where(web), where(grown)) == ("9", "0,5,9", "0,5")
+    assert not story.told(grown).settled
+    while story.waiting(Purpose.GRACE):
+        story.over(Purpose.GRACE, large)
+    assert (str(story.world.state.lent), where(web), where(grown)) == ("", "0,5,8", "3-4,9")
+    assert story.told(grown).alone
+
+
+def test_under_a_strict_reservation_the_reserved_cpus_replace_none() -> None:
+    story, large, web, grown = grown_onto_the_pool(shared_min=1, options=(STRICT_CPU_RESERVATION,))
+    assert (where(web), where(grown)) == ("9", "0,5")
+    while story.waiting(Purpose.GRACE):
+        story.over(Purpose.GRACE, large)
+    assert (where(web), where(grown)) == ("8", "3-4,9")
+
+
+def test_what_comes_new_meanwhile_has_all_of_the_pool() -> None:
+    story, *_ = grown_onto_the_pool(shared_min=3)
+    new = story.arrive("new")
+    story.settle()
+    assert where(new) == "0,5,9"
+
+
+def test_what_the_pool_keeps_as_yet_is_taken_without_notice() -> None:
+    """The container that it was granted to never had it."""
+    story, _, web, grown = grown_onto_the_pool(shared_min=3)
+    story.elastic("third", 3, 3)
+    assert "9" not in (str(story.grant(grown).cpus), story.leaving(grown))
+    assert len(web.effective or EMPTY) >= 3
+
+
+def test_a_restart_of_the_sidecar_changes_nothing() -> None:
+    story, _, web, grown = grown_onto_the_pool(shared_min=3)
+    story.crash([])
+    story.take_inventory()
+    story.settle()
+    assert (str(story.world.state.lent), where(web), where(grown)) == ("9", "0,5,9", "0,5")
+
+
+def state_of(**granted: tuple[int, str, str]) -> State:
+    """Return the State of a machine of eight CPUs, CPU 0 reserved: by name the number of a grant, its CPUs, and what is
+    leaving it.
+    """
+    state = State(policy="dynamic", online=cpus("0-7"), reserved=cpus("0"))
+    for name, (since, has, leaves) in granted.items():
+        key = ContainerKey("docker", name)
+        demand = Demand(container=key, name=name, cpus=len(cpus(has)), min_cpus=1, max_cpus=8)
+        leaving = Leaving(cpus=cpus(leaves), number=0, cause=Said("")) if leaves else None
+        original = cpus(has[0])
+        state = state.holding(
+            Assignment(demand=demand, cpus=cpus(has), original=original, since=since, leaving=leaving)
+        )
+    return state
+
+
+def lent(before: State, after: State, **settings: Any) -> str:
+    """Return what is lent to the pool after a decision."""
+    chosen = static(policy=PolicyName.DYNAMIC, reserved_cpus=cpus("0"), **settings)
+    world = World(state=after, topology=uniform(cores=4, threads=2), settings=chosen)
+    return str(with_lent(before, world).state.lent)
+
+
+def test_no_more_is_lent_than_the_pool_lacks() -> None:
+    before, after = state_of(a=(0, "1-4", "")), state_of(a=(0, "1-2", "3-4"), b=(1, "5-7", ""))
+    assert [lent(before, after, shared_min=least) for least in (1, 2, 3, 4)] == ["", "7", "6-7", "6-7"]
+
+
+def test_what_was_given_away_is_not_lent_again() -> None:
+    """Of a pool that had too few before, it is only what it had."""
+    before = state_of(a=(0, "1-4", ""), b=(1, "5-6", ""))
+    after = state_of(a=(0, "1-2", "3-4"), b=(1, "5-7", ""))
+    assert lent(before, after, shared_min=3) == "7"
+
+
+def test_the_floors_of_older_grants_come_first() -> None:
+    before = state_of(a=(0, "1-3", ""))
+    after = state_of(a=(0, "1", "2-3"), b=(1, "4-5", ""), c=(2, "6-7", ""))
+    assert [lent(before, after, shared_min=least) for least in (2, 3)] == ["7", "5,7"]
+
+
+def test_the_pool_keeps_a_whole_core_in_force() -> None:
+    """Under a strict reservation of whole cores."""
+    options = (FULL_PCPUS_ONLY, STRICT_CPU_RESERVATION)
+    before, after = state_of(a=(0, "1,5", "")), state_of(a=(0, "1", "5"), b=(1, "2,6", ""))
+    strict = (replace(before, strict=True), replace(after, strict=True))
+    assert lent(*strict, options=options) == ""
+    before, after = state_of(a=(0, "1-2,5-6", "")), state_of(a=(0, "1,5", "2,6"), b=(1, "3,7", ""))
+    strict = (replace(before, strict=True), replace(after, strict=True))
+    assert lent(*strict, options=options) == "3,7"
+
+
+def test_it_is_said_what_the_new_owner_waits_for() -> None:
+    story, _, _, grown = grown_onto_the_pool(shared_min=3)
+    world, container = story.world, story.known(grown)
+    grant = story.grant(grown)
+    assert waits_for(world, container, grant, grant.cpus) == (
+        "large to leave 3-4,8, after 20 s of notice: until then the shared pool needs 9"
+    )

@@ -1,0 +1,120 @@
+"""The laws of the shared pool: grants leave it its minimum, also in force, while what it gets is still being left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sidecar.decide.orders import HoldAnswers
+from sidecar.decide.placement.options import FULL_PCPUS_ONLY
+from sidecar.decide.settings import IsolatedRule, PolicyName
+from sidecar.decide.world import World
+from state.cpuset import EMPTY, CPUSet
+from state.model import State
+from tests.support.decide.reality import Reality
+from tests.support.laws import Law
+
+
+def cut_by_grants(reality: Reality) -> list[str]:
+    """Check that grants leave the shared pool its minimum, not counting CPUs that are isolated or strictly reserved."""
+    world, settings = reality.world, reality.world.settings
+    apart = world.state.reserved if world.state.strict else EMPTY
+    if settings.isolated is not IsolatedRule.IGNORE:
+        apart |= world.topology.isolated
+    pool = world.topology.online - apart
+    granted = pool - (left := pool - world.state.exclusive)
+    least = max(1, settings.shared_min)
+    return (
+        [f"of {pool}, {granted} are granted, and {left or 'none'} stay shared"] if granted and len(left) < least else []
+    )
+
+
+def cut_in_force(reality: Reality) -> list[str]:
+    """Return how the last burst made the shared pool in force smaller than its minimum, though it had as much, and is
+    to have as much again. CPUs that went offline or became reserved are no longer in it.
+    """
+    before, world = reality.planned_from, reality.world
+    if not _is_placing(world):
+        return []
+    had, now, decided = in_force(world, before.state), in_force(world, world.state), _countable(world, world.state)
+    decided -= world.state.exclusive
+    least = min(max(1, world.settings.shared_min), len(decided), len(had))
+    if len(now) < least:
+        return [f"the pool had {had}, is to have {decided}, and has {now or 'none'} until others have left"]
+    if _keeps_core(world) and all(_has_core(world, cpus) for cpus in (had, decided)) and not _has_core(world, now):
+        return [f"the pool had a whole core of {had}, and has none in {now}"]
+    return []
+
+
+def in_force(world: World, state: State) -> CPUSet:
+    """Return the CPUs that containers without a grant may have now, of those that count on this machine under these
+    settings: no container owns them, or is still leaving them, but for those that stay in the pool until others left.
+    """
+    owned = (state.exclusive - state.lent) | state.leaving | state.vacant
+    return _countable(world, world.state) - owned
+
+
+def let_onto_lent_cpus(reality: Reality) -> Iterator[str]:
+    """Yield what lets owners onto CPUs that the shared pool keeps as yet."""
+    world = reality.world
+    if not world.state.lent:
+        return
+    for order in reality.new_moves:
+        if order.container in world.state.assignments and (both := order.update.cpus & world.state.lent):
+            yield f"{world.containers[order.container].view.name} was ordered onto {both}, which the pool keeps as yet"
+    for answer in reality.new_answers:
+        if (
+            answer.exclusive
+            and answer.update
+            and answer.update.cpus
+            and (both := answer.update.cpus & world.state.lent)
+        ):
+            yield f"{answer.container.short} was told to start on {both}, which the pool keeps as yet"
+    for told in (each for each in reality.last_orders if isinstance(each, HoldAnswers)):
+        for key in told.answers.own.keys() & world.state.assignments.keys():
+            if both := (told.answers.own[key] or EMPTY) & world.state.lent:
+                yield f"{key.short} is born on {both}, which the pool keeps as yet"
+
+
+def lent_for_nothing(reality: Reality) -> list[str]:
+    """Return CPUs that stay in the pool although it has its minimum without them."""
+    world = reality.world
+    lent, now = world.state.lent, in_force(world, world.state)
+    if not lent:
+        return []
+    if not _is_placing(world) or lent - world.state.exclusive:
+        return [f"{lent} are lent"]
+    least, keeps_core = max(1, world.settings.shared_min), _keeps_core(world)
+    return [
+        f"{cpu} stays in the pool, which has {now}"
+        for cpu in lent
+        if len(rest := now - CPUSet.of(cpu)) >= least
+        and not (keeps_core and _has_core(world, now) and not _has_core(world, rest))
+    ]
+
+
+def _is_placing(world: World) -> bool:
+    return world.settings.policy is not PolicyName.NONE and not world.is_releasing
+
+
+def _countable(world: World, state: State) -> CPUSet:
+    """Return the CPUs that count as the shared pool's where none is granted."""
+    apart = state.reserved if state.strict else EMPTY
+    if world.settings.isolated is not IsolatedRule.IGNORE:
+        apart |= world.topology.isolated
+    return world.topology.online - apart
+
+
+def _keeps_core(world: World) -> bool:
+    return world.state.strict and FULL_PCPUS_ONLY in world.settings.options
+
+
+def _has_core(world: World, cpus: CPUSet) -> bool:
+    return any(core.cpus <= cpus for core in world.topology.cores)
+
+
+POOL_IN_FORCE = Law("the shared pool keeps its minimum in force", cut_in_force)
+NOT_ENTERED = Law("no owner is let onto what the pool keeps as yet", let_onto_lent_cpus)
+NOT_IN_VAIN = Law("the pool keeps nothing in vain", lent_for_nothing)
+
+LAWS = (POOL_IN_FORCE, NOT_ENTERED, NOT_IN_VAIN)
+"""All of them."""
