@@ -177,7 +177,7 @@ def _prospect(world: World, container: Container, refused: Refused) -> Iterator[
         yield f"{head}: no release of CPUs makes room for it."
     elif container.is_idle:
         yield "It gets them if they come free before it starts, and asks again when it does."
-    elif is_waiting:
+    elif turn:
         yield "It runs in the shared pool until they are available."
     else:
         yield "It runs in the shared pool, and asks again when it is next started."

@@ -92,6 +92,17 @@ DETAILS: tuple[tuple[Detail, str], ...] = (
         TooFew(count=9, would_fit=(7,), is_final=True),
         "asked for 9 exclusive CPUs, but this machine can give 7 at most",
     ),
+    (
+        TooFew(count=9, would_fit=(7,), offline=CPUSet.parse("5-6")),
+        "asked for 9 exclusive CPUs, but this machine can give 7 at most while CPUs 5-6 are offline",
+    ),
+    (
+        CutCore(count=5, would_fit=(4, 6), free=FREE[:1], offline=CPUSet.of(3)),
+        (
+            "asked for 5 exclusive CPUs, but whole cores do not add up to that (full-pcpus-only) while CPU 3 is offline, "
+            "2 free: 1,5; 4 or 6 would fit"
+        ),
+    ),
     (TooFew(count=1, is_final=True), "asked for 1 exclusive CPU, but this machine can give none"),
     (
         TooFewWholeCores(count=8, would_fit=(6,), is_final=True),

@@ -22,6 +22,7 @@ from tests.decide.lawbook import (
     corelaws,
     grantlaws,
     handlaws,
+    offlinelaws,
     pinlaws,
     placelaws,
     poollaws,
@@ -360,6 +361,7 @@ LAWS: tuple[Law[Reality], ...] = (
     ),
     *poollaws.LAWS,
     *handlaws.LAWS,
+    *offlinelaws.LAWS,
     *placelaws.LAWS,
     *rulelaws.LAWS,
     *(

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.decide.books import refit, replacing
+from sidecar.decide.books import grants, refit, replacing
 from sidecar.decide.books.holdings import Holdings
 from sidecar.decide.container import askers
 from sidecar.decide.settings import PolicyName, Settings
 from sidecar.decide.world import World
-from state.cpuset import CPUSet
+from state.cpuset import EMPTY, CPUSet
 from state.model import Assignment, State
 from state.refusal import RefusalCode
-from tests.decide.lawbook import laws
+from tests.decide.lawbook import laws, offlinelaws
 from tests.decide.lawbook.faults import Fault
 
 
@@ -40,6 +40,16 @@ def asks_only_for_those_that_wait(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(askers, "_RECONSIDERED", (RefusalCode.AWAITS_PLACE,))
 
 
+def gives_up_on_what_is_offline(patch: pytest.MonkeyPatch) -> None:
+    """Refuse for good what the CPUs that are online cannot serve."""
+    patch.setattr(grants, "offline_in_the_way", lambda *_: EMPTY)
+
+
+def blames_what_is_online(patch: pytest.MonkeyPatch) -> None:
+    """Name all CPUs as offline that a refusal could do with."""
+    patch.setattr(grants, "offline_in_the_way", lambda world, *_: world.topology.online)
+
+
 SETTINGS = (
     Settings(policy=PolicyName.STATIC, reserved_count=1),
     Settings(policy=PolicyName.DYNAMIC, reserved_count=1),
@@ -50,4 +60,6 @@ FAULTS = (
     Fault(takes_what_is_nearest, laws.ORIGINAL, first=1669),
     Fault(replaces_from_any_node, laws.NUMA, first=2802),
     Fault(asks_only_for_those_that_wait, laws.REGRANTED, first=1319),
+    Fault(gives_up_on_what_is_offline, offlinelaws.FOR_GOOD, first=42),
+    Fault(blames_what_is_online, offlinelaws.OFFLINE, first=6),
 )
