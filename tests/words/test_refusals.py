@@ -99,8 +99,8 @@ DETAILS: tuple[tuple[Detail, str], ...] = (
     (
         CutCore(count=5, would_fit=(4, 6), free=FREE[:1], offline=CPUSet.of(3)),
         (
-            "asked for 5 exclusive CPUs, but whole cores do not add up to that (full-pcpus-only) while CPU 3 is offline, "
-            "2 free: 1,5; 4 or 6 would fit"
+            "asked for 5 exclusive CPUs, but whole cores do not add up to that (full-pcpus-only) while CPU 3 is "
+            "offline, 2 free: 1,5; 4 or 6 would fit"
         ),
     ),
     (TooFew(count=1, is_final=True), "asked for 1 exclusive CPU, but this machine can give none"),

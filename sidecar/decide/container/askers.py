@@ -34,8 +34,8 @@ def asks_again(container: Container, refused: Refused) -> bool:
 
 
 def _is_reconsidered(refused: Refused) -> bool:
-    """Return whether a refusal does not wait for another start, whatever the container chose: it had CPUs, they are kept
-    for it, or CPUs that are offline now may be all that it lacks.
+    """Return whether a refusal does not wait for another start, whatever the container chose: it had CPUs, they are
+    kept for it, or CPUs that are offline now may be all that it lacks.
     """
     detail = refused.refusal.detail
     return refused.refusal.code in _RECONSIDERED or (isinstance(detail, Asked) and bool(detail.offline))

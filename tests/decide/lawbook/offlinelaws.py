@@ -1,4 +1,4 @@
-"""The laws of CPUs that are offline: nothing is refused for good that the whole machine could serve, nor without them."""
+"""The laws of CPUs that are offline: nothing is refused for good that could be served with them."""
 
 from __future__ import annotations
 
