@@ -12,6 +12,7 @@ from sidecar.words.causes import why
 from sidecar.words.refusals import cure, sentence
 from sidecar.words.strays import told
 from state.cause import (
+    BecameReserved,
     ByItsRules,
     Cause,
     CeilingSank,
@@ -29,6 +30,7 @@ from state.cause import (
     TakenOver,
     Together,
     Used,
+    WentOffline,
 )
 from state.cpuset import CPUSet
 from state.mistakes import Mistake, OneOf, TrueOrFalse
@@ -209,6 +211,8 @@ CAUSES: tuple[tuple[Cause, str], ...] = (
         "the machine or a setting leaves fewer CPUs to share, which takes 2 CPUs above web's floor of 1",
     ),
     (Gone(CPUSet.of(1)), "CPU 1 went offline or became reserved"),
+    (WentOffline(CPUSet.of(1)), "CPU 1 went offline"),
+    (BecameReserved(CPUSet.of(1, 2)), "CPUs 1-2 became reserved"),
     (ByItsRules(), "it lies on whole cores and NUMA nodes again as its rules require"),
     (Completed(4), "it needs at least 4 CPUs"),
     (CeilingSank(2), "it may have at most 2 CPUs now"),
