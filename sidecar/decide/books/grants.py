@@ -250,7 +250,7 @@ def with_neighbours(world: World, state: State, counted: Callable[[State], State
     neighbours = _neighbours(world, beside, world.strangers & beside.assignable)
     for key, refused in state.refusals.items():
         detail, container = refused.refusal.detail, world.containers.get(key)
-        is_asked = isinstance(detail, Asked) and detail.neighbours is not None
+        is_asked = isinstance(detail, Asked) and detail.neighbours is not None and not detail.is_of_the_machine
         if is_asked and container and is_waiting(container, refused):
             told[key] = replace(refused, refusal=with_facts(refused.refusal, neighbours=neighbours))
     return replace(state, refusals={**state.refusals, **told}) if told else state

@@ -15,7 +15,7 @@ from sidecar.decide.settings import IsolatedRule
 from sidecar.decide.world import World, replace
 from state.cpuset import EMPTY, CPUSet
 from state.demand import Demand
-from state.model import State
+from state.model import Refused, State
 from state.refusal import Asked
 from tests.support.decide.reality import Reality
 from tests.support.laws import Law
@@ -23,24 +23,27 @@ from tests.support.laws import Law
 
 def refused_for_good(reality: Reality) -> Iterator[str]:
     """Yield what the last burst refused for good, though it could be served if all CPUs of the machine were online."""
-    before, world = reality.planned_from.state, reality.world
-    for key, refused in world.state.refusals.items():
-        detail, demand = refused.refusal.detail, refused.demand
-        if refused is before.refusals.get(key) or not isinstance(detail, Asked) or demand is None:
-            continue
-        if detail.is_final and (count := _served(_whole(reality), demand)):
+    for refused, detail in _new(reality):
+        demand = refused.demand
+        if demand is not None and detail.is_final and (count := _served(_whole(reality), demand)):
             yield f"{refused.name} is refused for good, and could have {count} of {reality.machine.online}"
 
 
 def offline_for_nothing(reality: Reality) -> Iterator[str]:
     """Yield refusals of the last burst that name CPUs as offline which are not."""
-    before, world = reality.planned_from.state, reality.world
-    for key, refused in world.state.refusals.items():
-        detail = refused.refusal.detail
-        if refused is before.refusals.get(key) or not isinstance(detail, Asked):
-            continue
-        if wrong := detail.offline - world.topology.offline:
-            yield f"{refused.name} is told that {wrong} are offline, and {world.topology.offline} are"
+    offline = reality.world.topology.offline
+    for refused, detail in _new(reality):
+        if wrong := detail.offline - offline:
+            yield f"{refused.name} is told that {wrong} are offline, and {offline} are"
+
+
+def _new(reality: Reality) -> Iterator[tuple[Refused, Asked]]:
+    """Yield what the last burst refused, with the facts. A refusal that stands is of an earlier machine or setting."""
+    before = reality.planned_from.state.refusals
+    for key, refused in reality.world.state.refusals.items():
+        was, detail = before.get(key), refused.refusal.detail
+        if isinstance(detail, Asked) and (was is None or was.refusal != refused.refusal):
+            yield refused, detail
 
 
 def _whole(reality: Reality) -> World:
