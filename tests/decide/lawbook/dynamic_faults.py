@@ -244,7 +244,7 @@ def blames_the_load_for_every_loss(patch: pytest.MonkeyPatch) -> None:
 def blames_the_machine_for_a_pin(patch: pytest.MonkeyPatch) -> None:
     """Say of what a container lost since another was pinned by hand that the machine or a setting took it."""
 
-    def blamed(world: World, fitted: State, grant: Assignment, cause: Cause | None = None) -> State:
+    def blamed(world: World, fitted: State, grant: Assignment, *_: Cause, **__: CPUSet) -> State:
         return holdings.recorded(world, fitted, grant)
 
     patch.setattr(pinned, "recorded", blamed)

@@ -100,6 +100,8 @@ def _of_other_cpus(reality: Reality, was: Assignment, move: Move) -> Iterator[st
             above = len(was.cpus) - ceiling
             if len(move.lost) > above + -above % unit:
                 yield f"it had {was.cpus}, and lost {move.lost} for that"
+        case _:
+            pass
 
 
 def _of_another(reality: Reality, move: Move) -> Iterator[str]:
