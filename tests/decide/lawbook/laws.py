@@ -362,6 +362,7 @@ LAWS: tuple[Law[Reality], ...] = (
     *poollaws.LAWS,
     *handlaws.LAWS,
     *offlinelaws.LAWS,
+    *refitlaws.LAWS,
     *placelaws.LAWS,
     *rulelaws.LAWS,
     *(
