@@ -9,10 +9,11 @@ import pytest
 from sidecar.decide.settings import Settings
 from tests.decide.lawbook import hand_faults, pool_faults
 from tests.decide.lawbook.faults import Fault
-from tests.support.decide.histories import STATIC
+from tests.support.decide.histories import DYNAMIC, STATIC
 
 PLANTED: tuple[tuple[Fault, Sequence[Settings]], ...] = (
     *((fault, STATIC) for fault in hand_faults.FAULTS),
+    *((fault, DYNAMIC) for fault in hand_faults.DYNAMIC_FAULTS),
     *((fault, pool_faults.SETTINGS) for fault in pool_faults.HAND_FAULTS),
 )
 
