@@ -163,7 +163,7 @@ async def test_a_restart_begins_the_grace_again_and_keeps_acknowledgements(
 async def test_no_restart_takes_a_notice_back(
     autojump_clock: MockClock, host: Taken, has_hand: bool, dies: bool
 ) -> None:
-    """From the first announcement until they are gone, each file names the CPUs that leave as its own, and as leaving."""
+    """From the first announcement until they are gone, each file has the CPUs that leave as its own, and as leaving."""
     if has_hand:
         host.open_hand = partial(KernelHand, host.kernel)
     stop, life = trio.Event(), trio.CancelScope()

@@ -1,5 +1,5 @@
-"""The laws of the order of telling: what is told to be a container's own is withdrawn before others are let in, and what
-was announced to leave is not withdrawn before its time.
+"""The laws of the order of telling: what is told to be a container's own is withdrawn before others are let in, and
+what was announced to leave is not withdrawn before its time.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def let_in_early(reality: Reality) -> list[str]:
 
 
 def notices_taken_back(reality: Reality) -> list[str]:
-    """Return what the last orders withdraw, for a birth to come, from a container that runs, while it may stay there: its
-    notice would seem to be over, and begin again.
+    """Return what the last orders withdraw, for a birth to come, from a container that runs, while it may stay there:
+    its notice would seem to be over, and begin again.
     """
     world = reality.world
     return [
