@@ -1,8 +1,8 @@
 """What open pages cost the daemon: `python -m tests.bench.pages [--pages 10] [--changes 10] [--seconds 10]`.
 
 A whole daemon on a simulated machine of 96 CPUs with 40 containers, of which one is started or stopped so many times a
-second; without a page and with some, alternately, as a browser follows them. Each figure is the processor time of the daemon's
-process, in percent of a CPU; the simulated engine runs in the same process, so only the difference counts.
+second; without a page and with some, alternately, as a browser follows them. Each figure is the processor time of the
+daemon's process, in percent of a CPU; the simulated engine runs in the same process, so only the difference counts.
 """
 
 from __future__ import annotations
