@@ -61,7 +61,7 @@ def test_a_history_for_people(scenario: str, capsys: pytest.CaptureFixture[str])
         "     2.001  own               granted 1-2",
         "     2.011  plain             runs on 0,3 instead of 0-3",
         "     2.210  own               started 1-2",
-        "     2.211  own               in place 1-2 0.21 s after the decision",
+        "     2.211  own               in place 1-2 0.21 s after the decision: alone",
         "",
         "10 s: 0 changes of size or place; of takes, 0 acknowledged and 0 forced",
         "from a decision until it was in place: 0.21 s in the median, 0.21 s at most",
