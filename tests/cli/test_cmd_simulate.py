@@ -48,6 +48,17 @@ def scenario(tmp_path: Path) -> str:
     return str(file)
 
 
+def test_what_is_in_place_beside_a_container_that_is_kept_out_is_not_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It says who may run there."""
+    file = tmp_path / "x.toml"
+    file.write_text(SCENARIO.replace("[settings]", '[settings]\nunmanaged = ["plain"]'))
+    assert main(["simulate", str(file)]) == 0
+    out = capsys.readouterr().out
+    assert "in place 1-2 0.21 s after the decision: plain (unmanaged) may run there too\n" in out
+
+
 def test_a_history_for_people(scenario: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The title, each event with its reason, the figures, the final machine."""
     assert main(["simulate", scenario]) == 0
