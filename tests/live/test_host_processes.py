@@ -124,6 +124,26 @@ def test_no_process_of_the_host_may_run_on_an_owners_cpu(
     see_that_none_intrudes(confining, owner)
 
 
+def test_a_second_sidecar_does_not_confine_the_same_units(
+    confining: SidecarProcess, own_engine: PrivateEngine, tmp_path: Path
+) -> None:
+    """Whatever its directory and engine; it names the first."""
+    second = SidecarProcess(tmp_path / "second", own_engine.api.socket_path)
+    second.configure(host_units="auto")
+    refused = second.command("run")
+    assert refused.returncode == 1
+    assert f"another sidecar confines the host's own processes (process {confining.pid}" in refused.stderr
+
+
+def test_a_container_that_is_pinned_by_hand_is_no_unit(confining: SidecarProcess, workloads: Containers) -> None:
+    """systemd keeps its CPUs as it keeps those of services, and it is below a slice of its own."""
+    pinned = workloads.run("pinned", CpusetCpus=str(LAST), CgroupParent="cpuset-tests.slice")
+    confining.until(pinned, lambda it: it.cpus == LAST, "it is seen where it is pinned")
+    units = [each.name for each in confining.until_quiet().units]
+    assert "init.scope" in units
+    assert [name for name in units if pinned in name or name.startswith("cpuset-tests.slice")] == []
+
+
 def test_a_release_gives_every_unit_back_what_it_had(
     confining: SidecarProcess, workloads: Containers, busy: list[str]
 ) -> None:

@@ -18,6 +18,9 @@ from state.cpuset import CPUSet
 _CONTAINER: Final = re.compile(r"(?!libpod-conmon-)(?:[a-z-]+-)?[0-9a-f]{64}(?:\.scope)?")
 """Not the monitor of a Podman container: it is a process of the host."""
 
+_POD: Final = re.compile(r"(?:[a-z-]+-)?libpod_pod_[0-9a-f]{64}(?:\.slice)?")
+"""Podman's containers come and go in it (seen with 4.3 and 5.4)."""
+
 _CPUS: Final = "cpuset.cpus.effective"
 _DEPTH: Final = 64
 """Groups in groups that are looked into; what is deeper counts as holding no container."""
@@ -60,9 +63,28 @@ def _units(root: str, path: str, above: CPUSet, parents: Collection[str]) -> Ite
         yield HostUnit(name, cpus, has_containers=True, path=path)
 
 
+def paths_of(root: str, names: Collection[str]) -> dict[str, str]:
+    """Return the paths of the units of these names that have a cgroup: units are in slices alone. What is below others
+    may have the name of a unit, and is one of another systemd's (a user's manager), or none.
+    """
+    found: dict[str, str] = {}
+    wanted, within = set(names), [""]
+    while wanted and within:
+        path = within.pop()
+        for name in _groups(f"{root}{path}"):
+            if name.endswith(".slice"):
+                within.append(f"{path}/{name}")
+            if name in wanted and not is_container(name):
+                found[name] = f"{path}/{name}"
+                wanted.discard(name)
+    return found
+
+
 def is_container(name: str) -> bool:
-    """Return whether a group of this name is a container, of any engine."""
-    return _CONTAINER.fullmatch(name) is not None
+    """Return whether a group of this name is a container or a pod, of any engine: it is never a unit of the host, and
+    nothing in it is, and what it is in is not confined as a whole.
+    """
+    return _CONTAINER.fullmatch(name) is not None or _POD.fullmatch(name) is not None
 
 
 def holds_container(path: str, depth: int = _DEPTH) -> bool:

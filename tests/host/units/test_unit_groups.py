@@ -128,6 +128,37 @@ async def test_one_with_a_container_below_it_is_let_go(systemd: Systemd) -> None
 
 
 @pytest.mark.trio
+async def test_a_container_that_is_pinned_by_hand_is_no_unit_wherever_it_is(systemd: Systemd) -> None:
+    """systemd keeps CPUs that were set for its scope, and for the slice above. These would seem to be units that
+    are pinned there by hand, and its owner would never be alone.
+    """
+    scope = f"docker-{ID}.scope"
+    born(systemd, f"my.slice/{scope}")
+    for name in (scope, "my.slice", f"libpod-{ID}.scope", f"machine-libpod_pod_{ID}.slice"):
+        await systemd.allow_cpus(name, CPUSet.of(3))
+    those = units(systemd)
+    assert sorted(those.all()) == ["cron.service", "init.scope", "ssh.service", "user.slice"]
+    assert await those.look("my.slice") is None
+    assert await those.look(scope) is None
+
+
+@pytest.mark.trio
+async def test_a_unit_within_another_with_cpus_of_its_own_is_one_more(systemd: Systemd) -> None:
+    """It runs where it is, and does not rest; also one that was told of, and came there since the last look at all."""
+    born(systemd, "apps.slice/web.service")
+    await systemd.allow_cpus("web.service", CPUSet.of(3))
+    those = units(systemd)
+    assert {"apps.slice", "web.service"} <= set(those.all())
+    assert await those.look("web.service") == UnitLook("/apps.slice/web.service", "3", runs=True)
+    those.tell("late.service")
+    await those.confine("late.service", CPUSet.of(0))
+    born(systemd, "apps.slice/late.service")
+    assert await those.look("late.service") == UnitLook("/apps.slice/late.service", "0", runs=True)
+    await those.confine("late.service", CPUSet.parse("0-1"))
+    assert await those.look("late.service") == UnitLook("/apps.slice/late.service", "0-1", runs=True)
+
+
+@pytest.mark.trio
 async def test_what_is_left_alone_is_a_hole_and_so_is_what_has_containers(systemd: Systemd) -> None:
     """Each with its reason; also one that comes, and one that rests with CPUs set."""
     born(systemd, f"user.slice/user-1000.slice/user@1000.service/libpod-{ID}.scope")
