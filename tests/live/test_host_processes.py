@@ -39,12 +39,17 @@ SERVICES: Final = 10
 
 
 @pytest.fixture
-def confining(own_engine: PrivateEngine, sidecar: SidecarProcess) -> SidecarProcess:
-    """Start a sidecar that confines the host's units."""
+def confining(own_engine: PrivateEngine, sidecar: SidecarProcess) -> Iterator[SidecarProcess]:
+    """Start a sidecar that confines the host's units. At the end all have what they had: the next one has no record of
+    what this one changed.
+    """
     sidecar.configure(host_units="auto")
     sidecar.start()
     assert not sidecar.has_logged("the host's own processes are not confined"), sidecar.log()
-    return sidecar
+    yield sidecar
+    if sidecar.is_running:
+        sidecar.terminate()
+        assert sidecar.command("release").returncode == 0
 
 
 @pytest.fixture
