@@ -142,11 +142,11 @@ def test_a_second_sidecar_does_not_confine_the_same_units(
 
 def test_a_container_that_is_pinned_by_hand_is_no_unit(confining: SidecarProcess, workloads: Containers) -> None:
     """systemd keeps its CPUs as it keeps those of services, and it is below a slice of its own."""
-    pinned = workloads.run("pinned", CpusetCpus=str(LAST), CgroupParent="cpuset-tests.slice")
+    pinned = workloads.run("pinned", CpusetCpus=str(LAST), CgroupParent="tests-cpuset.slice")
     confining.until(pinned, lambda it: it.cpus == LAST, "it is seen where it is pinned")
     units = [each.name for each in confining.until_quiet().units]
     assert "init.scope" in units
-    assert [name for name in units if pinned in name or name.startswith("cpuset-tests.slice")] == []
+    assert [name for name in units if pinned in name or name.startswith("tests")] == []
 
 
 def test_a_release_gives_every_unit_back_what_it_had(

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 from typing import Final, NamedTuple
 
+from sidecar.systemd_names import unit_named
 from state.cpuset import CPUSet
 
 _CONTAINER: Final = re.compile(r"(?!libpod-conmon-)(?:[a-z-]+-)?[0-9a-f]{64}(?:\.scope)?")
@@ -45,13 +46,13 @@ def host_units(root: str, online: CPUSet, parents: Collection[str] = ()) -> Iter
     """
     above = _cpus(root, online)
     for name in _groups(root):
-        if name.endswith(".slice") or name == "init.scope":
+        if unit_named(name).endswith(".slice") or name == "init.scope":
             yield from _units(root, f"/{name}", above, parents)
 
 
 def _units(root: str, path: str, above: CPUSet, parents: Collection[str]) -> Iterator[HostUnit]:
-    at, name = f"{root}{path}", path.rpartition("/")[2]
-    if is_container(name):
+    at, name = f"{root}{path}", unit_named(path.rpartition("/")[2])
+    if not name or is_container(name):
         return
     cpus = _cpus(at, above)
     if name not in parents and not holds_container(at):
@@ -71,11 +72,12 @@ def paths_of(root: str, names: Collection[str]) -> dict[str, str]:
     wanted, within = set(names), [""]
     while wanted and within:
         path = within.pop()
-        for name in _groups(f"{root}{path}"):
+        for group in _groups(f"{root}{path}"):
+            name, at = unit_named(group), f"{path}/{group}"
             if name.endswith(".slice"):
-                within.append(f"{path}/{name}")
+                within.append(at)
             if name in wanted and not is_container(name):
-                found[name] = f"{path}/{name}"
+                found[name] = at
                 wanted.discard(name)
     return found
 

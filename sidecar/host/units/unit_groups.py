@@ -21,7 +21,7 @@ import trio
 from sidecar.failures import EngineFailed
 from sidecar.host.units.host_units import holds_container, host_units, is_container, paths_of
 from sidecar.host_ports import UnitLook
-from sidecar.systemd_names import slice_path
+from sidecar.systemd_names import group_named, slice_path
 from state.cpuset import EMPTY, CPUSet
 from state.key import SYSTEMD
 
@@ -178,7 +178,7 @@ class UnitGroups:
         """Return the path of a unit's cgroup below the root; "" if it has none. One that came since the last look at
         all is where services are.
         """
-        path = self._paths.get(name) or f"/system.slice/{name}"
+        path = self._paths.get(name) or f"/system.slice/{group_named(name)}"
         return path if os.path.isdir(f"{self._root}{path}") else ""
 
 

@@ -64,6 +64,18 @@ async def test_services_one_by_one_where_containers_may_come_and_sessions_as_one
 
 
 @pytest.mark.trio
+async def test_one_whose_group_has_another_name_is_confined_by_its_own(systemd: Systemd) -> None:
+    """systemd calls a group otherwise that would look like a file of the kernel's."""
+    those = units(systemd)
+    those.all()
+    assert those.tell("memory.service")
+    born(systemd, "system.slice/_memory.service")
+    assert await those.look("memory.service") == UnitLook("/system.slice/_memory.service", "", runs=True)
+    assert "memory.service" in those.all()
+    assert "_memory.service" not in those.all()
+
+
+@pytest.mark.trio
 async def test_it_is_confined_and_let_go(systemd: Systemd) -> None:
     """Taking the property away leaves the kernel's file as it is, so all CPUs are set first."""
     those = units(systemd)
