@@ -23,6 +23,7 @@ from sidecar.decide.facts import (
     InventoryTaken,
     Phase,
     Purpose,
+    ResizeRequested,
     RetryDue,
     SettingsChanged,
     StartHeld,
@@ -58,6 +59,7 @@ class Recorder(Board):
         self.saved: list[State] = []
         self.orders: list[Order] = []
         self.announced: list[tuple[float | None, bool]] = []
+        self.corrected: list[Projection] = []
         self.failing: set[str] = set()
         self.lines = io.StringIO()
 
@@ -81,6 +83,7 @@ class Recorder(Board):
 
     def correct(self, container: str, projection: Projection) -> None:
         self.calls.append(f"correct {container[0]} {projection.sharing.value} {projection.cpus}")
+        self.corrected.append(projection)
         if "projections" in self.failing:
             raise ProjectionError("by-id/a: disk full")
 
@@ -312,6 +315,23 @@ async def take_from_b(recorder: Recorder) -> list[str]:
     recorder.orders.clear()
     await recorder.take([ContainerSeen(view("c", exclusive=2), 4)])
     return recorder.calls
+
+
+async def test_an_owner_is_not_told_to_be_settled_when_it_is_given_more(
+    autojump_clock: MockClock, elastic: Recorder
+) -> None:
+    """The kernel has the new CPUs at once, and the file names them after the answer: in between it is not settled."""
+    manual = view("b", exclusive=1, max="3", scale="manual")
+    await elastic.take(READY, [ContainerSeen(manual, 2)])
+    first = next(order for order in elastic.orders if isinstance(order, ApplyCpuset))
+    await elastic.take([CpusetApplied(first.container, first.number, first.update.cpus, 3)])
+    known = elastic.latest.containers[docker("b" * 64)]
+    assert projection_of(elastic.latest, known).settled
+    elastic.calls.clear()
+    await elastic.take([ResizeRequested(first.container, 3)])
+    assert elastic.calls.index("correct b exclusive 1") < elastic.calls.index("order b")
+    told = elastic.corrected[-1]
+    assert (told.settled, told.alone, told.arriving) == (False, False, CPUSet.of(2, 3))
 
 
 async def test_a_workload_is_told_before_its_grace_begins_and_before_the_signal(

@@ -1,4 +1,6 @@
-"""The law of the order of telling: what is told to be a container's own is withdrawn before others are let in."""
+"""The laws of the order of telling: what is a container's own is withdrawn before others are let in, and what is about
+to have more CPUs is not told to be settled any more.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ def let_in_early(reality: Reality) -> list[str]:
     entered = [*_entered(reality.last_orders), *_let_go(reality)]
     if not entered:
         return []
-    corrected = {*opened.losers(before, reality.world), *opened.joined(reality.world, reality.last_orders)}
+    corrected = _corrected(reality)
     for key in before.state.assignments.keys() & reality.world.containers.keys():
         if reality.world.containers[key].view.phase is Phase.DEAD:
             continue
@@ -40,6 +42,32 @@ def let_in_early(reality: Reality) -> list[str]:
             if other != key and (both := left & cpus)
         ]
     return found
+
+
+def settled_as_it_grows(reality: Reality) -> list[str]:
+    """Return the owners that are told to be settled while an order gives them CPUs which their files do not name: from
+    the kernel's obedience to its answer, they do not run exactly where their files say. What rests runs nowhere.
+    """
+    before, corrected, found = reality.planned_from, _corrected(reality), list[str]()
+    for order in reality.last_orders:
+        if not isinstance(order, WriteCpuset) and not (isinstance(order, ApplyCpuset) and order.live):
+            continue
+        world = reality.world if order.container in corrected else before
+        known = world.containers.get(order.container)
+        if known is None or order.container not in world.state.assignments:
+            continue
+        told = projection_of(world, known)
+        if not told.cpus <= order.update.cpus:
+            told = told.within(order.update.cpus)
+        if told.settled and (more := order.update.cpus - told.cpus):
+            found.append(f"{known.view.name} is told to be settled on {told.cpus}, and is given {more}")
+    return found
+
+
+def _corrected(reality: Reality) -> set[ContainerKey]:
+    """Return the containers whose files are written anew before any order of the last step leaves."""
+    world, orders = reality.world, reality.last_orders
+    return {*opened.losers(reality.planned_from, world), *opened.joined(world, orders), *opened.gainers(world, orders)}
 
 
 def _entered(orders: tuple[Order, ...]) -> Iterator[tuple[ContainerKey, CPUSet]]:
