@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from sidecar.decide.facts import Phase
 from sidecar.decide.orders import AnswerStart, ApplyCpuset, HoldAnswers, Order, WriteCpuset
+from sidecar.decide.settings import PolicyName
 from sidecar.projection import opened
 from sidecar.projection.projection_of import projection_of
 from state.cpuset import CPUSet
@@ -46,7 +47,8 @@ def let_in_early(reality: Reality) -> list[str]:
 
 def settled_as_it_grows(reality: Reality) -> list[str]:
     """Return the owners that are told to be settled while an order gives them CPUs which their files do not name: from
-    the kernel's obedience to its answer, they do not run exactly where their files say. What rests runs nowhere.
+    the kernel's obedience to its answer, they do not run exactly where their files say. What rests runs nowhere, and
+    under the policy `none` there are no files.
     """
     before, corrected, found = reality.planned_from, _corrected(reality), list[str]()
     for order in reality.last_orders:
@@ -54,7 +56,7 @@ def settled_as_it_grows(reality: Reality) -> list[str]:
             continue
         world = reality.world if order.container in corrected else before
         known = world.containers.get(order.container)
-        if known is None or order.container not in world.state.assignments:
+        if known is None or order.container not in world.state.assignments or world.settings.policy is PolicyName.NONE:
             continue
         told = projection_of(world, known)
         if not told.cpus <= order.update.cpus:
