@@ -21,9 +21,9 @@ APPEARS_SECONDS = 1.0
 """From the engine's answer to a start until the container is on the page."""
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def browser() -> Iterator[Any]:
-    """Provide a Chromium."""
+    """Provide a Chromium, for one test: see `tests/page/conftest.py`."""
     with browsing() as found:
         yield found
 

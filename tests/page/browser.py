@@ -66,7 +66,8 @@ def opened(browser: Any, link: str, **options: Any) -> Iterator[Any]:
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.on("console", lambda told: wrong.append(told.text) if "Content Security Policy" in told.text else None)
         page.goto(link)
-        page.wait_for_selector("body.is-live #machine button")
+        eventually(lambda: wrong or page.query_selector("body.is-live #machine button"), 30)
+        assert wrong == []
         yield page
     finally:
         context.close()

@@ -1,4 +1,8 @@
-"""The browser, once for each worker, and hosts that are ended."""
+"""A browser for each test, and hosts that are ended.
+
+Playwright keeps an event loop running in its thread for as long as it lives: whatever else the worker plays meanwhile
+could start none of its own. So a browser lasts a test, and no longer.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ import pytest
 from tests.page.browser import Simulated, browsing, chromium
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def browser() -> Iterator[Any]:
     """Provide a Chromium."""
     with browsing() as found:

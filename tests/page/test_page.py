@@ -172,6 +172,48 @@ def test_a_daemon_that_is_gone_and_comes_back(browser: Any, simulated: Make) -> 
         assert "granted" in page.inner_text("#changes-body")
 
 
+def test_tabs_that_nobody_sees_leave_their_connections_to_others(browser: Any, simulated: Make) -> None:
+    """A browser opens six connections to a host: tabs that are hidden rest, and the next one opens all the same. One
+    that is looked at again knows what came meanwhile.
+    """
+    host = simulated(1, 1, 8, 1)
+    host.run("voice", 2)
+    context = browser.new_context()
+    try:
+        hidden = []
+        for _ in range(5):
+            page = context.new_page()
+            page.goto(host.link)
+            page.wait_for_selector("body.is-live #machine button")
+            show(page, hidden=True)
+            hidden.append(page)
+        for page in hidden:
+            page.wait_for_selector("body.is-connecting")
+        for _ in range(5):
+            page = context.new_page()
+            page.goto(host.link, timeout=10_000)
+            page.wait_for_selector("body.is-live #machine button", timeout=10_000)
+        host.run("db", 1)
+        assert names(hidden[0]) == ["voice"]
+        page.close()
+        show(hidden[0], hidden=False)
+        eventually(lambda: names(hidden[0]) == ["db", "voice"])
+        hidden[0].wait_for_selector("body.is-live")
+    finally:
+        context.close()
+
+
+def show(page: Any, *, hidden: bool) -> None:
+    """Have a page believe that nobody, or somebody, sees it: a browser without a screen shows all of its tabs."""
+    page.evaluate(
+        """hidden => {
+            Object.defineProperty(document, "hidden", {configurable: true, get: () => hidden});
+            document.dispatchEvent(new Event("visibilitychange"));
+        }""",
+        hidden,
+    )
+
+
 def test_an_engine_that_is_gone_is_unvouched(browser: Any, simulated: Make) -> None:
     """The daemon answers, and vouches for nothing: the page says so, and takes it back."""
     host = simulated(1, 1, 8, 1)

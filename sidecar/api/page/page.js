@@ -9,6 +9,7 @@
   const LETTERS = [..."ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqstuvwxyz"];
   const HOUR = 3600;
   const SILENT_SECONDS = 15; // As long as the daemon's word counts.
+  const REST_MS = 5000; // A tab that nobody sees for so long rests.
   const SVG = "http://www.w3.org/2000/svg";
   const $ = (id) => document.getElementById(id);
 
@@ -1071,7 +1072,7 @@
 
   // What the daemon says.
 
-  let retry = 500, stream = null;
+  let retry = 500, stream = null, waiting = 0;
 
   function connect() {
     stream = new EventSource("v1/live");
@@ -1106,13 +1107,37 @@
     hear("change", announce);
     stream.onerror = () => {
       // The browser would try again by itself, but not after an answer such as 503.
-      stream.close();
+      disconnect();
       if (known.link === "live" || known.link === "connecting") { known.link = "gone"; known.since = Date.now(); }
       schedule();
-      setTimeout(connect, retry);
+      if (!isResting) waiting = setTimeout(connect, retry);
       retry = Math.min(4000, retry * 1.6);
     };
   }
+
+  function disconnect() {
+    clearTimeout(waiting);
+    stream?.close();
+    stream = null;
+  }
+
+  // A browser opens six connections to a host, and each live stream is one: a tab that nobody sees gives its own back.
+  let isResting = false, tired = 0;
+
+  function goToRest() {
+    isResting = true;
+    disconnect();
+    if (known.link === "live") known.link = "connecting";
+    schedule();
+  }
+
+  function seenOrNot() {
+    clearTimeout(tired);
+    if (document.hidden) tired = setTimeout(goToRest, REST_MS);
+    else if (isResting) { isResting = false; connect(); schedule(); }
+  }
+
+  document.addEventListener("visibilitychange", seenOrNot);
 
   async function readHistory() {
     try {
@@ -1158,5 +1183,6 @@
   }
 
   connect();
+  seenOrNot();
   schedule();
 })();
