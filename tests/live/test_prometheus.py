@@ -101,13 +101,15 @@ def free_port() -> int:
 
 
 def test_figures_arrive_in_prometheus(prometheus: Prometheus, workloads: Containers) -> None:
-    """All series, but for the one of a swarm, with their types; a grant is seen by our name and by the kubelet's."""
+    """All series, but for the one of a swarm; a grant is seen by our name and by the kubelet's. By their types one sees
+    that OpenMetrics was asked for: it describes a counter by its name without `_total`.
+    """
     assert prometheus.value("scrape_samples_scraped") == 83
     workloads.api.act(workloads.create("rt", *SLEEP, labels={"cpuset.exclusive": "1"}), "start")
     for name in ("cpuset_sidecar_exclusive_cpus", "kubelet_cpu_manager_exclusive_cpu_allocation_count"):
         eventually(partial(prometheus.shows, name, 1), f"{name} is 1")
     known = prometheus.ask("metadata")
-    assert known["kubelet_cpu_manager_pinning_requests_total"][0]["type"] == "counter"
+    assert known["kubelet_cpu_manager_pinning_requests"][0]["type"] == "counter"
     assert known["kubelet_cpu_manager_allocation_per_numa"][0]["type"] == "gauge"
 
 
