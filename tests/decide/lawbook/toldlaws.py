@@ -1,5 +1,5 @@
-"""The laws of the order of telling: what is a container's own is withdrawn before others are let in, and what is about
-to have more CPUs is not told to be settled any more.
+"""The laws of the order of telling: what is told to be a container's own is withdrawn before others are let in, what was
+announced to leave is not withdrawn before its time, and what is about to have more CPUs is not told to be settled.
 """
 
 from __future__ import annotations
@@ -64,6 +64,24 @@ def settled_as_it_grows(reality: Reality) -> list[str]:
         if told.settled and (more := order.update.cpus - told.cpus):
             found.append(f"{known.view.name} is told to be settled on {told.cpus}, and is given {more}")
     return found
+
+
+def notices_taken_back(reality: Reality) -> list[str]:
+    """Return what the last orders withdraw, for a birth to come, from a container that runs, while it may stay there:
+    its notice would seem to be over, and begin again.
+    """
+    world = reality.world
+    return [
+        f"{grant.name} is told that {lost} are gone, which it may still use"
+        for order in reality.last_orders
+        if isinstance(order, HoldAnswers)
+        for key, cpus in opened.taken_at_birth(world, order)
+        if (grant := world.state.assignments.get(key)) is not None
+        and grant.leaving is not None
+        and (real := reality.containers.get(key)) is not None
+        and real.effective is not None
+        and (lost := (grant.leaving.waiting & real.effective) - cpus)
+    ]
 
 
 def _corrected(reality: Reality) -> set[ContainerKey]:
