@@ -22,8 +22,8 @@ from sidecar.status.document import ContainerStatus, HoleStatus, LeavingStatus, 
 from sidecar.status.problem_list import Problem, ProblemKind, problems_of
 from sidecar.status.sight import Sight
 from sidecar.status.status_reader import read_last_status
-from sidecar.words.beside import may_run_there
 from sidecar.words.counts import counted, ordinal
+from sidecar.words.neighbour_names import may_run_there
 
 _EXAMPLES: Final = """examples:
   cpuset-sidecar status

@@ -10,8 +10,8 @@ from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.facts import ViewKind
 from sidecar.decide.moves.alone import neighbours
 from sidecar.decide.world import World
-from sidecar.words.beside import SHOWN, may_run_there
 from sidecar.words.counts import agree, named, some
+from sidecar.words.neighbour_names import SHOWN, may_run_there
 from state.cpuset import CPUSet, union
 
 _NEVER_MOVED: Final = "it is never moved, and no other container gets these CPUs exclusively"
