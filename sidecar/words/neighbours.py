@@ -11,6 +11,7 @@ from sidecar.decide.facts import ViewKind
 from sidecar.decide.moves.alone import is_alone, neighbours
 from sidecar.decide.world import World
 from sidecar.words.counts import agree, named, some
+from sidecar.words.neighbour_names import SHOWN, may_run_there
 from state.cpuset import CPUSet, union
 
 _NEVER_MOVED: Final = "it is never moved, and no other container gets these CPUs exclusively"
@@ -18,9 +19,6 @@ _UNIT_NEVER_MOVED: Final = "it is never moved, and no container gets these CPUs 
 _NEVER_MOVED_AND_RESTS: Final = "it is never moved, but others may be granted these CPUs while it does not run"
 
 UNSEEN: Final = "the engine does not answer, and its containers start without it: others may be there unseen"
-
-_SHOWN: Final = 5
-"""Names in one sentence; of more, their number."""
 
 
 def company(world: World, container: Container) -> str:
@@ -34,19 +32,11 @@ def whether_alone(world: World, container: Container) -> str:
     return "alone" if is_alone(world, container) else company(world, container) or "not alone"
 
 
-def may_run_there(others: Sequence[tuple[str, str]]) -> str:
-    """Return that these containers may run there too, each given by its name and what it is; "" for none."""
-    if not others:
-        return ""
-    shown = [f"{name} ({'pinned by hand' if kind == 'stranger' else kind})" for name, kind in others[:_SHOWN]]
-    return f"{some(shown, of=len(others))} may run there too"
-
-
 def clash_text(found: Sequence[Clash]) -> str:
     """Return what is wrong, and what to do, where containers are pinned by hand to CPUs of one owner; "" for none."""
     if not found:
         return ""
-    names = some([each.pinned.view.name for each in found[:_SHOWN]], of=len(found))
+    names = some([each.pinned.view.name for each in found[:SHOWN]], of=len(found))
     where = named(union(each.cpus for each in found))
     return (
         f"pinned by hand to its {where}: {names}; no other CPUs that it may have are free: "
@@ -81,6 +71,6 @@ def pinned_text(world: World, container: Container) -> str:
         return f"{head}: {_UNIT_NEVER_MOVED}"
     if container.wish.standing is not Standing.STRANGER or not found:
         return f"{head}: {_NEVER_MOVED}" if world.holds_its_pin(container) else f"{head}: {_NEVER_MOVED_AND_RESTS}"
-    owners = some([each.owner.name for each in found[:_SHOWN]], of=len(found))
+    owners = some([each.owner.name for each in found[:SHOWN]], of=len(found))
     shared = named(union(each.cpus for each in found))
     return f"{head}: it is never moved, and shares {shared} with {owners}, which had them and cannot move"

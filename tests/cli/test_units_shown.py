@@ -22,7 +22,8 @@ from sidecar.decide.world import World
 from sidecar.log import Log
 from sidecar.observe.unseen import Unseen
 from sidecar.status.cpu_view import cpu_view
-from sidecar.status.document import Status, status_of
+from sidecar.status.describe import status_of
+from sidecar.status.document import Status
 from sidecar.status.last_state import unvouched
 from sidecar.status.sight import WORKS
 from sidecar.words.units import HostConfinement
@@ -150,7 +151,7 @@ def test_the_api_knows_a_unit_by_its_name() -> None:
 def test_metrics_count_units_apart() -> None:
     board = Board(busy())
     board.host = CONFINING
-    lines = Metrics(board).text().decode().splitlines()
+    lines = Metrics(board).exposed()[0].decode().splitlines()
     assert 'cpuset_sidecar_containers{sharing="shared"} 1.0' in lines
     assert 'cpuset_sidecar_containers{sharing="stranger"} 0.0' in lines
     assert 'cpuset_sidecar_units{sharing="shared"} 1.0' in lines
