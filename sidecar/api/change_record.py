@@ -20,7 +20,8 @@ import trio
 from sidecar.board import Board
 from sidecar.crashes import Crashes
 from sidecar.log import Log
-from sidecar.status.grant_history import GrantChange, GrantHistory, changes_at_start, changes_between, history, kept
+from sidecar.status.grant_changes import changes_at_start, changes_between
+from sidecar.status.grant_history import GrantChange, GrantHistory, history, kept
 from sidecar.status.history_file import HistoryFile
 from sidecar.words.changes import Line, news
 from state import codec

@@ -40,16 +40,7 @@ class HistoryFile:
         no change, and if it cannot be read.
         """
         with files.directory(self._directory, create=True, mode=0o700) as at:
-            content = files.read_bounded(at, NAME, _READABLE)
-        if content is None:
-            return ()
-        if not content.startswith(_HEAD):
-            raise StateError(f"{NAME} is of another version")
-        lines = content[len(_HEAD) :].split(b"\n")[:-1]
-        try:
-            return tuple(codec.decode(line, GrantChange) for line in lines)
-        except codec.UNREADABLE as error:
-            raise StateError(f"{NAME} has a line that is no change of a grant: {error}") from error
+            return _changes_in(files.read_bounded(at, NAME, _READABLE))
 
     def append(self, changes: Sequence[GrantChange]) -> bool:
         """Add changes. Return whether the file has grown so long that it should be replaced. Raise StateError."""
@@ -69,6 +60,24 @@ class HistoryFile:
         """Make these the whole content. Raise StateError."""
         with files.directory(self._directory, create=True, mode=0o700) as at:
             files.replace(at, NAME, _HEAD + _content(changes), mode=_MODE)
+
+
+def read_history(state_dir: str) -> tuple[GrantChange, ...]:
+    """Return what a daemon has recorded on this directory, for readers. Raise StateError as `HistoryFile.read` does."""
+    with files.directory(state_dir) as at:
+        return _changes_in(files.read_bounded(at, NAME, _READABLE))
+
+
+def _changes_in(content: bytes | None) -> tuple[GrantChange, ...]:
+    if content is None:
+        return ()
+    if not content.startswith(_HEAD):
+        raise StateError(f"{NAME} is of another version")
+    lines = content[len(_HEAD) :].split(b"\n")[:-1]
+    try:
+        return tuple(codec.decode(line, GrantChange) for line in lines)
+    except codec.UNREADABLE as error:
+        raise StateError(f"{NAME} has a line that is no change of a grant: {error}") from error
 
 
 def _content(changes: Iterable[GrantChange]) -> bytes:
