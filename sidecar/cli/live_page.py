@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from sidecar.cli.printout import can_draw
-from sidecar.cli.top.input_events import Event, Key, Mouse
+from sidecar.cli.top.input_events import Event, KeyPress, Mouse
 from sidecar.status.document import Status
 from sidecar.status.sight import Sight
 from sidecar.status.status_file import read_status
@@ -21,7 +21,7 @@ REFRESH_SECONDS: Final = 0.5
 Page = Callable[[Status, datetime, Sight, int], list[str]]
 """The lines for a document, the time, what is known of the daemon, and the width of the screen."""
 
-QUIT: Final = (Key("q"), Key("Q"))
+QUIT: Final = (KeyPress("q"), KeyPress("Q"))
 
 _ROWS: Final[Mapping[str, int]] = {"j": 1, "down": 1, "k": -1, "up": -1}
 _SCREENS: Final[Mapping[str, int]] = {" ": 1, "page-down": 1, "b": -1, "page-up": -1}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sidecar.cli.live_page import rows_of, scrolled, window
-from sidecar.cli.top.input_events import Key, Mouse
+from sidecar.cli.top.input_events import KeyPress, Mouse
 
 LONG = [f"line {number}" for number in range(1, 101)]
 
@@ -30,7 +30,7 @@ def test_a_longer_page_says_which_lines_are_shown() -> None:
 )
 def test_keys_scroll_within_the_page(top: int, key: str, expected: int) -> None:
     """Never past its first line, and never past the last screenful, also when the page becomes shorter."""
-    assert scrolled(top, rows_of(Key(key), 20), 100, 20) == expected
+    assert scrolled(top, rows_of(KeyPress(key), 20), 100, 20) == expected
 
 
 def test_the_wheel_scrolls_three_lines() -> None:

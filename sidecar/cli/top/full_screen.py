@@ -18,7 +18,7 @@ from sidecar.cli.top.screen import Look, Screen, Seen, drawn
 from sidecar.cli.top.tenant_table import tenant_rows
 from sidecar.cli.top.terminal import Terminal, taken_terminal
 from sidecar.cli.top.time_lines import ASCII_BARS, BARS
-from sidecar.cli.top.view import Ask, Layout, Panel, View, after, row_of
+from sidecar.cli.top.view import Layout, Panel, View, ViewAsk, after, row_of
 from sidecar.status.grant_history import GrantChange, history
 from sidecar.status.history_file import NAME as HISTORY
 from sidecar.status.history_file import read_history
@@ -107,7 +107,7 @@ def _show(state_dir: str, terminal: Terminal, measurer: MeasuringProcess, look: 
     seen = _read(sources, None)
     read_at = time.monotonic()
     drawing = _Drawing(look)
-    while view.ask is not Ask.QUIT:
+    while view.ask is not ViewAsk.QUIT:
         pause = _pause(seen)
         if not view.is_paused and time.monotonic() >= read_at + pause:
             seen, read_at = _read(sources, seen), time.monotonic()
@@ -120,15 +120,15 @@ def _show(state_dir: str, terminal: Terminal, measurer: MeasuringProcess, look: 
         for number, event in enumerate(terminal.wait(left, measurer.descriptors)):
             # After many keys at once, as pasted ones are, the layout is an older one.
             view = after(view, event, drawing.of(seen, view, size).layout if number < _KEYS_AT_ONCE else drawing.layout)
-            if view.ask is Ask.QUIT:
+            if view.ask is ViewAsk.QUIT:
                 break
             _carry_out(view, seen, terminal, measurer)
 
 
 def _carry_out(view: View, seen: Seen, terminal: Terminal, measurer: MeasuringProcess) -> None:
-    if view.ask is Ask.REDRAW:
+    if view.ask is ViewAsk.REDRAW:
         terminal.redraw()
-    if view.ask is Ask.MEASURE and view.panel is Panel.DISTURBED:
+    if view.ask is ViewAsk.MEASURE and view.panel is Panel.DISTURBED:
         rows = tenant_rows(seen.status, view, seen.now, seen.sight)
         row = row_of(view, tuple(each.id for each in rows))
         if row >= 0:

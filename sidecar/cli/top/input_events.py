@@ -56,7 +56,7 @@ _MODIFIERS: Final = 4 | 8 | 16
 _MOTION: Final = 32
 
 
-class Key(NamedTuple):
+class KeyPress(NamedTuple):
     """A key: the character that it types, or its name, which is longer than a character."""
 
     name: str
@@ -70,7 +70,7 @@ class Mouse(NamedTuple):
     row: int
 
 
-Event: TypeAlias = Key | Mouse
+Event: TypeAlias = KeyPress | Mouse
 
 
 def read_events(sent: bytes, *, is_all: bool = False) -> tuple[list[Event], bytes]:
@@ -92,7 +92,7 @@ def _typed(sent: bytes, at: int, *, is_all: bool) -> tuple[Event | None, int]:
     first = sent[at]
     if first < 0x20 or first == 0x7F:
         name = _CONTROLS.get(first)
-        return Key(name) if name else None, 1
+        return KeyPress(name) if name else None, 1
     size = 1 if first < 0x80 else 2 if first < 0xE0 else 3 if first < 0xF0 else 4
     part = sent[at : at + size]
     try:
@@ -100,7 +100,7 @@ def _typed(sent: bytes, at: int, *, is_all: bool) -> tuple[Event | None, int]:
     except UnicodeDecodeError as error:
         is_begun = error.reason == "unexpected end of data" and len(part) < size
         return (None, 0) if is_begun and not is_all else (None, 1)
-    return Key(typed) if typed.isprintable() else None, size
+    return KeyPress(typed) if typed.isprintable() else None, size
 
 
 def _escaped(sent: bytes, at: int, *, is_all: bool) -> tuple[Event | None, int]:
@@ -118,9 +118,9 @@ def _escaped(sent: bytes, at: int, *, is_all: bool) -> tuple[Event | None, int]:
         return None, 0
     if part[1:2] == b"O" and len(part) > 2:
         name = _FINALS.get(part[2:3])
-        return Key(name) if name else None, 3 if 0x40 <= part[2] <= 0x7E else 2
+        return KeyPress(name) if name else None, 3 if 0x40 <= part[2] <= 0x7E else 2
     if len(part) == 1 or part[1] == 0x1B:
-        return Key("escape"), 1
+        return KeyPress("escape"), 1
     # With the Alt key, or not known: what comes behind is no key of ours.
     return None, 2 if part[1] < 0x80 and not is_open else 1
 
@@ -130,7 +130,7 @@ def _control(sequence: bytes) -> Event | None:
         return _mouse(*(int(each) for each in found.groups()[:3]), is_press=found[4] == b"M")
     final, first = sequence[-1:], sequence[2:-1].split(b";")[0]
     name = _NUMBERED.get(first) if final == b"~" else _FINALS.get(final)
-    return Key(name) if name else None
+    return KeyPress(name) if name else None
 
 
 def _mouse(button: int, column: int, row: int, *, is_press: bool) -> Mouse | None:

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from sidecar.cli.top.input_events import Event, Key, Mouse
+from sidecar.cli.top.input_events import Event, KeyPress, Mouse
 
 replace = msgspec.structs.replace
 
@@ -28,7 +28,7 @@ class Panel(enum.Enum):
     HELP = enum.auto()
 
 
-class Ask(enum.Enum):
+class ViewAsk(enum.Enum):
     """What an event asks of the program, not of the view."""
 
     NOTHING = enum.auto()
@@ -71,7 +71,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     is_typing: bool = False
     is_paused: bool = False
     only_owners: bool = False
-    ask: Ask = Ask.NOTHING
+    ask: ViewAsk = ViewAsk.NOTHING
 
 
 _STEPS: Final[Mapping[str, int]] = {"up": -1, "k": -1, "down": 1, "j": 1}
@@ -106,20 +106,20 @@ def first_of(view: View, ids: tuple[str, ...], page: int) -> int:
 
 def after(view: View, event: Event, layout: Layout) -> View:
     """Return the view after this event."""
-    view = replace(view, ask=Ask.NOTHING)
+    view = replace(view, ask=ViewAsk.NOTHING)
     if isinstance(event, Mouse):
         return _after_mouse(view, event, layout)
     if view.is_typing:
         return _after_typing(view, event)
     match event.name:
         case "redraw":
-            return replace(view, ask=Ask.REDRAW)
+            return replace(view, ask=ViewAsk.REDRAW)
         case "p":
             return replace(view, is_paused=not view.is_paused)
         case "d":
             # What was measured before, or goes on, is shown first.
             is_open = view.panel is Panel.DISTURBED
-            return replace(view, panel=Panel.DISTURBED, top=view.top if is_open else 0, ask=Ask.MEASURE)
+            return replace(view, panel=Panel.DISTURBED, top=view.top if is_open else 0, ask=ViewAsk.MEASURE)
         case name if view.panel is Panel.TABLE:
             return _after_key(view, name, layout)
         case name:
@@ -133,7 +133,7 @@ def _after_key(view: View, name: str, layout: Layout) -> View:
         return replace(view, panel=_PANELS[name], top=0)
     match name:
         case "q" | "Q":
-            return replace(view, ask=Ask.QUIT)
+            return replace(view, ask=ViewAsk.QUIT)
         case "/":
             return replace(view, is_typing=True)
         case "escape" | "erase":
@@ -157,7 +157,7 @@ def _after_panel_key(view: View, name: str, layout: Layout) -> View:
     return replace(view, panel=panel, top=0) if panel else view
 
 
-def _after_typing(view: View, key: Key) -> View:
+def _after_typing(view: View, key: KeyPress) -> View:
     match key.name:
         case "enter":
             return replace(view, is_typing=False)

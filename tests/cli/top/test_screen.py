@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sidecar.cli.machine_drawing import coloured, plain
 from sidecar.cli.top.cell_text import COLOUR, cells_of, uncoloured
-from sidecar.cli.top.input_events import Key, Mouse
+from sidecar.cli.top.input_events import KeyPress, Mouse
 from sidecar.cli.top.measurement import Measurement
 from sidecar.cli.top.screen import LEAST_HEIGHT, LEAST_WIDTH, Look, Screen, Seen, drawn
 from sidecar.cli.top.time_lines import ASCII_BARS, BARS
@@ -72,7 +72,7 @@ def test_any_keys_lead_to_a_view_that_can_be_shown(document: Seen, size: tuple[i
     """The mark is a row that there is, and is seen."""
     view, names = View(), {"\r": "enter", "\x1b": "escape"}
     for key in keys:
-        view = after(view, Key(names.get(key, key)), drawn(document, view, look(*size)).layout)
+        view = after(view, KeyPress(names.get(key, key)), drawn(document, view, look(*size)).layout)
     layout = drawn(document, view, look(*size)).layout
     if view.panel is Panel.TABLE and layout.ids and view.marked in layout.ids:
         assert layout.first <= layout.ids.index(view.marked) < layout.first + layout.page

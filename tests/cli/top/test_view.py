@@ -6,8 +6,8 @@ from functools import reduce
 
 import pytest
 
-from sidecar.cli.top.input_events import Key, Mouse
-from sidecar.cli.top.view import MOST_TYPED, Ask, Layout, Panel, View, after, first_of, row_of
+from sidecar.cli.top.input_events import KeyPress, Mouse
+from sidecar.cli.top.view import MOST_TYPED, Layout, Panel, View, ViewAsk, after, first_of, row_of
 
 IDS = tuple(f"id-{number}" for number in range(100))
 LAYOUT = Layout(ids=IDS, page=10, table_line=5, heads=(("NAME", 3, 20), ("STATE", 22, 60)), sorts=("NAME", "STATE"))
@@ -15,7 +15,7 @@ PANEL = Layout(ids=IDS, length=50, height=20)
 
 
 def typed(view: View, *keys: str, layout: Layout = LAYOUT) -> View:
-    return reduce(lambda seen, key: after(seen, Key(key), layout), keys, view)
+    return reduce(lambda seen, key: after(seen, KeyPress(key), layout), keys, view)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_the_wheel_scrolls_and_the_mark_stays_on_the_screen() -> None:
 def test_a_filter_is_typed() -> None:
     """Every key is a character of it, until Enter; Escape clears it."""
     view = typed(View(), "/", "q", "d", "backspace", "x")
-    assert (view.wanted, view.is_typing, view.ask) == ("qx", True, Ask.NOTHING)
+    assert (view.wanted, view.is_typing, view.ask) == ("qx", True, ViewAsk.NOTHING)
     kept = typed(view, "enter")
     assert (kept.wanted, kept.is_typing) == ("qx", False)
     assert typed(kept, "escape").wanted == ""
@@ -89,15 +89,15 @@ def test_a_panel_opens_scrolls_and_closes(key: str, panel: Panel) -> None:
     assert after(opened, Mouse("down", 0, 0), PANEL).top == 3
     for back in ("q", "escape", key):
         closed = typed(opened, back, layout=PANEL)
-        assert (closed.panel, closed.ask) == (Panel.TABLE, Ask.NOTHING)
-    assert typed(View(), "q").ask is Ask.QUIT
+        assert (closed.panel, closed.ask) == (Panel.TABLE, ViewAsk.NOTHING)
+    assert typed(View(), "q").ask is ViewAsk.QUIT
 
 
 def test_what_is_asked_is_asked_once() -> None:
     """The next event asks for something else, or nothing."""
     asked = typed(View(), "d")
-    assert (asked.ask, asked.panel) == (Ask.MEASURE, Panel.DISTURBED)
-    assert typed(asked, "j", layout=PANEL).ask is Ask.NOTHING
-    assert typed(View(), "redraw").ask is Ask.REDRAW
+    assert (asked.ask, asked.panel) == (ViewAsk.MEASURE, Panel.DISTURBED)
+    assert typed(asked, "j", layout=PANEL).ask is ViewAsk.NOTHING
+    assert typed(View(), "redraw").ask is ViewAsk.REDRAW
     assert typed(View(), "p").is_paused
     assert not typed(View(), "p", "p").is_paused
