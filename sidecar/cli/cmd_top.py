@@ -18,7 +18,7 @@ from sidecar.cli.cmd_status import (
     problem_lines,
     state_of,
 )
-from sidecar.cli.flags import add_config, config_of, print_json
+from sidecar.cli.flags import add_config, add_no_color, config_of, print_json
 from sidecar.cli.live_page import REFRESH_SECONDS
 from sidecar.cli.machine_drawing import Paint, draw, legend, letters_of, marks_of, plain
 from sidecar.cli.printout import can_draw, printout, wrapped
@@ -53,6 +53,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "--json", action="store_true", help="print the status document at each change, one JSON object per line"
     )
+    add_no_color(parser)
     add_config(parser)
     parser.set_defaults(func=run)
 
