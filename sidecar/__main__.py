@@ -28,6 +28,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "run": "sidecar.cli.cmd_run",
     "status": "sidecar.cli.cmd_status",
     "top": "sidecar.cli.cmd_top",
+    "events": "sidecar.cli.cmd_events",
     "page": "sidecar.cli.cmd_page",
     "topology": "sidecar.cli.cmd_topology",
     "plan": "sidecar.cli.cmd_plan",

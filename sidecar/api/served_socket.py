@@ -20,6 +20,7 @@ from sidecar.held_starts import Desk
 from sidecar.log import Log, now
 from sidecar.ports import Engine, Tickets
 from sidecar.status.deadlines import Deadlines
+from sidecar.status.event_file import event_file
 from sidecar.status.history_file import HistoryFile
 from sidecar.status.narrator import STATUS_PAUSE
 from state.projection import Projection
@@ -42,7 +43,7 @@ class ServedSocket:
     ) -> None:
         """`tell` makes the projection of a container, for people who ask what it was told."""
         self._tell = tell
-        self._record = ChangeRecord(board, now, HistoryFile(state_dir))
+        self._record = ChangeRecord(board, now, HistoryFile(state_dir), event_file(state_dir))
         self._board = board
         self._desk = desk
         self._deadlines = deadlines

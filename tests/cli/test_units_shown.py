@@ -151,7 +151,7 @@ def test_the_api_knows_a_unit_by_its_name() -> None:
 def test_metrics_count_units_apart() -> None:
     board = Board(busy())
     board.host = CONFINING
-    lines = Metrics(board).text().decode().splitlines()
+    lines = Metrics(board).exposed()[0].decode().splitlines()
     assert 'cpuset_sidecar_containers{sharing="shared"} 1.0' in lines
     assert 'cpuset_sidecar_containers{sharing="stranger"} 0.0' in lines
     assert 'cpuset_sidecar_units{sharing="shared"} 1.0' in lines

@@ -16,6 +16,8 @@ from sidecar import daemon
 from sidecar.api.unix_socket import NAME
 from sidecar.config.config import Config
 from sidecar.decide.settings import PolicyName
+from sidecar.status.event_file import event_file, event_of
+from sidecar.words.event_text import event_text
 from tests.support.daemon.host import Host
 
 pytestmark = pytest.mark.trio
@@ -120,3 +122,37 @@ async def test_a_port_in_use_ends_the_start(tmp_path: Path, capsys: pytest.Captu
     assert f"listen is '{listen}', and nothing can listen there: Address already in use; another program" in (
         capsys.readouterr().err
     )
+
+
+async def test_events_are_recorded_across_daemons(
+    autojump_clock: MockClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When each began and ended, and what changed between; the file is continued by the next daemon."""
+    for number in (1, 2):
+        host = Host(tmp_path, monkeypatch)
+        async with host.running():
+            await host.settled(await host.docker.run(f"rt{number}", labels={"cpuset.exclusive": "1"}))
+            await host.until(lambda number=number: f"rt{number}" in recorded(tmp_path)[-1])  # type: ignore[misc]
+    told = recorded(tmp_path)
+    assert [each for each in told if "daemon" in each] == ["the daemon began", "the daemon ended"] * 2
+    assert "rt1 was granted CPU 1" in told
+    assert told[-1] == "the daemon ended"
+
+
+def recorded(folder: Path) -> list[str]:
+    """Return the recorded events, in words."""
+    return [event_text(event) for line in event_file(str(folder / "state")).read() if (event := event_of(line))]
+
+
+async def test_a_file_of_events_that_cannot_be_written_is_a_problem_and_nothing_more(
+    autojump_clock: MockClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A directory in its place: containers get their CPUs all the same."""
+    (tmp_path / "state" / "events.jsonl").mkdir(parents=True)
+    host = Host(tmp_path, monkeypatch)
+    async with host.running():
+        await host.settled(await host.docker.run("rt", labels={"cpuset.exclusive": "1"}))
+        code, told = await ask(host, "GET", "/healthz")
+        assert code == 200
+        assert any("events.jsonl" in problem for problem in told["problems"])
+    assert host.broken == []

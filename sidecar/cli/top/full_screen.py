@@ -21,7 +21,7 @@ from sidecar.cli.top.time_lines import ASCII_BARS, BARS
 from sidecar.cli.top.view import Layout, Panel, View, ViewAsk, after, row_of
 from sidecar.status.grant_history import GrantChange, history
 from sidecar.status.history_file import NAME as HISTORY
-from sidecar.status.history_file import read_history
+from sidecar.status.history_file import HistoryFile
 from sidecar.status.status_file import read_status
 from sidecar.status.status_reader import StatusFollower
 from state.errors import StateError
@@ -53,7 +53,7 @@ class _Hour:
         try:
             seen = os.stat(os.path.join(self._state_dir, HISTORY))
             if (stamp := (seen.st_mtime_ns, seen.st_ino, seen.st_size)) != self._stamp:
-                self._changes, self._stamp, self.flaw = read_history(self._state_dir), stamp, ""
+                self._changes, self._stamp, self.flaw = HistoryFile(self._state_dir).read(), stamp, ""
         except FileNotFoundError:
             self._changes, self._stamp, self.flaw = (), (), ""
         except (OSError, StateError) as error:
