@@ -44,6 +44,8 @@ class Form(enum.StrEnum):
     GROUP = "group"
     MATCH = "match"
     """The patterns of a rule."""
+    TEMPLATE = "template"
+    """A line with fields of a container."""
 
 
 class NotOfForm(Flaw, frozen=True):
@@ -88,6 +90,7 @@ class ListKind(enum.StrEnum):
     FLAG = "flag"
     COMMAND = "command"
     LABEL = "label"
+    FIELD = "field"
 
 
 class Unknown(Flaw, frozen=True):

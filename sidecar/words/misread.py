@@ -93,6 +93,7 @@ _FORMS: Final = {
     Form.LABELS: 'write labels with texts, like { "cpuset.exclusive" = "2" }',
     Form.GROUP: "write the name or the number of a group, like monitoring",
     Form.MATCH: 'write patterns, like { name = "db-*" }, with some of name, project and image',
+    Form.TEMPLATE: "write fields in double braces, like '{{.Name}} {{.CPUs}}', or json",
     Form.LABEL: "write LABEL=VALUE, like cpuset.options=performance",
 }
 
