@@ -44,6 +44,13 @@ class Form(enum.StrEnum):
     GROUP = "group"
     MATCH = "match"
     """The patterns of a rule."""
+    HOOK = "hook"
+    """A hook has a command or a webhook."""
+    HOOKS = "hooks"
+    """There are not too many."""
+    HOOK_NAME = "hook-name"
+    COMMAND = "command"
+    WEBHOOK = "webhook"
 
 
 class NotOfForm(Flaw, frozen=True):

@@ -15,7 +15,9 @@ from trio.testing import MockClock
 from sidecar import daemon
 from sidecar.api.unix_socket import NAME
 from sidecar.config.config import Config
+from sidecar.config.hook_sections import Hook
 from sidecar.decide.settings import PolicyName
+from sidecar.hooks import hook_runner
 from sidecar.status.event_file import event_file, event_of
 from sidecar.words.event_text import event_text
 from tests.support.daemon.host import Host
@@ -156,3 +158,28 @@ async def test_a_file_of_events_that_cannot_be_written_is_a_problem_and_nothing_
         assert code == 200
         assert any("events.jsonl" in problem for problem in told["problems"])
     assert host.broken == []
+
+
+async def test_a_hook_is_told_and_one_that_fails_is_a_problem(
+    autojump_clock: MockClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both at a grant; the container has its CPUs meanwhile, whatever hooks do. What they run is no part of this."""
+    heard: list[bytes] = []
+
+    async def told(hook: Hook, document: bytes) -> str:
+        heard.append(document)
+        return "" if hook.name == "hear" else "planted"
+
+    monkeypatch.setattr(hook_runner, "told", told)
+    hooks = (
+        Hook(name="hear", command=("/bin/hear",), on=("granted",)),
+        Hook(name="fail", webhook="http://127.0.0.1:9/"),
+    )
+    host = Host(tmp_path, monkeypatch, hooks=hooks)
+    async with host.running():
+        await host.settled(await host.docker.run("rt", labels={"cpuset.exclusive": "1"}))
+        await host.until(lambda: len(heard) == 2)
+        _, status = await ask(host, "GET", "/healthz")
+    for document in map(json.loads, heard):
+        assert [(event["message"], event["container"]) for event in document["events"]] == [("granted", "rt")]
+    assert status["problems"] == ["the hook fail failed: planted (1 of 1 times)"]
