@@ -351,8 +351,8 @@ class _Daemon:
         sources.start_soon(Voucher(self._board, self._projections, state_dir, report, signs).run)
         sources.start_soon(AckReader(self._board, self._projections, outbox, log=self._log).run)
         sources.start_soon(self._measure, outbox)
-        sampler = DisturbanceSampler(self._board, period_seconds=config.disturbed_period_seconds, log=self._log)
-        sources.start_soon(sampler.run)
+        period = config.disturbed_period_seconds
+        sources.start_soon(DisturbanceSampler(self._board, period_seconds=period, log=self._log).run)
         sources.start_soon(self._watch_cpus, looker, outbox)
         sources.start_soon(follow_writes, self._board, self._kernel, looker.look, looker.look_at_everything)
         sources.start_soon(self._narrator.keep_status)
@@ -373,11 +373,8 @@ class _Daemon:
             tickets=self._tickets,
             rng=self._rng,
             log=self._log,
-            see_that_alone=self._see_that_alone,
+            see_that_alone=lambda info: self._engine_lock.hold(info.home),
         )
-
-    def _see_that_alone(self, info: EngineInfo) -> None:
-        self._engine_lock.hold(info.home)
 
     async def _watch_cpus(self, looker: Looker, outbox: trio.MemorySendChannel[Fact]) -> None:
         look = looker.look_at_everything
