@@ -155,12 +155,14 @@ class ChangeRecord:
         self._write_down([_told(f"{self._run}-0", Line(LogLevel.INFO, BEGAN, {}), self._clock())])
 
     def _begin_events(self, file: LineFile, log: Log) -> None:
+        """Begin with what is there, without a line that was cut off, and readable by those that may read it now."""
         with self._reporting("events"):
             try:
-                file.read()
+                recorded = shortened(file.read())
             except StateError as error:
                 log.warning(f"a new file of events is begun: {error}")
-                file.replace(())
+                recorded = []
+            file.replace(recorded)
 
     def _record(self, changes: list[GrantChange]) -> None:
         if not changes:

@@ -129,8 +129,12 @@ async def test_a_port_in_use_ends_the_start(tmp_path: Path, capsys: pytest.Captu
 async def test_events_are_recorded_across_daemons(
     autojump_clock: MockClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When each began and ended, and what changed between; the file is continued by the next daemon."""
+    """When each began and ended, and what changed between; the next daemon continues the file, also after a line that was
+    cut off.
+    """
     for number in (1, 2):
+        if number == 2:
+            cut_off(tmp_path / "state" / "events.jsonl")
         host = Host(tmp_path, monkeypatch)
         async with host.running():
             await host.settled(await host.docker.run(f"rt{number}", labels={"cpuset.exclusive": "1"}))
@@ -139,6 +143,11 @@ async def test_events_are_recorded_across_daemons(
     assert [each for each in told if "daemon" in each] == ["the daemon began", "the daemon ended"] * 2
     assert "rt1 was granted CPU 1" in told
     assert told[-1] == "the daemon ended"
+
+
+def cut_off(file: Path) -> None:
+    """Leave half a line at the end, as a daemon that is killed while it writes."""
+    file.write_bytes(file.read_bytes() + b'{"id":"cut o')
 
 
 def recorded(folder: Path) -> list[str]:
