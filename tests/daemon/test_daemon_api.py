@@ -129,7 +129,7 @@ async def test_a_port_in_use_ends_the_start(tmp_path: Path, capsys: pytest.Captu
 async def test_events_are_recorded_across_daemons(
     autojump_clock: MockClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When each began and ended, and what changed between; the next daemon continues the file, also after a line that was
+    """When each began and ended, and what changed between; the next daemon continues the file, without a line that was
     cut off.
     """
     for number in (1, 2):
