@@ -1,4 +1,4 @@
-"""What killed daemons left in the engine: orders that wait behind a start, and take effect when it is over."""
+"""What killed daemons left in the engine: orders that wait for a container's lock, and take effect when it is free."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class BehindStarts:
         self._orders.append(order)
 
     def land(self, reality: Reality, real: Real) -> None:
-        """Carry out what waited behind a start of this container. What the hand guards, it overwrites at once."""
+        """Carry out what waited for the lock of this container."""
         for order in [each for each in self._orders if each.container == real.key]:
             self._orders.remove(order)
             reality.take_effect(order)
             known = reality.world.containers.get(real.key)
-            if known and not known.is_guarded:
+            if known and not reality.is_blind:
                 self.astray |= (real.effective or EMPTY) - CPUSet.from_mask(known.footprint)

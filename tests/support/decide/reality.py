@@ -385,12 +385,17 @@ class Reality(Host):
         self.feed(EngineDisconnected("gone"))
 
     def crash(self, fates: Sequence[bool], *, is_slow: bool = False) -> None:
-        """Kill the daemon; each outstanding order took effect, or never will, or waits behind a start. It starts again
-        from its checkpoint. Starts that are held stay so, and ask nobody.
+        """Kill the daemon; each outstanding order took effect, or never will, or is still to come: it waits behind a
+        start or another program, or the engine is at it, and holds the lock meanwhile. The daemon starts again from its
+        checkpoint. Starts that are held stay so, and ask nobody.
         """
         for index, order in enumerate([*self.late, *self.flight]):
-            if order.number not in self.landed and fates[index % len(fates)]:
-                (self.behind.keep if self._is_locked(order.container) else self.take_effect)(order)
+            if order.number in self.landed or not fates[index % len(fates)]:
+                continue
+            real = self.containers.get(order.container)
+            if real and not real.is_locked and real is not self.group and fates[(index + 2) % len(fates)]:
+                real.is_busy = True
+            (self.behind.keep if real and real.is_locked else self.take_effect)(order)
         self.flight, self.late, self.looks, self.retries, self.timers, self.blocked = [], [], [], [], [], []
         self._take_for_their_own()
         self.landed, self.inventories, self.bursts, self.stopping = set(), [], [], []
