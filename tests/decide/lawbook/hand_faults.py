@@ -221,6 +221,10 @@ def trusts_a_hand_that_does_not_answer_yet(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(World, "is_blind", property(lambda world: world.hand is None and honest.__get__(world)))
 
 
+def answers_a_take_in_the_books_as_if_it_were_over(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(newborn_answers, "_from_the_state", lambda state, grant: grant.cpus - state.lent or state.refuge)
+
+
 FAULTS = (
     Fault(forgets_the_record_of_a_newcomer, placelaws.AGREED, first=388),
     Fault(overlooks_a_limit_in_force, laws.IN_FORCE, first=81),
@@ -246,3 +250,6 @@ FAULTS = (
     Fault(trusts_a_hand_that_does_not_answer_yet, laws.UNSEEN, first=582),
     Fault(covers_without_a_look, laws.FOOTPRINTS, first=8783),
 )
+
+DYNAMIC_FAULTS = (Fault(answers_a_take_in_the_books_as_if_it_were_over, laws.NOTICES, first=109),)
+"""Under the policy dynamic."""

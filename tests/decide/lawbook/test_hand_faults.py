@@ -11,11 +11,12 @@ from state.topology import uniform
 from tests.decide.lawbook import hand_faults, laws, pool_faults
 from tests.decide.lawbook.faults import Fault
 from tests.support.decide.handreality import HandReality
-from tests.support.decide.histories import STATIC, Broken, check
+from tests.support.decide.histories import DYNAMIC, STATIC, Broken, check
 from tests.support.laws import When
 
 PLANTED: tuple[tuple[Fault, Sequence[Settings]], ...] = (
     *((fault, STATIC) for fault in hand_faults.FAULTS),
+    *((fault, DYNAMIC) for fault in hand_faults.DYNAMIC_FAULTS),
     *((fault, pool_faults.SETTINGS) for fault in pool_faults.HAND_FAULTS),
 )
 
