@@ -264,8 +264,10 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def sure(self) -> CPUSet:
         """The CPUs that it has regardless of the outcome of orders outstanding or in doubt, and of unseen restarts; may
-        be empty.
+        be empty. Where an order leads that an earlier run of the sidecar left in the engine is not known.
         """
+        if not self.is_guarded and any(doubt.ends is Ends.ENGINE for doubt in self.doubts):
+            return EMPTY
         mask = self.place.seen.mask
         if self.starts_as_configured:
             mask &= self.place.configured.mask

@@ -105,14 +105,16 @@ def answer_to(world: World, container: Container, number: int) -> AnswerStart | 
     wanted = policy_named(settings.policy).desired(world, container)
     if wanted is None:
         return AnswerStart(key, number)
-    # 7. Followed ones do not wait for each other.
-    reached, reserved = _beside_followed(world) if container.is_followed else world.reach, world.state.reserved.mask
+    reserved, reached, own = world.state.reserved.mask, world.reach, container.footprint
+    if container.is_followed:
+        # 7. Not what waits behind this start, or behind others like it.
+        reached, own = _before_what_follows(world), container.coming_by_hand
     is_exclusive = key in world.state.assignments
     if is_exclusive:
         # 2. All of it, and alone.
         if taken := wanted & world.strangers:
             return AnswerStart(key, number, refusal=Refusal(RefusalCode.TAKEN_BY_STRANGER, Taken(taken)))
-        if (reached.others(container.footprint) | world.state.lent.mask) & wanted.mask & ~reserved:
+        if (reached.others(own) | world.state.lent.mask) & wanted.mask & ~reserved:
             return None
         if any(answer != wanted for answer in container.answers):
             # The hand would write something else at its birth.
@@ -127,7 +129,7 @@ def answer_to(world: World, container: Container, number: int) -> AnswerStart | 
     return AnswerStart(key, number, update=_bundle(world, container, cpus), exclusive=is_exclusive)
 
 
-def _beside_followed(world: World) -> Reach:
+def _before_what_follows(world: World) -> Reach:
     """Return where containers may be before any start is answered behind which an order waits in the engine."""
     return world.reach_by(lambda each: each.coming_by_hand if each.is_followed else world.counted(each))
 

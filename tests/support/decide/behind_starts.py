@@ -30,5 +30,6 @@ class BehindStarts:
             self._orders.remove(order)
             reality.take_effect(order)
             known = reality.world.containers.get(real.key)
-            if known and not reality.is_blind:
+            # A group whose CPUs all went offline has others, until the machine is read.
+            if known and not reality.is_blind and reality.online == reality.world.topology.online:
                 self.astray |= (real.effective or EMPTY) - CPUSet.from_mask(known.footprint)

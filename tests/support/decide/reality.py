@@ -43,6 +43,7 @@ from sidecar.decide.reconcile import begin
 from sidecar.decide.settings import Settings
 from sidecar.decide.step import step
 from sidecar.decide.world import replace
+from sidecar.simulation.model_host import STARTABLE
 from sidecar.simulation.model_limits import changed
 from state.codec import decode, encode, to_builtins
 from state.cpuset import CPUSet
@@ -156,6 +157,17 @@ class Reality(Host):
                     self.answered.add(order.number)
             case ReadTopology():
                 self.pending_read = True
+
+    def _lock(self, real: Real) -> None:
+        """Have the engine do something else with a container before an order that it was given: a restart whose start
+        its runtime holds, if it asks.
+        """
+        if real.asks:
+            self.stop(real)
+            if real.phase in STARTABLE:
+                real.held = self.ticket()
+        elif real is not self.group:
+            real.is_busy = True
 
     def unlock(self, real: Real) -> None:
         """End a start: the engine now does what waited behind it, and answers those that asked meanwhile."""
@@ -384,17 +396,17 @@ class Reality(Host):
         self.is_reached = False
         self.feed(EngineDisconnected("gone"))
 
-    def crash(self, fates: Sequence[bool], *, is_slow: bool = False) -> None:
+    def crash(self, fates: Sequence[bool], *, is_slow: bool = False, is_busy: bool = False) -> None:
         """Kill the daemon; each outstanding order took effect, or never will, or is still to come: it waits behind a
-        start or another program, or the engine is at it, and holds the lock meanwhile. The daemon starts again from its
-        checkpoint. Starts that are held stay so, and ask nobody.
+        start or something else that the engine does with the container (`is_busy`). The daemon starts
+        again from its checkpoint. Starts that are held stay so, and ask nobody.
         """
         for index, order in enumerate([*self.late, *self.flight]):
             if order.number in self.landed or not fates[index % len(fates)]:
                 continue
             real = self.containers.get(order.container)
-            if real and not real.is_locked and real is not self.group and fates[(index + 2) % len(fates)]:
-                real.is_busy = True
+            if is_busy and real and not real.is_locked and fates[(index + 2) % len(fates)]:
+                self._lock(real)
             (self.behind.keep if real and real.is_locked else self.take_effect)(order)
         self.flight, self.late, self.looks, self.retries, self.timers, self.blocked = [], [], [], [], [], []
         self._take_for_their_own()
