@@ -171,6 +171,7 @@ async def serve(
         else:
             hosted = Hosted(engine, host)
         engine, host = hosted.engine, hosted.kernel
+        hosted.see_that_alone(engine_lock)
         # A missing or unfit engine is reported at once; later it is waited for. An existing but silent engine is waited
         # for as well: it may be starting containers that wait for our answer.
         info = None

@@ -2,11 +2,14 @@
 longer to be confined.
 
 A changed switch or pattern of the configuration may leave units confined that no decision sees any more. So the daemon
-restores these first, before it decides anything, by the original settings in its recorded state.
+restores these first, before it decides anything, by the original settings in its recorded state. What an earlier
+version recorded of units, as if each were a container, is recorded of them from then on: else they would seem to be
+pinned by hand.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping
 from contextlib import suppress
@@ -22,6 +25,7 @@ from sidecar.config.config import Config
 from sidecar.decide.container.place import cpus_of
 from sidecar.engines.host_tenants import HostedEngine
 from sidecar.failures import EngineError, EngineLacks
+from sidecar.host.cgroup.engine_lock import HOST_UNITS, EngineLock
 from sidecar.host.cgroup.host_kernel import HostKernel, find_hierarchy
 from sidecar.host.cgroup.places import USUAL, Hierarchy
 from sidecar.host.units.host_parts import HostedKernel, HostPart, HostParts
@@ -60,13 +64,18 @@ class Hosted(NamedTuple):
     config: Config | None = None
     """By which units of this host are restored; None where none of them is this daemon's."""
 
+    def see_that_alone(self, lock: EngineLock) -> None:
+        """Take the lock of the host's units, if these are confined. Raise AlreadyRunning if another sidecar has it."""
+        if self.told and self.told.is_confining:
+            lock.hold(HOST_UNITS)
+
     async def recorded(self, checkpoints: SparedCheckpoint, log: Log) -> State:
         """Return the State that is recorded, without units that are not to be confined any more: they are restored."""
         loaded = checkpoints.load()
         for note in loaded.notes:
             log.warning(note)
         state = loaded.state or State()
-        return await given_back(state, self.config, log) if self.config else state
+        return await given_back(with_unit_keys(state, self.config), self.config, log) if self.config else state
 
 
 def with_host_units(
@@ -169,6 +178,38 @@ async def _watch(kernel: Kernel, looker: Looker, board: Board) -> None:
 async def _tell_holes(engine: HostedEngine, board: Board) -> None:
     async for _ in board.worlds():
         board.tell_host(HostConfinement(is_confining=True, holes=engine.holes()))
+
+
+def with_unit_keys(state: State, config: Config, environ: Mapping[str, str] | None = None) -> State:
+    """Return the State in which the original settings of units are those of their source. The first version that
+    confined units recorded each as a container of its engine, with an id made from the unit's name. What has none of
+    these ids is a container, and one whose unit is gone is forgotten as a container is that is gone.
+    """
+    containers = {key.id: key for key in state.originals if not key.is_unit}
+    if not containers:
+        return state
+    try:
+        found = sources(config, environ=environ)
+    except EngineLacks:
+        return state
+    old = {
+        containers[made]: ContainerKey(each.source, name)
+        for each in found
+        for name in each.all()
+        if (made := _id_before_sources(name)) in containers
+    }
+    if not old:
+        return state
+    return msgspec.structs.replace(
+        state,
+        originals={
+            old.get(key, key): each for key, each in state.originals.items() if old.get(key) not in state.originals
+        },
+    )
+
+
+def _id_before_sources(name: str) -> str:
+    return hashlib.sha256(f"unit {name}".encode()).hexdigest()
 
 
 async def given_back(state: State, config: Config, log: Log, environ: Mapping[str, str] | None = None) -> State:

@@ -97,5 +97,17 @@ def misread_by_runtimes(name: str) -> bool:
     return "/_" in slice_path(name)
 
 
+def group_named(unit: str) -> str:
+    """Return what systemd calls the cgroup of a unit."""
+    return f"_{unit}" if unit.startswith(("_", ".")) else _escaped(unit)
+
+
+def unit_named(group: str) -> str:
+    """Return the unit to which systemd gave a cgroup of this name; "" if it gave it to none: an OCI runtime may have
+    made it.
+    """
+    return group[1:] if group.startswith("_") else "" if _escaped(group) != group else group
+
+
 def _escaped(name: str) -> str:
     return f"_{name}" if name.partition(".")[0] in _CONTROLLERS else name

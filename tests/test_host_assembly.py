@@ -10,12 +10,13 @@ from typing import cast
 import pytest
 
 from sidecar import host_assembly
+from sidecar.commit.fallback_books import SparedCheckpoint
 from sidecar.config.config import Config
 from sidecar.engines.host_tenants import HostedEngine
 from sidecar.failures import EngineLacks
 from sidecar.host.cgroup.host_kernel import HostKernel
 from sidecar.host.units.host_parts import HostedKernel
-from sidecar.host_assembly import Hosted, given_back, is_hosts_root, with_host_units
+from sidecar.host_assembly import Hosted, given_back, is_hosts_root, with_host_units, with_unit_keys
 from sidecar.host_ports import HostUnits, UnitLook
 from sidecar.log import Log
 from sidecar.ports import Engine, Kernel
@@ -93,6 +94,11 @@ def test_without_systemd_what_the_configuration_names_is_confined(tmp_path: Path
     assert [(each.source, each.all()) for each in found.units] == [(HOST, ("root-group", "/agents"))]
 
 
+SSH_BEFORE = "113c37b86c75a19ce936b1781683a5713c35513bdea279dfd8e2a6c8dbc4ee2a"
+CRON_BEFORE = "f24f601001affa85f6a1402d767989586fd01c14a08c9d5f77205ba3f2d31f25"
+"""The ids that units had when they were recorded as containers."""
+
+
 class Units:
     """Units that are confined, one of which is gone."""
 
@@ -143,6 +149,36 @@ async def test_what_is_not_to_be_confined_any_more_is_given_back_at_the_start(
     assert units.confined == {name: had[name] for name in back}
     lost = {*back, *(["gone.service"] if config.host_units == "off" else [])}
     assert {key.id for key in RECORDED.originals} - {key.id for key in state.originals} == lost
+
+
+@pytest.mark.trio
+async def test_units_that_an_earlier_version_recorded_as_containers_are_units_from_then_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Each with what it had: they were confined by the sidecar, and are not pinned by hand. Containers stay as
+    recorded, and so does what this version recorded of a unit already.
+    """
+    unit, container = ContainerKey("docker", SSH_BEFORE), ContainerKey("docker", "c" * 64)
+    known, also = ContainerKey(SYSTEMD, "cron.service"), ContainerKey("docker", CRON_BEFORE)
+    had = {unit: Originals(cpuset="0"), container: Originals(cpuset="1")}
+    had |= {known: Originals(cpuset="2"), also: Originals(cpuset="3")}
+    monkeypatch.setattr(host_assembly, "sources", lambda *_, **__: (cast("HostUnits", Units()),))
+    with SparedCheckpoint(str(tmp_path / "state"), str(tmp_path / "spare")) as checkpoint:
+        checkpoint.save(State(originals=had))
+        hosted = Hosted(ENGINE, KERNEL, None, Config(host_units="auto"))
+        state = await hosted.recorded(checkpoint, Log(io.StringIO()))
+    assert {str(key): each.cpuset for key, each in state.originals.items()} == {
+        "systemd:ssh.service": "0",
+        str(container): "1",
+        "systemd:cron.service": "2",
+    }
+
+
+def test_where_no_unit_can_be_known_the_records_stay_as_they_are() -> None:
+    """Without systemd or groups to confine, which of them are units cannot be told."""
+    recorded = State(originals={ContainerKey("docker", SSH_BEFORE): Originals()})
+    config = Config(host_units="auto", cgroup="/nonexistent")
+    assert with_unit_keys(recorded, config) is recorded
 
 
 @pytest.mark.trio

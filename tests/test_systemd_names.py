@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.systemd_names import is_slice, misread_by_runtimes, slice_path
+from sidecar.systemd_names import group_named, is_slice, misread_by_runtimes, slice_path, unit_named
 
 
 @pytest.mark.parametrize(
@@ -29,6 +29,22 @@ def test_a_name_that_begins_with_a_controllers_is_misread_by_runtimes() -> None:
     assert misread_by_runtimes("cpuset-sidecar-shared.slice")
     assert misread_by_runtimes("memory.slice")
     assert not misread_by_runtimes("sidecar-shared.slice")
+
+
+@pytest.mark.parametrize(
+    ("group", "unit"),
+    [
+        ("ssh.service", "ssh.service"),
+        ("_cpu.slice", "cpu.slice"),
+        ("_memory.service", "memory.service"),
+        ("__own.service", "_own.service"),
+        ("cpu.slice", ""),
+    ],
+)
+def test_a_group_tells_its_unit(group: str, unit: str) -> None:
+    """What looks like a file of a controller is no group of systemd's: a runtime made it (seen with Docker 26)."""
+    assert unit_named(group) == unit
+    assert not unit or group_named(unit) == group
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ NEEDS_NONE = {
     "crowd": "the program of a measurement; the test of it has the judged fixture",
     "sidecarprocess": "it defines the daemon",
     "test_faults_sidecars": "the second daemon is refused at once",
+    "test_host_processes": "the same",
 }
 """The modules that may make a daemon without a judge, and why."""
 

@@ -39,12 +39,17 @@ SERVICES: Final = 10
 
 
 @pytest.fixture
-def confining(own_engine: PrivateEngine, sidecar: SidecarProcess) -> SidecarProcess:
-    """Start a sidecar that confines the host's units."""
+def confining(own_engine: PrivateEngine, sidecar: SidecarProcess) -> Iterator[SidecarProcess]:
+    """Start a sidecar that confines the host's units. At the end all have what they had: the next one has no record of
+    what this one changed.
+    """
     sidecar.configure(host_units="auto")
     sidecar.start()
     assert not sidecar.has_logged("the host's own processes are not confined"), sidecar.log()
-    return sidecar
+    yield sidecar
+    if sidecar.is_running:
+        sidecar.terminate()
+        assert sidecar.command("release").returncode == 0
 
 
 @pytest.fixture
@@ -122,6 +127,26 @@ def test_no_process_of_the_host_may_run_on_an_owners_cpu(
     subprocess.run(["systemctl", "restart", "cron.service"], check=False, capture_output=True)
     subprocess.run(["systemctl", "daemon-reload"], check=True, capture_output=True)
     see_that_none_intrudes(confining, owner)
+
+
+def test_a_second_sidecar_does_not_confine_the_same_units(
+    confining: SidecarProcess, own_engine: PrivateEngine, tmp_path: Path
+) -> None:
+    """Whatever its directory and engine; it names the first."""
+    second = SidecarProcess(tmp_path / "second", own_engine.api.socket_path)
+    second.configure(host_units="auto")
+    refused = second.command("run")
+    assert refused.returncode == 1
+    assert f"another sidecar confines the host's own processes (process {confining.pid}" in refused.stderr
+
+
+def test_a_container_that_is_pinned_by_hand_is_no_unit(confining: SidecarProcess, workloads: Containers) -> None:
+    """systemd keeps its CPUs as it keeps those of services, and it is below a slice of its own."""
+    pinned = workloads.run("pinned", CpusetCpus=str(LAST), CgroupParent="tests-cpuset.slice")
+    confining.until(pinned, lambda it: it.cpus == LAST, "it is seen where it is pinned")
+    units = [each.name for each in confining.until_quiet().units]
+    assert "init.scope" in units
+    assert [name for name in units if pinned in name or name.startswith("tests")] == []
 
 
 def test_a_release_gives_every_unit_back_what_it_had(

@@ -1,10 +1,12 @@
-"""The lock that keeps a second sidecar off the same engine, whatever its state directory.
+"""The lock that keeps a second sidecar off the same engine, whatever its state directory; and off the units of the
+host, whatever its engine.
 
 Two sidecars of one engine may share nothing but the engine and the kernel: each may run in a container with directories
 of its own. Both see the root of the host's cgroup hierarchy, which they need to verify the containers' CPUs. So the
 lock lies there, as a lock on one byte of that directory, and nothing is written:
 
-1. The position of the byte is a hash of the engine's identity, so each engine has a lock of its own.
+1. The position of the byte is a hash of the engine's identity, so each engine has a lock of its own, and so have the
+   units of the host.
 2. The directory can be opened for reading alone, which permits read locks alone. So each sidecar sets a read lock and
    asks whether a write lock would be possible: not if another sidecar has set one. If two start at the same moment,
    both withdraw, and try again after pauses of different length.
@@ -40,6 +42,10 @@ _PAUSE: Final = (0.02, 0.1)
 _ID: Final = re.compile(rb"[0-9a-f]{64}")
 _STATE_LOCK: Final = "/lock"
 """How the path of the lock on a state directory ends."""
+
+
+HOST_UNITS: Final = "the units of this host"
+"""In the place of an engine's identity, which has a path."""
 
 
 class LockHolder(msgspec.Struct, frozen=True):
@@ -78,7 +84,11 @@ class EngineLock:
                 return
             self._set(fcntl.F_UNLCK, home)
             time.sleep(random.uniform(*_PAUSE))  # noqa: S311 - not for secrets
-        raise AlreadyRunning(f"another sidecar manages this engine{whereabouts(self.holder(home))}: stop it first")
+        other = whereabouts(self.holder(home))
+        if home == HOST_UNITS:
+            told = f"another sidecar confines the host's own processes{other}"
+            raise AlreadyRunning(f'{told}: stop it first, or set host_units = "off"')
+        raise AlreadyRunning(f"another sidecar manages this engine{other}: stop it first")
 
     def holder(self, home: str) -> LockHolder | None:
         """Return which other sidecar has locked the engine with this identity; None if none has."""

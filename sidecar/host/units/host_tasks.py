@@ -1,6 +1,8 @@
 """The kernel's own threads among the tasks of a host, and those of them that it binds to a CPU (proc_pid_stat(5)).
 
-Which a task is never changes, so it is read once for each.
+Which a task is never changes, so it is read once for each: a host has hundreds, and is looked at every second. An id
+whose task was gone at one reading is read again; for another task to have it, all ids must have come round between two.
+All are read again around a move (`read_again`): the kernel binds a thread soon after it made it.
 """
 
 from __future__ import annotations
@@ -46,6 +48,10 @@ class HostTasks:
     def __init__(self, proc: str = "/proc") -> None:
         self._proc = proc
         self._of_kernel: frozenset[int] = frozenset()
+        self._threads: dict[int, Task] = {}
+        """The kernel's threads at the last reading, by their ids."""
+        self._others: frozenset[int] = frozenset()
+        """What was none of them then."""
 
     def task(self, id: int) -> Task | None:
         """Return a task; None if it is gone."""
@@ -67,7 +73,6 @@ class HostTasks:
     def of_users(self, ids: Iterable[int]) -> list[Task]:
         """Return those of these tasks that are no kernel threads, and are not over."""
         there = frozenset(ids)
-        # One that was gone in between would have another id, unless all of them came round.
         self._of_kernel &= there
         found = [task for id in sorted(there - self._of_kernel) if (task := self.task(id))]
         self._of_kernel |= {task.id for task in found if task.is_of_kernel}
@@ -75,7 +80,17 @@ class HostTasks:
 
     def of_kernel(self) -> list[Task]:
         """Return the kernel's threads; none where they are not visible, as in a container."""
-        return [task for id in self._children() if (task := self.task(id)) and task.is_of_kernel and not task.is_over]
+        there = dict.fromkeys(self._children())
+        known = self._threads
+        found = [task for id in there if id not in self._others and (task := known.get(id) or self.task(id))]
+        self._threads = {task.id: task for task in found if task.is_of_kernel and not task.is_over}
+        others = {task.id for task in found if not task.is_of_kernel}
+        self._others = frozenset(id for id in there if id in self._others or id in others)
+        return list(self._threads.values())
+
+    def read_again(self) -> None:
+        """Read all threads of the kernel again when they are next asked for."""
+        self._threads, self._others = {}, frozenset()
 
     def _children(self) -> Iterator[int]:
         """Yield the ids of what may be a kernel thread: children of kthreadd, if the kernel lists them."""

@@ -13,10 +13,14 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 from typing import Final, NamedTuple
 
+from sidecar.systemd_names import unit_named
 from state.cpuset import CPUSet
 
 _CONTAINER: Final = re.compile(r"(?!libpod-conmon-)(?:[a-z-]+-)?[0-9a-f]{64}(?:\.scope)?")
 """Not the monitor of a Podman container: it is a process of the host."""
+
+_POD: Final = re.compile(r"(?:[a-z-]+-)?libpod_pod_[0-9a-f]{64}(?:\.slice)?")
+"""Podman's containers come and go in it (seen with 4.3 and 5.4)."""
 
 _CPUS: Final = "cpuset.cpus.effective"
 _DEPTH: Final = 64
@@ -42,13 +46,13 @@ def host_units(root: str, online: CPUSet, parents: Collection[str] = ()) -> Iter
     """
     above = _cpus(root, online)
     for name in _groups(root):
-        if name.endswith(".slice") or name == "init.scope":
+        if unit_named(name).endswith(".slice") or name == "init.scope":
             yield from _units(root, f"/{name}", above, parents)
 
 
 def _units(root: str, path: str, above: CPUSet, parents: Collection[str]) -> Iterator[HostUnit]:
-    at, name = f"{root}{path}", path.rpartition("/")[2]
-    if is_container(name):
+    at, name = f"{root}{path}", unit_named(path.rpartition("/")[2])
+    if not name or is_container(name):
         return
     cpus = _cpus(at, above)
     if name not in parents and not holds_container(at):
@@ -60,9 +64,29 @@ def _units(root: str, path: str, above: CPUSet, parents: Collection[str]) -> Ite
         yield HostUnit(name, cpus, has_containers=True, path=path)
 
 
+def paths_of(root: str, names: Collection[str]) -> dict[str, str]:
+    """Return the paths of the units of these names that have a cgroup: units are in slices alone. What is below others
+    may have the name of a unit, and is one of another systemd's (a user's manager), or none.
+    """
+    found: dict[str, str] = {}
+    wanted, within = set(names), [""]
+    while wanted and within:
+        path = within.pop()
+        for group in _groups(f"{root}{path}"):
+            name, at = unit_named(group), f"{path}/{group}"
+            if name.endswith(".slice"):
+                within.append(at)
+            if name in wanted and not is_container(name):
+                found[name] = at
+                wanted.discard(name)
+    return found
+
+
 def is_container(name: str) -> bool:
-    """Return whether a group of this name is a container, of any engine."""
-    return _CONTAINER.fullmatch(name) is not None
+    """Return whether a group of this name is a container or a pod, of any engine: it is never a unit of the host, and
+    nothing in it is, and what it is in is not confined as a whole.
+    """
+    return _CONTAINER.fullmatch(name) is not None or _POD.fullmatch(name) is not None
 
 
 def holds_container(path: str, depth: int = _DEPTH) -> bool:

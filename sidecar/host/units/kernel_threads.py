@@ -97,18 +97,17 @@ class KernelThreads:
         await trio.to_thread.run_sync(self._restore if self._online() <= cpus else lambda: self._narrow(cpus))
 
     def _narrow(self, cpus: CPUSet) -> None:
+        self._tasks.read_again()
         free = list(self._free())
         recorded = self._record.latest
         had = {task.key: recorded.threads.get(task.key) or self._allowed(task) for task in free}
         self._record.write(msgspec.structs.replace(recorded, threads=had, thread_cpus=cpus))
-        refusing = set()
-        for task in free:
-            wanted = had[task.key] & cpus
-            if not wanted or not self._moved(task, wanted):
-                refusing.add(task.key)
-        self._refusing = frozenset(refusing)
+        refusing = [task for task in free if not (wanted := had[task.key] & cpus) or not self._moved(task, wanted)]
+        self._refusing = frozenset(task.key for task in refusing)
+        self._tasks.read_again()
 
     def _restore(self) -> None:
+        self._tasks.read_again()
         recorded, online = self._record.latest, self._online()
         for task in self._free():
             if own := recorded.threads.get(task.key):

@@ -21,7 +21,7 @@ import trio
 from sidecar.failures import EngineFailed
 from sidecar.host.cgroup.places import USUAL, Hierarchy, read
 from sidecar.host.units.host_tasks import HostTasks, Task
-from sidecar.host.units.host_units import holds_container
+from sidecar.host.units.host_units import holds_container, is_container
 from sidecar.host_ports import UnitLook
 from state.cpuset import CPUSet
 from state.errors import CPUSetError
@@ -47,10 +47,11 @@ class NamedGroup:
     def __init__(
         self, hierarchy: Hierarchy, path: str, online: Callable[[], CPUSet], parents: Collection[str] = USUAL
     ) -> None:
-        """Make it. It is never confined if engines make containers in it, in one of the `parents`: one that comes later
-        must not be born into confinement.
+        """Make it. It is never confined if it is a container's, or in one, or if engines make containers in it, in one
+        of the `parents`: one that comes later must not be born into confinement.
         """
         self.name = path
+        self._is_containers = any(is_container(part) for part in path.split("/"))
         self._is_parent = any(each == path or each.startswith(f"{path}/") for each in parents)
         self._hierarchy = hierarchy
         self._online = online
@@ -58,7 +59,7 @@ class NamedGroup:
 
     def look(self) -> UnitLook | None:
         """Return its CPUs; None if it is not there, or has containers below it."""
-        if not os.path.isdir(self._at) or self._is_parent or holds_container(self._at):
+        if not os.path.isdir(self._at) or self._is_parent or self._is_containers or holds_container(self._at):
             return None
         cpus = _cpus(f"{self._at}/cpuset.cpus")
         # On v1 each group has CPUs of its own: all of them are none.
@@ -69,7 +70,9 @@ class NamedGroup:
         return _cpus(f"{self._at}/{_EFFECTIVE[self._hierarchy.version]}") or self._online()
 
     def holes(self) -> Mapping[str, str]:
-        """Return it if it has containers below it, or may have."""
+        """Return it if it is a container's, or has containers below it, or may have."""
+        if self._is_containers:
+            return {self.name: "is a container's"}
         if self._is_parent:
             return {self.name: "an engine makes containers there"}
         return {self.name: "has containers below it"} if holds_container(self._at) else {}

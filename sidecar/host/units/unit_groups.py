@@ -1,8 +1,10 @@
 """UnitGroups: the units of systemd that can be confined, by their cgroups (v2), and confined by systemd.
 
-Which they are is told by the tree (`host_units`). Slices in which engines make their containers are never confined as a
-whole: what comes later must not be born into confinement. A unit that systemd told of a moment ago, and that has no
-cgroup, is about to get one, unless it is a container's.
+Which they are is told by the tree (`host_units`), and by what systemd keeps of CPUs that were set: a unit with CPUs of
+its own counts while it rests, and wherever its cgroup is. systemd keeps the same of containers, so one rule precedes
+all others: what is a container's, or holds one, is never a unit. Slices in which engines make their containers are
+never confined as a whole: what comes later must not be born into confinement. A unit that systemd told of a moment ago,
+and that has no cgroup, is about to get one, unless it is a container's.
 """
 
 from __future__ import annotations
@@ -17,9 +19,9 @@ from typing import Final, Protocol
 import trio
 
 from sidecar.failures import EngineFailed
-from sidecar.host.units.host_units import holds_container, host_units, is_container
+from sidecar.host.units.host_units import holds_container, host_units, is_container, paths_of
 from sidecar.host_ports import UnitLook
-from sidecar.systemd_names import slice_path
+from sidecar.systemd_names import group_named, slice_path
 from state.cpuset import EMPTY, CPUSet
 from state.key import SYSTEMD
 
@@ -87,8 +89,8 @@ class UnitGroups:
         self._told: dict[str, float] = {}
 
     def all(self) -> tuple[str, ...]:
-        """Return the names of the units that can be confined now, of those that are about to start, and of those that
-        rest and for which CPUs are set.
+        """Return the names of the units that can be confined now, of those that are about to start, and of those for
+        which CPUs are set: these count within another unit as well, and while they rest.
         """
         found = [each for each in host_units(self._root, self._online(), self._parents) if _is_kind(each.name)]
         self._holes = {each.name: _HAS_CONTAINERS for each in found if each.has_containers}
@@ -98,9 +100,11 @@ class UnitGroups:
         self._told = {
             name: at for name, at in self._told.items() if name not in self._paths and now - at < SOON_SECONDS
         }
-        with_cpus = (name for each in self._control for name in _names_with_cpus(each))
-        resting = (name for name in with_cpus if not self._path(name) and not self._is_left(name))
-        return tuple(dict.fromkeys((*self._paths, *self._told, *resting)))
+        kept = {name for each in self._control for name in _names_with_cpus(each)}
+        kept = {name for name in kept - self._paths.keys() - self._holes.keys() if not self._is_left(name)}
+        elsewhere = paths_of(self._root, kept)
+        self._paths |= {name: path for name, path in elsewhere.items() if not holds_container(f"{self._root}{path}")}
+        return tuple(dict.fromkeys((*self._paths, *self._told, *sorted(kept - elsewhere.keys()))))
 
     def holes(self) -> Mapping[str, str]:
         """Return by name the units that are left alone, and those with containers below them."""
@@ -125,13 +129,15 @@ class UnitGroups:
         """Return a unit's cgroup, and the CPUs that are set for it; None if there is no such unit. One that has
         containers now is let go.
         """
-        if path := self._path(name):
+        if is_container(name):
+            return None
+        if path := self._path(name) or self._sought(name):
             if not holds_container(f"{self._root}{path}"):
                 return UnitLook(path, _set(f"{self._root}{path}/cpuset.cpus"), runs=True)
             if not self._online() <= (CPUSet.parse(_set(f"{self._root}{path}/cpuset.cpus")) or self._online()):
                 await self.confine(name, self._online())
             return None
-        rests_with = next(filter(None, (_set(f"{each}/{name}.d/{_DROP_IN}") for each in self._control)), "")
+        rests_with = self._kept(name)
         is_soon = name in self._told and trio.current_time() - self._told[name] < SOON_SECONDS
         return UnitLook("", rests_with, runs=False) if rests_with or is_soon else None
 
@@ -156,11 +162,23 @@ class UnitGroups:
         has = _set(file) or "no CPUs"
         raise EngineFailed(f"systemd accepted AllowedCPUs={wanted} for {name}, but its cgroup still has {has}")
 
+    def _kept(self, name: str) -> str:
+        """Return the CPUs that systemd keeps for a unit; "" if none."""
+        return next(filter(None, (_set(f"{each}/{name}.d/{_DROP_IN}") for each in self._control)), "")
+
+    def _sought(self, name: str) -> str:
+        """Return the path of the cgroup of a unit for which CPUs are set, wherever it came since the last look at all;
+        "" if it has none.
+        """
+        if path := paths_of(self._root, {name}).get(name, "") if self._kept(name) else "":
+            self._paths[name] = path
+        return path
+
     def _path(self, name: str) -> str:
         """Return the path of a unit's cgroup below the root; "" if it has none. One that came since the last look at
         all is where services are.
         """
-        path = self._paths.get(name) or f"/system.slice/{name}"
+        path = self._paths.get(name) or f"/system.slice/{group_named(name)}"
         return path if os.path.isdir(f"{self._root}{path}") else ""
 
 
@@ -169,10 +187,11 @@ def _is_kind(name: str) -> bool:
 
 
 def _names_with_cpus(control: str) -> list[str]:
-    """Return the units for which systemd keeps CPUs that were set while it runs."""
+    """Return the units for which systemd keeps CPUs that were set while it runs; it keeps the same for containers."""
     with suppress(OSError), os.scandir(control) as entries:
         names = [each.name.removesuffix(".d") for each in entries if each.name.endswith(".d")]
-        return sorted(name for name in names if _is_kind(name) and _set(f"{control}/{name}.d/{_DROP_IN}"))
+        units = (name for name in names if _is_kind(name) and not is_container(name))
+        return sorted(name for name in units if _set(f"{control}/{name}.d/{_DROP_IN}"))
     return []
 
 

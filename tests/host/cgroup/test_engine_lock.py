@@ -14,7 +14,7 @@ import pytest
 
 from sidecar.commit.state_lock import hold_lock
 from sidecar.failures import AlreadyRunning
-from sidecar.host.cgroup.engine_lock import EngineLock, LockHolder, whereabouts
+from sidecar.host.cgroup.engine_lock import HOST_UNITS, EngineLock, LockHolder, whereabouts
 
 HOME = "/var/lib/docker (id 1)"
 
@@ -55,6 +55,16 @@ def test_a_second_sidecar_is_refused_and_reads_where_the_first_is(cgroup: str, t
         assert second.holder(HOME) == LockHolder(process, second.holder(HOME).container, state_dir)  # type: ignore[union-attr]
         with pytest.raises(AlreadyRunning, match=rf"manages this engine \(process {process}.* on {state_dir}\): stop"):
             second.hold(HOME)
+
+
+def test_a_second_sidecar_of_another_engine_does_not_confine_the_same_units(cgroup: str, tmp_path: Path) -> None:
+    """Two would undo each other's orders without end; it is told which the first is, and what else it can do."""
+    state_dir = str(tmp_path / "first")
+    with another_process(cgroup, HOST_UNITS, state_dir) as process, closing(EngineLock(cgroup)) as second:
+        second.hold(HOME)
+        told = rf"confines the host's own processes \(process {process}.* on {state_dir}\): stop it first, or set host_"
+        with pytest.raises(AlreadyRunning, match=told):
+            second.hold(HOST_UNITS)
 
 
 def test_a_lock_of_the_same_engine_on_another_hierarchy_is_another_one(cgroup: str, tmp_path: Path) -> None:

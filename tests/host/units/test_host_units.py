@@ -55,6 +55,13 @@ def test_the_parent_of_a_container_is_never_a_unit_to_confine(root: Path) -> Non
     ]
 
 
+def test_a_slice_that_systemd_calls_otherwise_has_its_own_name(root: Path) -> None:
+    """And what a runtime makes of that name is no unit."""
+    group(root, "_io.slice/io-heavy.slice")
+    group(root, "io.slice/io-heavy.slice")
+    assert list(host_units(str(root), ALL)) == [HostUnit("io.slice", ALL, path="/_io.slice")]
+
+
 def test_groups_of_engines_are_no_units(root: Path) -> None:
     """Under the cgroupfs driver they are beside the slices."""
     group(root, f"docker/{ID}")

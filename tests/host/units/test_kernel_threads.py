@@ -9,7 +9,7 @@ import pytest
 
 from sidecar.failures import EngineFailed
 from sidecar.host.units.host_record import HostRecord
-from sidecar.host.units.host_tasks import HostTasks
+from sidecar.host.units.host_tasks import HostTasks, Task
 from sidecar.host.units.kernel_threads import BOUND, QUEUES, REFUSING, KernelThreads, Workqueues
 from sidecar.host_ports import UnitLook
 from state.cpuset import CPUSet
@@ -52,15 +52,32 @@ class Threads:
     def record(self) -> HostRecord:
         return HostRecord(self.state_dir, self.boot)
 
-    def unit(self) -> KernelThreads:
+    def gone(self, id: int) -> None:
+        del self.allowed[id]
+        (self.proc / str(id) / "stat").unlink()
+        (self.proc / "2" / "task" / "2" / "children").write_text(" ".join(map(str, self.allowed)) + " ")
+
+    def unit(self, tasks: HostTasks | None = None) -> KernelThreads:
         """What a sidecar that was just started knows."""
         return KernelThreads(
             self.record(),
             lambda: ALL,
-            tasks=HostTasks(str(self.proc)),
+            tasks=tasks or HostTasks(str(self.proc)),
             affinity=self.allowed.__getitem__,
             set_affinity=self.set,
         )
+
+
+class Reading(HostTasks):
+    """Remembers which tasks were read."""
+
+    def __init__(self, proc: str) -> None:
+        super().__init__(proc)
+        self.read: list[int] = []
+
+    def task(self, id: int) -> Task | None:
+        self.read.append(id)
+        return super().task(id)
 
 
 @pytest.fixture
@@ -122,6 +139,36 @@ async def test_an_id_that_is_used_again_is_another_thread(threads: Threads) -> N
     threads.add(13, "kswapd9", "1-3", start=99)
     await unit.confine(ALL)
     assert threads.allowed[13] == {1, 2, 3}
+
+
+def test_each_thread_is_read_once_however_often_is_looked(threads: Threads) -> None:
+    """A host has hundreds, and is looked at every second. One that comes is read, and one that is gone is forgotten."""
+    tasks = Reading(str(threads.proc))
+    unit = threads.unit(tasks)
+    for _ in range(3):
+        unit.look(), unit.effective(), unit.holes()
+    assert sorted(tasks.read) == sorted(threads.allowed)
+    threads.add(20, "jbd2/sda1-8", "0-3")
+    unit.holes(), unit.effective()
+    assert tasks.read[len(threads.allowed) - 1 :] == [20]
+    threads.gone(20)
+    unit.holes()
+    threads.add(20, "ksoftirqd/3", "3", flags=BOUND_FLAG, start=99)
+    assert "ksoftirqd" in unit.holes()[BOUND]
+    assert [task.start for task in tasks.of_kernel() if task.id == 20] == ["99"]
+
+
+@pytest.mark.trio
+async def test_one_that_the_kernel_bound_since_it_was_first_read_is_named_as_bound(threads: Threads) -> None:
+    """The kernel makes a thread, and binds it soon after."""
+    threads.add(20, "cpuhp/3", "0-3")
+    unit = threads.unit()
+    assert "cpuhp" not in unit.holes()[BOUND]
+    threads.add(20, "cpuhp/3", "3", flags=BOUND_FLAG)
+    threads.stubborn = {20}
+    await unit.confine(CPUSet.of(0))
+    assert "cpuhp" in unit.holes()[BOUND]
+    assert unit.effective() == CPUSet.of(0)
 
 
 @pytest.mark.trio

@@ -199,6 +199,10 @@ def test_a_named_group_with_containers_or_without_a_directory_is_none(tmp_path: 
     assert group.holes() == {"/agents": "has containers below it"}
     (tmp_path / "agents" / ID).rmdir()
     assert group.holes() == {}
+    (tmp_path / "agents" / ID / "inner").mkdir(parents=True)
+    for path in (f"/agents/{ID}", f"/agents/{ID}/inner"):
+        inside = NamedGroup(hierarchy, path, lambda: ALL)
+        assert (inside.look(), inside.holes()) == (None, {path: "is a container's"})
     parent = NamedGroup(hierarchy, "/agents", lambda: ALL, ("/agents/docker",))
     assert parent.look() is None
     assert parent.holes() == {"/agents": "an engine makes containers there"}

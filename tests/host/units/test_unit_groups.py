@@ -64,6 +64,18 @@ async def test_services_one_by_one_where_containers_may_come_and_sessions_as_one
 
 
 @pytest.mark.trio
+async def test_one_whose_group_has_another_name_is_confined_by_its_own(systemd: Systemd) -> None:
+    """systemd calls a group otherwise that would look like a file of the kernel's."""
+    those = units(systemd)
+    those.all()
+    assert those.tell("memory.service")
+    born(systemd, "system.slice/_memory.service")
+    assert await those.look("memory.service") == UnitLook("/system.slice/_memory.service", "", runs=True)
+    assert "memory.service" in those.all()
+    assert "_memory.service" not in those.all()
+
+
+@pytest.mark.trio
 async def test_it_is_confined_and_let_go(systemd: Systemd) -> None:
     """Taking the property away leaves the kernel's file as it is, so all CPUs are set first."""
     those = units(systemd)
@@ -125,6 +137,37 @@ async def test_one_with_a_container_below_it_is_let_go(systemd: Systemd) -> None
     assert systemd.calls[-2:] == [("user.slice", "0-3"), ("user.slice", "")]
     assert "user.slice" not in those.all()
     assert "user-0.slice" in those.all()
+
+
+@pytest.mark.trio
+async def test_a_container_that_is_pinned_by_hand_is_no_unit_wherever_it_is(systemd: Systemd) -> None:
+    """systemd keeps CPUs that were set for its scope, and for the slice above. These would seem to be units that
+    are pinned there by hand, and its owner would never be alone.
+    """
+    scope = f"docker-{ID}.scope"
+    born(systemd, f"my.slice/{scope}")
+    for name in (scope, "my.slice", f"libpod-{ID}.scope", f"machine-libpod_pod_{ID}.slice"):
+        await systemd.allow_cpus(name, CPUSet.of(3))
+    those = units(systemd)
+    assert sorted(those.all()) == ["cron.service", "init.scope", "ssh.service", "user.slice"]
+    assert await those.look("my.slice") is None
+    assert await those.look(scope) is None
+
+
+@pytest.mark.trio
+async def test_a_unit_within_another_with_cpus_of_its_own_is_one_more(systemd: Systemd) -> None:
+    """It runs where it is, and does not rest; also one that was told of, and came there since the last look at all."""
+    born(systemd, "apps.slice/web.service")
+    await systemd.allow_cpus("web.service", CPUSet.of(3))
+    those = units(systemd)
+    assert {"apps.slice", "web.service"} <= set(those.all())
+    assert await those.look("web.service") == UnitLook("/apps.slice/web.service", "3", runs=True)
+    those.tell("late.service")
+    await those.confine("late.service", CPUSet.of(0))
+    born(systemd, "apps.slice/late.service")
+    assert await those.look("late.service") == UnitLook("/apps.slice/late.service", "0", runs=True)
+    await those.confine("late.service", CPUSet.parse("0-1"))
+    assert await those.look("late.service") == UnitLook("/apps.slice/late.service", "0-1", runs=True)
 
 
 @pytest.mark.trio
