@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Callable
+from functools import cached_property, partial
 
 import pytest
 
@@ -12,6 +13,7 @@ from sidecar.decide.container.line import Ends
 from sidecar.decide.container.news import HoldBegan
 from sidecar.decide.container.start import Answered, Asks, Held, Plain
 from sidecar.decide.container.start_machine import STARTS
+from sidecar.decide.container.tables import Rule
 from sidecar.decide.world import World, replace
 from state.cpuset import EMPTY
 from tests.decide.lawbook import laws
@@ -50,12 +52,15 @@ def waits_for_what_waits_for_it(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Container, "is_followed", planted)
 
 
-def _plant_holds(patch: pytest.MonkeyPatch, change: object) -> None:
+def _plant_holds(patch: pytest.MonkeyPatch, change: Callable[[Container, Container], Container]) -> None:
     for state in (Plain, Asks, Held, Answered):
-        honest = STARTS[state, HoldBegan]
-        patch.setitem(
-            STARTS, (state, HoldBegan), lambda before, news, honest=honest: change(before, honest(before, news))
-        )
+        patch.setitem(STARTS, (state, HoldBegan), partial(_changed, change, STARTS[state, HoldBegan]))
+
+
+def _changed(
+    change: Callable[[Container, Container], Container], honest: Rule, before: Container, news: HoldBegan
+) -> Container:
+    return change(before, honest(before, news))
 
 
 FAULTS = (

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sidecar.decide.orders import ApplyCpuset
+from sidecar.simulation.model_host import STARTABLE
 from state.cpuset import EMPTY, CPUSet
 from tests.support.decide.real import Real
 
@@ -20,9 +22,29 @@ class BehindStarts:
         self.astray = EMPTY
         """The CPUs outside of its footprint onto which such an order has sent a container."""
 
-    def keep(self, order: ApplyCpuset) -> None:
-        """Let an order wait."""
-        self._orders.append(order)
+    def leave(self, reality: Reality, fates: Sequence[bool], *, is_busy: bool) -> None:
+        """Kill the daemon that sent the orders which are outstanding: each took effect, or never will, or waits."""
+        for index, order in enumerate([*reality.late, *reality.flight]):
+            if order.number in reality.landed or not fates[index % len(fates)]:
+                continue
+            real = reality.containers.get(order.container)
+            if is_busy and real and not real.is_locked and fates[(index + 2) % len(fates)]:
+                self._lock(reality, real)
+            if real and real.is_locked:
+                self._orders.append(order)
+            else:
+                reality.take_effect(order)
+
+    def _lock(self, reality: Reality, real: Real) -> None:
+        """Have the engine do something else with a container before an order that it was given: a restart whose start
+        its runtime holds, if it asks.
+        """
+        if real.asks:
+            reality.stop(real)
+            if real.phase in STARTABLE:
+                real.held = reality.ticket()
+        elif real is not reality.group:
+            real.is_busy = True
 
     def land(self, reality: Reality, real: Real) -> None:
         """Carry out what waited for the lock of this container."""

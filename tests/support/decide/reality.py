@@ -43,7 +43,6 @@ from sidecar.decide.reconcile import begin
 from sidecar.decide.settings import Settings
 from sidecar.decide.step import step
 from sidecar.decide.world import replace
-from sidecar.simulation.model_host import STARTABLE
 from sidecar.simulation.model_limits import changed
 from state.codec import decode, encode, to_builtins
 from state.cpuset import CPUSet
@@ -157,17 +156,6 @@ class Reality(Host):
                     self.answered.add(order.number)
             case ReadTopology():
                 self.pending_read = True
-
-    def _lock(self, real: Real) -> None:
-        """Have the engine do something else with a container before an order that it was given: a restart whose start
-        its runtime holds, if it asks.
-        """
-        if real.asks:
-            self.stop(real)
-            if real.phase in STARTABLE:
-                real.held = self.ticket()
-        elif real is not self.group:
-            real.is_busy = True
 
     def unlock(self, real: Real) -> None:
         """End a start: the engine now does what waited behind it, and answers those that asked meanwhile."""
@@ -401,13 +389,7 @@ class Reality(Host):
         start or something else that the engine does with the container (`is_busy`). The daemon starts
         again from its checkpoint. Starts that are held stay so, and ask nobody.
         """
-        for index, order in enumerate([*self.late, *self.flight]):
-            if order.number in self.landed or not fates[index % len(fates)]:
-                continue
-            real = self.containers.get(order.container)
-            if is_busy and real and not real.is_locked and fates[(index + 2) % len(fates)]:
-                self._lock(real)
-            (self.behind.keep if real and real.is_locked else self.take_effect)(order)
+        self.behind.leave(self, fates, is_busy=is_busy)
         self.flight, self.late, self.looks, self.retries, self.timers, self.blocked = [], [], [], [], [], []
         self._take_for_their_own()
         self.landed, self.inventories, self.bursts, self.stopping = set(), [], [], []
