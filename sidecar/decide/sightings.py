@@ -11,7 +11,7 @@ from sidecar.decide.container.copied import copied
 from sidecar.decide.container.machine import after, first_seen, rests
 from sidecar.decide.container.news import Came, CpusWent, Disputed, HeldBack, Lapsed, Looked, Recognized
 from sidecar.decide.container.originals import cpu_limit, originals_of
-from sidecar.decide.container.place import place_of
+from sidecar.decide.container.place import cpus_of, place_of
 from sidecar.decide.container.wish import wish_of
 from sidecar.decide.facts import ContainerView, InventoryTaken, Phase
 from sidecar.decide.settings import PolicyName
@@ -85,6 +85,21 @@ def stranded(container: Container, online: CPUSet) -> Container:
     since, and the kernel runs it elsewhere. The same container if it is not.
     """
     return after(container, CpusWent(online)) if not container.is_idle and not container.present & online else container
+
+
+def with_bundle(world: World, known: Container, bundle: ContainerView) -> ContainerView:
+    """Return what is shown of a container whose runtime asks: what was known, and by its bundle what a look would show.
+
+    1. Nothing but glances showed it: the bundle shows more.
+    2. The sidecar does not place it, and its bundle has another cpuset than was looked at: its owner pinned it since,
+       or ended its pin. The bundle of one that the sidecar places has what the sidecar wrote; another cpuset is drift.
+    """
+    if known.view.is_glance:
+        return bundle
+    is_placed = known.wish.standing in (Standing.MANAGED, Standing.MEMBER) or bundle.key in world.state.originals
+    if is_placed or cpus_of(bundle.cpuset, EMPTY) == cpus_of(known.view.cpuset, EMPTY):
+        return known.view
+    return replace(known.view, cpuset=bundle.cpuset, mems=bundle.mems)
 
 
 def recognized(world: World, container: Container) -> Container:

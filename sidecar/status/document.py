@@ -25,7 +25,7 @@ from sidecar.decide.settings import IsolatedRule, PolicyName
 from sidecar.decide.world import World
 from sidecar.natural_order import natural
 from sidecar.status.machine_map import MachineMap, machine_of
-from sidecar.words.causes import why
+from sidecar.words.causes import why, why_leaving
 from sidecar.words.explanations import explanation, trouble, waits_for
 from sidecar.words.hands import births_told
 from sidecar.words.neighbours import clash_text
@@ -378,7 +378,7 @@ def _leaving(world: World, assignment: Assignment, deadlines: Deadlines) -> Leav
     return LeavingStatus(
         cpus=leaving.cpus,
         number=leaving.number,
-        reason=why(leaving.cause),
+        reason=why_leaving(assignment),
         is_due=leaving.is_due,
         notice_seconds=grace_of(world, assignment),
         until=deadlines.get((assignment.container, leaving.number), ""),

@@ -31,7 +31,7 @@ _made = msgspec.structs.replace
 def _held(container: Container, news: HoldBegan) -> Container:
     """Hold the start: the container exists, no earlier process runs any more, and no start that was answered before is
     still to come, because the engine does one at a time. In doubt remains what orders may do that wait behind the
-    start. What nothing but a glance showed is as the runtime's bundle shows it.
+    start. What the runtime's bundle shows, and no look did, is as it shows it.
     """
     return _made(
         container,

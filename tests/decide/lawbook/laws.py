@@ -22,6 +22,7 @@ from tests.decide.lawbook import (
     corelaws,
     grantlaws,
     handlaws,
+    offlinelaws,
     pinlaws,
     placelaws,
     poollaws,
@@ -362,6 +363,8 @@ LAWS: tuple[Law[Reality], ...] = (
     ),
     *poollaws.LAWS,
     *handlaws.LAWS,
+    *offlinelaws.LAWS,
+    *refitlaws.LAWS,
     *placelaws.LAWS,
     *rulelaws.LAWS,
     *(
