@@ -7,7 +7,7 @@ Nothing here changes in place: `replace` makes new values, and the dicts are nev
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from functools import cached_property
 from typing import TypeVar
 
@@ -288,9 +288,13 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
            It counts where hand and orders may put it. No other is alone where it may start (`may_run`).
         3. Members of the shared group are represented by the group, and newborns are one more container.
         """
+        return self.reach_by(self.counted)
+
+    def reach_by(self, count: Callable[[Container], int]) -> Reach:
+        """Return the same, where others wait for each container as this function counts."""
         assignments = self.state.assignments
         placed = (
-            (self.counted(container), key in assignments or container.is_promised)
+            (count(container), key in assignments or container.is_promised)
             for key, container in self.containers.items()
             if container.wish.standing is Standing.MANAGED or key in assignments or container.is_promised
         )
