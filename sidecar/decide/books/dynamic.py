@@ -1,7 +1,8 @@
 """The policy `dynamic`: exclusive CPUs that grow and shrink while a container runs, between its floor and its ceiling.
 
 1. Grants and refusals end as under `static`. CPUs that a container has left are no longer recorded as leaving. A grant
-   gives up CPUs above its floor on which a container was pinned by hand.
+   gives up CPUs above its floor on which a container was pinned by hand. Under full-pcpus-only an original set lies on
+   no more cores than the floor comes to (`original_set`), before and after all else.
 2. Each demand is granted at least its floor, in the order of the queue: from free CPUs, else from what other grants
    have above their fair size, else, for the floor alone, from all that other grants have above their floors
    (`arrivals`). No grant is pushed below its floor: the demand is refused instead. So is one that requires whole
@@ -32,8 +33,8 @@ from sidecar.decide.books.grants import (
     unless_only_told_anew,
     with_neighbours,
 )
-from sidecar.decide.books.holdings import layered
 from sidecar.decide.books.load_wish import with_measured
+from sidecar.decide.books.original_set import layered, with_original_sets_on_cores
 from sidecar.decide.books.pinned import off_the_pinned
 from sidecar.decide.books.replacing import in_whole_cores
 from sidecar.decide.books.room import room_in
@@ -63,7 +64,7 @@ class DynamicPolicy:
     def settle(self, world: World, last: World | None = None) -> State:
         """Return the State after the four rules above."""
         # 1. Departures.
-        state = without_ended_takes(world, departures(world))
+        state = with_original_sets_on_cores(world, without_ended_takes(world, departures(world)))
         was_released = any(key not in state.assignments for key in world.state.assignments)
         held_before = state.exclusive
         state = off_the_pinned(world, state)
@@ -83,7 +84,7 @@ class DynamicPolicy:
                 # What moved together may have made room for one that waits.
                 better = answered(world, better, partial(_answer, Arrivals(world)))
             state = better
-        state = with_true_takers(world.state, state)
+        state = with_true_takers(world.state, with_original_sets_on_cores(world, state))
         state = with_measured(world, _without_takes_of_what_was_not_its_own(world, state))
         return unless_only_told_anew(world.state, state)
 
@@ -171,7 +172,7 @@ def _grown(world: World, state: State, grant: Assignment, target: int) -> State:
     for size in range(target, len(found), -1):
         if whole := in_whole_cores(world, state, grant, size):
             cause = ByItsRules() if grant.ordered is None else why_gained(world, grant, size - len(cpus))
-            return _in_whole_cores(world.topology, state, grant, whole, cause)
+            return _in_whole_cores(world, state, grant, whole, cause)
     if found == cpus:
         return state
     return changed(state, grant.container, why_gained(world, grant, len(found) - len(cpus)), gained=found - cpus)
@@ -189,17 +190,17 @@ def _all_shrunk(world: World, state: State, targets: dict[ContainerKey, int], ev
             found = in_whole_cores(world, state, each, targets[each.container])
             if found and found <= each.cpus:
                 cause = why_lost(world, each, len(each.cpus) - len(found), events)
-                state = _in_whole_cores(world.topology, state, each, found, cause)
+                state = _in_whole_cores(world, state, each, found, cause)
                 continue
         if lost:
             state = taken_for(state, each.container, losses(world, each, lost, events))
     return state
 
 
-def _in_whole_cores(topology: Topology, state: State, grant: Assignment, cpus: CPUSet, cause: Cause) -> State:
+def _in_whole_cores(world: World, state: State, grant: Assignment, cpus: CPUSet, cause: Cause) -> State:
     """Return the State with a grant on these whole cores. Its original set is another one if it gave up some of it."""
     made = changed(state, grant.container, cause, gained=cpus - grant.cpus, lost=grant.cpus - cpus)
-    return made if grant.original <= cpus else made.holding(layered(topology, made.assignments[grant.container], cpus))
+    return made if grant.original <= cpus else made.holding(layered(world, made.assignments[grant.container], cpus))
 
 
 def _with_enough_in_the_pool(world: World, state: State, events: Events) -> State:

@@ -43,8 +43,12 @@ def no_multiple(world: World, state: State, demand: Demand) -> Refusal | None:
     """Return why a demand is refused that requires whole cores, and whose number does not come to these; None if it
     does, or requires none, or if the machine has cores of another width that make up this number.
     """
-    is_in_cores = demand.cpus % unit_of(world.topology, options_of(world, demand)) == 0
-    return None if is_in_cores else never(world, state, demand, demand.cpus)
+    return None if is_in_whole_units(world, demand) else never(world, state, demand, demand.cpus)
+
+
+def is_in_whole_units(world: World, demand: Demand) -> bool:
+    """Return whether the number of a demand comes to whole units: to whole cores, if its options require these."""
+    return demand.cpus % unit_of(world.topology, options_of(world, demand)) == 0
 
 
 def bounds(world: World, demand: Demand) -> tuple[int, int]:

@@ -7,11 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from sidecar.decide.books.gains_and_losses import cut_off, given_up
 from sidecar.decide.books.grants import options_of
 from sidecar.decide.books.once import once
+from sidecar.decide.books.original_set import layered
 from sidecar.decide.books.size_causes import fewer_to_share, given_to
 from sidecar.decide.books.sizes import Claims, least_for, sizes
 from sidecar.decide.books.takes import taken_for
-from sidecar.decide.placement.order.packed import packed
-from sidecar.decide.placement.tiers import around, beside
 from sidecar.decide.placement.whole_cores import is_by_cores
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World, replace
@@ -20,7 +19,6 @@ from state.cpuset import EMPTY, CPUSet, union
 from state.demand import Demand
 from state.key import ContainerKey
 from state.model import KEPT_MOVES, Assignment, Move, State
-from state.topology import Topology
 
 Holdings = Mapping[ContainerKey, CPUSet]
 """What each grant holds, by container; a grant that ended is not in it."""
@@ -46,7 +44,7 @@ def shrunk(world: World, grant: Assignment, held: CPUSet, count: int) -> CPUSet:
     """
     is_whole = is_by_cores(options_of(world, grant.demand))
     # By its layers under `static` as well: they are those of a grant that was made under `dynamic`.
-    lying = layered(world.topology, grant, held)
+    lying = layered(world, grant, held)
     return held - given_up(world.topology, lying, len(held) - count, is_whole=is_whole)
 
 
@@ -127,24 +125,7 @@ def lying_on(world: World, grant: Assignment, cpus: CPUSet) -> Assignment:
         original = grant.original & cpus or cpus
         return replace(grant, cpus=cpus, original=original, layers=(), leaving=None, cooling=None)
     left = grant.leaving.within(world.topology.online - cpus) if grant.leaving else None
-    return replace(layered(world.topology, grant, cpus), leaving=left)
-
-
-def layered(topology: Topology, grant: Assignment, cpus: CPUSet) -> Assignment:
-    """Return the grant on these CPUs: its original set as large as its floor, and the rest in its layers."""
-    original = _original(topology, grant, cpus)
-    layers = tuple(part for layer in grant.layers if (part := (layer & cpus) - original))
-    if rest := cpus - original - union(layers):
-        layers = (rest, *layers)
-    return replace(grant, cpus=cpus, original=original, layers=layers)
-
-
-def _original(topology: Topology, grant: Assignment, cpus: CPUSet) -> CPUSet:
-    """Return the original set of a grant on these CPUs, as large as its floor: its remains, and the nearest CPUs."""
-    original, size = grant.original & cpus, grant.demand.floor
-    if len(original) >= size:
-        return original if len(original) == size else packed(topology, original, size) or original
-    return original | beside(topology, around(topology, cpus - original, original), size - len(original), ())
+    return replace(layered(world, grant, cpus), leaving=left)
 
 
 def recorded(

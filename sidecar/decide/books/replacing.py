@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 
 from sidecar.decide.books.gains_and_losses import eligible
-from sidecar.decide.books.grants import ask_of
+from sidecar.decide.books.grants import ask_of, is_in_whole_units
 from sidecar.decide.books.room import room_in
 from sidecar.decide.container.terms import Terms
 from sidecar.decide.placement.choose import choose
@@ -79,7 +79,7 @@ def is_made_by_its_rules(world: World, demand: Demand, cpus: CPUSet) -> bool:
     """
     terms = Terms(world.settings, demand)
     is_single = terms.numa is not NumaRule.SINGLE or len(_homes(world.topology, cpus)) <= 1
-    return is_single and demand.cpus % unit_of(world.topology, terms.options) == 0
+    return is_single and is_in_whole_units(world, demand)
 
 
 def _parts(world: World, demand: Demand, kept: CPUSet, free: CPUSet, count: int) -> Iterator[CPUSet]:

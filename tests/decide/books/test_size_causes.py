@@ -34,14 +34,15 @@ def test_what_a_floor_lacks_after_a_hotplug_is_named_where_it_comes_from() -> No
     assert story.why(rich) == "poor lacked CPUs of its floor, and took 1 CPU above rich's floor of 1"
 
 
-def test_a_floor_is_not_said_to_be_what_the_original_cores_come_to() -> None:
-    """With half a core since a CPU is offline, a container keeps three CPUs for its floor of two."""
+def test_a_floor_is_the_same_beside_half_a_core() -> None:
+    """Since a CPU is offline, the floor of two lies on another core, and the half of one is above it."""
     story = Dynamic(uniform(cores=5, threads=2), reserved_cpus=cpus("0,5"), options=WHOLE_CORES)
     first = story.elastic("first", 2, most=5)
     story.hotplug(max(story.grant(first).original))
     assert len(story.grant(first).cpus) == 5
-    story.elastic("second", 4)
-    assert story.why(first).endswith("2 CPUs above the 3 on the original cores of first")
+    story.elastic("second", 5)
+    story.elastic("third", 4)
+    assert story.why(first).endswith("CPUs above first's floor of 2")
 
 
 def test_a_resize_says_what_it_comes_to_in_whole_cores() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 import pytest
 
-from sidecar.decide.books import arrivals, dynamic, gains_and_losses, sizes
+from sidecar.decide.books import arrivals, dynamic, gains_and_losses, original_set, sizes
 from sidecar.decide.books.arrivals import Arrivals
 from sidecar.decide.books.fair import Capacity, Claim, fair
 from sidecar.decide.placement import choose
@@ -103,6 +103,11 @@ def admits_by_floors_in_cpus(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Arrivals, "shrunk_to", shrunk)
     patch.setattr(arrivals, "without", lambda world, state, cpus, demand: state)
     patch.setattr(dynamic, "without", lambda world, state, cpus, demand: state)
+
+
+def completes_an_original_set_from_anywhere(patch: pytest.MonkeyPatch) -> None:
+    """Keep what is left of an original set on every core, and complete it from the nearest CPUs."""
+    patch.setattr(original_set, "_counts_in_cores", lambda world, grant: False)
 
 
 def _with_cpus(assignment: Assignment, cpus: CPUSet) -> Assignment:

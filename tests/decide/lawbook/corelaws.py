@@ -39,6 +39,24 @@ def cut_cores(reality: Reality) -> list[str]:
     return found
 
 
+def original_sets_too_large(reality: Reality) -> list[str]:
+    """Return original sets that come to more than the floor in whole cores, with all that their grants have of the
+    cores that they lie on, as sentences. One whose number comes to no whole cores was made under other options.
+    """
+    world, threads = reality.world, {len(core.cpus) for core in reality.machine.cores}
+    if world.settings.policy is not PolicyName.DYNAMIC or len(threads) != 1:
+        return []
+    width, found = threads.pop(), []
+    for key, grant in world.state.assignments.items():
+        if key not in world.containers or not _is_by_cores(world, grant) or grant.demand.cpus % width:
+            continue
+        cores = [core.cpus for core in reality.machine.cores if not core.cpus.isdisjoint(grant.original)]
+        comes_to, floor = len(union(cores) & grant.cpus), grant.demand.floor
+        if comes_to > floor + -floor % width:
+            found.append(f"{grant.name} has the floor {floor}, and the cores of {grant.original} come to {comes_to}")
+    return found
+
+
 def idle_though_wanted(reality: Reality) -> list[str]:
     """Return CPUs that no container holds, and that a container which could grow wants, as sentences: also whole cores
     that it could have for one of which the other thread is offline.

@@ -8,7 +8,8 @@ import pytest
 
 from sidecar.decide.books import dynamic
 from state.topology import uniform
-from tests.decide.lawbook.laws import SPARE
+from tests.decide.lawbook.core_faults import completes_an_original_set_from_anywhere
+from tests.decide.lawbook.laws import NO_LARGER, SPARE
 from tests.support.decide.histories import DYNAMIC, Broken, play, random_history
 from tests.support.decide.reality import Reality
 
@@ -33,3 +34,13 @@ def test_a_half_core_that_is_kept_for_good_is_noticed(monkeypatch: pytest.Monkey
     with pytest.raises(Broken) as caught:
         history(1705)
     assert caught.value.laws == {SPARE}
+
+
+@pytest.mark.parametrize("seed", [317, 330, 474])
+def test_an_original_set_on_too_many_cores_is_noticed(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a set that is completed from the nearest CPUs beside half a core; without that the history keeps all laws."""
+    history(seed)
+    completes_an_original_set_from_anywhere(monkeypatch)
+    with pytest.raises(Broken) as caught:
+        history(seed)
+    assert caught.value.laws == {NO_LARGER}
