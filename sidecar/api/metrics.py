@@ -27,7 +27,8 @@ from sidecar.decide.facts import ViewKind
 from sidecar.decide.moves.alone import is_alone
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
-from sidecar.status.document import SharingStatus, hand_status, sharing_of
+from sidecar.status.describe import hand_status, sharing_of
+from sidecar.status.document import SharingStatus
 from sidecar.version import version
 from sidecar.words.changes import new_refusals
 from sidecar.words.units import HostConfinement

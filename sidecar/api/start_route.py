@@ -28,7 +28,6 @@ from sidecar.decide.container.start import STRICT_RUNTIME
 from sidecar.decide.facts import ContainerView, Fact, Phase, StartHeld, StartLetGo
 from sidecar.decide.moves.starts_from_books import from_books
 from sidecar.decide.orders import AnswerStart
-from sidecar.decide.world import Away
 from sidecar.failures import ContainerGone, EngineError
 from sidecar.held_starts import Desk
 from sidecar.ports import Tickets
@@ -135,21 +134,21 @@ class Starts:
     async def ask(self, asked: StartBody) -> StartAnswer:
         """Hold a start until it may go on. Raise Declined: 409 with the reason, 503 if nothing is decided in time."""
         began = self._tickets()
-        if not await self._is_reached():
+        if not await self._is_reached(asked):
             return self._from_recorded_grants(asked, began)
         with trio.move_on_after(ANSWER_SECONDS):
             view = await self._view(asked)
             return self._answer(asked.id, await self._held(view, began))
         why = "its CPUs were not free of others"
-        if not self._board.latest.is_ready:
+        if self._board.latest.is_absent(self._board.latest.key_of(asked.id)):
             why = "the engine was not reached"
         raise Declined(503, f"not started: {why} within {ANSWER_SECONDS:g} s")
 
-    async def _is_reached(self) -> bool:
+    async def _is_reached(self, asked: StartBody) -> bool:
         """Return whether there is an engine to decide with, after waiting for it if necessary (3)."""
         with trio.move_on_after(UNREACHED_SECONDS):
             async for world in self._board.worlds():
-                if not isinstance(world.readiness, Away):
+                if not world.is_away(world.key_of(asked.id)):
                     return True
         return False
 
@@ -210,8 +209,8 @@ class Starts:
             world = self._board.latest
             key = world.key_of(asked.id)
             if known := world.containers.get(key):
-                # A glance shows no limits.
-                return _with_limits(known.view, asked) if known.view.is_glance else known.view
+                # A glance shows no limits; a look may be older than a pin by hand.
+                return (_with_limits if known.view.is_glance else _with_cpus)(known.view, asked)
             with trio.move_on_after(GLANCE_SECONDS), contextlib.suppress(EngineError):
                 try:
                     return _with_limits(await self._glance(asked.id), asked)
@@ -231,6 +230,10 @@ def _named(asked: StartBody, key: ContainerKey) -> ContainerView:
 
 def _ours(asked: StartBody) -> dict[str, str]:
     return {key: value for key, value in asked.annotations.items() if key.startswith(_OURS) or meant(key)}
+
+
+def _with_cpus(view: ContainerView, asked: StartBody) -> ContainerView:
+    return msgspec.structs.replace(view, cpuset=asked.cpus, mems=asked.mems)
 
 
 def _with_limits(view: ContainerView, asked: StartBody) -> ContainerView:

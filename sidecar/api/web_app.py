@@ -39,7 +39,7 @@ from sidecar.board import Board
 from sidecar.decide.facts import Fact
 from sidecar.log import Log
 from sidecar.status.deadlines import Deadlines
-from sidecar.status.document import status_of
+from sidecar.status.describe import status_of
 from sidecar.status.last_state import reading_of
 from sidecar.status.machine_levels import whole_machine_of
 from sidecar.version import version

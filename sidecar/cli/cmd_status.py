@@ -23,7 +23,7 @@ from sidecar.status.problem_list import Problem, ProblemKind, problems_of
 from sidecar.status.sight import Sight
 from sidecar.status.status_reader import read_last_status
 from sidecar.words.counts import counted, ordinal
-from sidecar.words.neighbours import may_run_there
+from sidecar.words.neighbour_names import may_run_there
 
 _EXAMPLES: Final = """examples:
   cpuset-sidecar status

@@ -13,12 +13,9 @@ from sidecar.cli.arguments import given_flags
 from sidecar.config.config import DEFAULT_FILE, Config, load, load_over
 from sidecar.config.keys import KEYS
 from sidecar.config.running_settings import overridden, read_settings
-from sidecar.host.machine.machine_file import machine_in
-from sidecar.host.machine.sysfs import read_topology
 from sidecar.status.status_file import is_daemon_running
 from sidecar.words.settings_text import daemon_on, last_daemon_on
 from state import codec
-from state.errors import StateError
 from state.topology import Topology
 
 
@@ -103,14 +100,6 @@ def _over(
 ) -> Config:
     """Return a daemon's configuration, with what the flags set. Its directory may have another name here than there."""
     return load_over(msgspec.structs.replace(running, state_dir=state_dir), given_flags(args), machine)
-
-
-def this_machine(recorded: str = "") -> Topology | None:
-    """Return this machine, or the one that is `recorded` in a file; None where it cannot be read."""
-    try:
-        return machine_in(recorded) if recorded else read_topology()
-    except StateError:
-        return None
 
 
 def print_json(value: object) -> None:

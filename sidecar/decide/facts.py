@@ -162,9 +162,12 @@ class EngineConnected(msgspec.Struct, frozen=True, tag=True):
 
 
 class EngineDisconnected(msgspec.Struct, frozen=True, tag=True):
-    """The event stream ended: changes from now on are unseen."""
+    """The event stream of an engine ended, or it cannot be reached: changes from now on are unseen. `engine` is its
+    name; "" while that is not known, which is possible of an only engine.
+    """
 
     reason: str
+    engine: str = ""
 
 
 class ContainerSeen(msgspec.Struct, frozen=True, tag=True):
@@ -182,14 +185,16 @@ class ContainerRemoved(msgspec.Struct, frozen=True, tag=True):
 
 
 class InventoryTaken(msgspec.Struct, frozen=True, tag=True):
-    """All containers were looked at: `seen` are those that differ from the latest World, `gone` those that no longer
-    exist. `lacks` are the sources of units that were not looked at: one that is not in it may exist all the same.
+    """All containers of an engine were looked at: `seen` are those that differ from the latest World, `gone` those that
+    no longer exist. `lacks` are the other engines of this host, and the sources of units that were not looked at: what
+    is not in it may exist all the same. `engine` is the name of the engine; "" for an only one.
     """
 
     seen: tuple[ContainerView, ...]
     gone: tuple[ContainerKey, ...]
     began: int
     lacks: tuple[str, ...] = ()
+    engine: str = ""
 
 
 class CpusetApplied(msgspec.Struct, frozen=True, tag=True):
@@ -318,8 +323,8 @@ class DefragmentRequested(msgspec.Struct, frozen=True, tag=True):
 class StartHeld(msgspec.Struct, frozen=True, tag=True):
     """The OCI runtime asks about a start that it holds (strict start) until `AnswerStart` with this number.
 
-    `view` is what a look showed already, or a glance with the limits of the runtime's own bundle. Meanwhile the engine
-    holds the container's lock, and answers neither looks nor orders.
+    `view` is what a look showed already, with the cpuset and memory nodes of the runtime's own bundle; or a glance with
+    the limits of that. Meanwhile the engine holds the container's lock, and answers neither looks nor orders.
     """
 
     view: ContainerView

@@ -6,17 +6,18 @@ the only sign of another change (a start, while an order was being answered): th
 
 from __future__ import annotations
 
+from sidecar.decide.contacts import Connected, Contact, Ready
 from sidecar.decide.container.container import Container, Standing, Wish
 from sidecar.decide.container.copied import copied
 from sidecar.decide.container.machine import after, first_seen, rests
 from sidecar.decide.container.news import Came, CpusWent, Disputed, HeldBack, Lapsed, Looked, Recognized
 from sidecar.decide.container.originals import cpu_limit, originals_of
-from sidecar.decide.container.place import place_of
+from sidecar.decide.container.place import cpus_of, place_of
 from sidecar.decide.container.wish import wish_of
 from sidecar.decide.facts import ContainerView, InventoryTaken, Phase
 from sidecar.decide.settings import PolicyName
-from sidecar.decide.world import Connected, Ready, World, replace
-from state.cpuset import CPUSet
+from sidecar.decide.world import World, replace
+from state.cpuset import EMPTY, CPUSet
 from state.key import ContainerKey
 from state.model import IN_BUNDLE, State
 from state.renaming import with_name
@@ -43,7 +44,7 @@ def sighted(world: World, view: ContainerView, began: int) -> World:
         world = replace(world, state=world.state.remembering(view.key, own))
     if before is None:
         made = first_seen(view, place, _wish(world, view), world.numbers, began)
-        if world.is_ready and not view.is_glance:
+        if not view.is_glance and not world.is_absent(view.key):
             made = after(made, Came())
         if _has_lapsed(world.state, view):
             made = after(made, Lapsed())
@@ -75,6 +76,21 @@ def stranded(container: Container, online: CPUSet) -> Container:
     since, and the kernel runs it elsewhere. The same container if it is not.
     """
     return after(container, CpusWent(online)) if not container.is_idle and not container.present & online else container
+
+
+def with_bundle(world: World, known: Container, bundle: ContainerView) -> ContainerView:
+    """Return what is shown of a container whose runtime asks: what was known, and by its bundle what a look would show.
+
+    1. Nothing but glances showed it: the bundle shows more.
+    2. The sidecar does not place it, and its bundle has another cpuset than was looked at: its owner pinned it since,
+       or ended its pin. The bundle of one that the sidecar places has what the sidecar wrote; another cpuset is drift.
+    """
+    if known.view.is_glance:
+        return bundle
+    is_placed = known.wish.standing in (Standing.MANAGED, Standing.MEMBER) or bundle.key in world.state.originals
+    if is_placed or cpus_of(bundle.cpuset, EMPTY) == cpus_of(known.view.cpuset, EMPTY):
+        return known.view
+    return replace(known.view, cpuset=bundle.cpuset, mems=bundle.mems)
 
 
 def recognized(world: World, container: Container) -> Container:
@@ -160,8 +176,8 @@ def moved_unseen(before: World, world: World) -> tuple[ContainerKey, ...]:
 
 def counted(world: World, fact: InventoryTaken) -> World:
     """Return the world after an inventory: containers that are not in it, and not newer than it, no longer exist. It
-    makes the world ready if it began after the engine was reached. Records of units stay where none was looked at:
-    these are confined as before.
+    makes its engine ready if it began after that was reached. Records of units stay where none was looked at: these are
+    confined as before. So do those of other engines.
     """
     began = fact.began
     for key in fact.gone:
@@ -173,10 +189,11 @@ def counted(world: World, fact: InventoryTaken) -> World:
         if key.engine in fact.lacks:
             continue
         world = world.without_container(key, began)
-    readiness = world.readiness
-    if isinstance(readiness, Connected) and began > readiness.since:
-        readiness = Ready(readiness.since)
-    return replace(world, readiness=readiness, horizon=max(world.horizon, began))
+    for name in [fact.engine] if fact.engine else list(world.contacts):
+        contact = world.contacts.get(name, Contact())
+        if isinstance(contact.readiness, Connected) and began > contact.readiness.since:
+            world = world.with_contact(name, replace(contact, readiness=Ready(contact.readiness.since)))
+    return replace(world, horizon=max(world.horizon, began))
 
 
 def remembered(world: World, state: State) -> State:

@@ -1,6 +1,8 @@
 """step(world, facts): fold facts into the world, then decide once. The only entry point to all decisions.
 
 1. Each fact changes what is known. An outcome that leaves a doubt also asks for a look, or for a read of the machine.
+   The machine and the settings change last, and at once: so grants are fitted to what the whole burst tells, whatever
+   came first in it.
 2. The policy settles the State.
 3. The plan gives the orders that are possible now.
 
@@ -21,6 +23,7 @@ from sidecar.decide.books.policy import policy_named
 from sidecar.decide.books.resize import after_resize
 from sidecar.decide.books.resting import has_the_same_grants
 from sidecar.decide.books.takes import after_acknowledgement
+from sidecar.decide.contacts import Away, Connected, Contact
 from sidecar.decide.container import news
 from sidecar.decide.container.container import Container
 from sidecar.decide.container.machine import after, is_contradicted, waited_for_a_start
@@ -59,7 +62,7 @@ from sidecar.decide.moves.signals import after_failed_stop
 from sidecar.decide.moves.starts import after_hold, after_letting_go
 from sidecar.decide.moves.timers import after_timer, interrupted, with_rests_over
 from sidecar.decide.orders import LookAgain, Order, ReadTopology
-from sidecar.decide.reconcile import with_settings, with_topology
+from sidecar.decide.reconcile import on_machine, with_settings
 from sidecar.decide.settings import Settings
 from sidecar.decide.sightings import (
     believed_until_a_look,
@@ -72,7 +75,7 @@ from sidecar.decide.sightings import (
     with_held_back,
     with_lapses,
 )
-from sidecar.decide.world import Away, Connected, World, replace
+from sidecar.decide.world import World, replace
 from state.codec import convert
 from state.key import ContainerKey
 from state.model import State
@@ -85,6 +88,8 @@ def step(world: World, facts: Sequence[Fact]) -> tuple[World, tuple[Order, ...]]
     for fact in facts:
         world, asked = _fold(world, fact)
         doubts += asked
+    world, asked = _fitted(world, facts)
+    doubts += asked
     doubts += [LookAgain(key) for key in moved_unseen(before, world)]
     world = with_loads_of_grants(with_held_back(before, with_lapses(with_rests_over(world))))
     world = told_of_answers(world)
@@ -92,7 +97,9 @@ def step(world: World, facts: Sequence[Fact]) -> tuple[World, tuple[Order, ...]]
     is_answered = world.is_ready and not world.is_releasing
     if is_answered:
         state = _settled(world, before if before.is_answered else None)
-        state, is_answered = remembered(world, state), has_the_same_grants(world.state, state)
+        # Those of an engine that is not ready were not asked.
+        is_answered = world.sees_all and has_the_same_grants(world.state, state)
+        state = remembered(world, state)
         if state is not world.state or world.is_defragmenting:
             world = replace(world, state=state, is_defragmenting=False)
     if is_answered is not world.is_answered:
@@ -127,7 +134,7 @@ def _fold(world: World, fact: Fact) -> tuple[World, tuple[Order, ...]]:
             for view in fact.seen:
                 world, asked = _seen(world, view, fact.began)
                 doubts += asked
-                if view.key not in world.containers and not world.is_ready:
+                if view.key not in world.containers and world.is_absent(view.key):
                     # `_seen` has already asked for a look.
                     world = believed_until_a_look(world, view, fact.began)
             return counted(world, fact), tuple(doubts)
@@ -160,20 +167,42 @@ def _fold(world: World, fact: Fact) -> tuple[World, tuple[Order, ...]]:
         case StopFailed():
             return after_failed_stop(world, fact), ()
         case EngineConnected():
-            named = world.named(fact.engine.name)
-            return replace(named, engine=fact.engine, readiness=Connected(fact.began)), ()
+            named, name = world.named(fact.engine.name), fact.engine.name
+            return named.with_contact(name, Contact(fact.engine, Connected(fact.began))), ()
         case EngineDisconnected():
-            return replace(world, readiness=Away(fact.reason)), ()
-        case TopologyRead():
-            changed = with_topology(world, fact.topology)
-            return changed, () if changed is world else tuple(LookAgain(key) for key in changed.containers)
-        case SettingsChanged():
-            return with_settings(world, convert(fact.settings, Settings)), ()
+            return _disconnected(world, fact), ()
+        case TopologyRead() | SettingsChanged():
+            # Once all else is known (`_fitted`).
+            return world, ()
         case ReleaseRequested():
             return start_releasing(world), ()
         case HandReady() | HandLost() | AnswersHeld() | CpusetWritten() | WriteFailed() | Overwritten():
             return after_hand(world, fact)
     assert_never(fact)
+
+
+def _fitted(world: World, facts: Sequence[Fact]) -> tuple[World, tuple[Order, ...]]:
+    """Return the world on the machine and under the settings that were read last in a burst; all containers are looked
+    at again if the machine was another meanwhile.
+    """
+    settings, moved = world.settings, world
+    for fact in facts:
+        if isinstance(fact, TopologyRead) and fact.topology != moved.topology:
+            moved = on_machine(moved, fact.topology)
+        elif isinstance(fact, SettingsChanged):
+            settings = convert(fact.settings, Settings)
+    is_moved = moved is not world
+    if not is_moved and not any(isinstance(fact, SettingsChanged) for fact in facts):
+        return world, ()
+    return with_settings(moved, settings), tuple(map(LookAgain, moved.containers)) if is_moved else ()
+
+
+def _disconnected(world: World, fact: EngineDisconnected) -> World:
+    """Return the world without an engine, or without any if the news name none."""
+    for name in [fact.engine] if fact.engine else list(world.contacts):
+        known = world.contacts.get(name, Contact())
+        world = world.with_contact(name, replace(known, readiness=Away(fact.reason)))
+    return world
 
 
 def _seen(world: World, view: ContainerView, began: int) -> tuple[World, tuple[Order, ...]]:

@@ -15,6 +15,7 @@ from sidecar.board import Board, SampledDisturbance
 from sidecar.decide.world import replace
 from state.topology import uniform
 from tests.cli.worlds import ENGINE, container, world
+from tests.support.decide.contacts import with_info
 
 FOLDER: Final = Path(__file__).parents[2] / "compose" / "prometheus"
 
@@ -35,7 +36,7 @@ def there() -> dict[str, set[str]]:
     """Return every metric of a node that has all of them, with its labels."""
     made = world(uniform(cores=4), container("rt", exclusive=2), container("too big", exclusive=9))
     assert made.state.refusals
-    board = Board(replace(made, engine=replace(ENGINE, in_swarm=True, advertised=3)))
+    board = Board(with_info(made, replace(ENGINE, in_swarm=True, advertised=3)))
     board.disturbances = {key: SampledDisturbance("rt", {"process": 0.5}) for key in made.state.assignments}
     samples = [sample for family in Metrics(board).families() for sample in family.samples]
     found = {sample.name: {*sample.labels, "job", "instance"} for sample in samples}

@@ -11,9 +11,9 @@ import trio
 import trio.testing
 
 from sidecar.api import web_app
+from sidecar.decide.contacts import Away
 from sidecar.decide.facts import Fact, ResizeRequested
 from sidecar.decide.settings import PolicyName
-from sidecar.decide.world import Away, replace
 from sidecar.status.document import ContainerStatus, Status
 from sidecar.status.machine_levels import WholeMachine, whole_machine_of
 from state import codec
@@ -22,6 +22,7 @@ from state.lease import LEASE_SECONDS
 from state.model import State
 from state.topology import uniform
 from tests.api.apirig import NOW, Elastic, Rig, until
+from tests.support.decide.contacts import with_readiness
 from tests.support.decide.real import Real
 from tests.support.decide.stories import Story, cpus
 
@@ -57,7 +58,7 @@ async def test_what_is_is_answered_from_the_world(rig: Rig) -> None:
         assert await rig.ask("GET", "/readyz") == (200, {"status": "ready"})
         rig.board.report("journal", "the disk is full")
         assert await rig.ask("GET", "/healthz") == (200, {"status": "ok", "problems": ["the disk is full"]})
-        rig.board.post(replace(world, readiness=Away()))
+        rig.board.post(with_readiness(world, Away()))
         code, told = await rig.ask("GET", "/readyz")
         assert (code, list(told)) == (503, ["error"])
 
@@ -83,7 +84,7 @@ async def test_an_answer_says_whether_the_daemon_vouches_for_it(rig: Rig) -> Non
         assert not any(each["is_settled"] or each["is_alone"] for each in told["containers"])
         assert (man["vouched"], man["is_settled"], man["is_alone"]) == (False, False, False)
         assert man["explanation"][0].startswith("The daemon is stopped, stalled or stuck.")
-        rig.board.post(replace(rig.story.world, readiness=Away()))
+        rig.board.post(with_readiness(rig.story.world, Away()))
         told = (await rig.ask("GET", "/v1/status"))[1]
         assert (told["vouched"], told["is_ready"]) == (False, False)
 

@@ -20,7 +20,8 @@ from sidecar.cli.cmd_top import rendered
 from sidecar.decide.facts import Load, LoadMeasured, Purpose, ResizeRequested
 from sidecar.decide.settings import PolicyName
 from sidecar.status.deadlines import Deadlines
-from sidecar.status.document import Status, status_of
+from sidecar.status.describe import status_of
+from sidecar.status.document import Status
 from sidecar.status.sight import WORKS
 from sidecar.status.status_file import write_status
 from sidecar.words.causes import why

@@ -22,7 +22,8 @@ from sidecar.decide.world import World
 from sidecar.log import Log
 from sidecar.observe.unseen import Unseen
 from sidecar.status.cpu_view import cpu_view
-from sidecar.status.document import Status, status_of
+from sidecar.status.describe import status_of
+from sidecar.status.document import Status
 from sidecar.status.last_state import unvouched
 from sidecar.status.sight import WORKS
 from sidecar.words.units import HostConfinement

@@ -18,7 +18,7 @@ from sidecar.decide.facts import ContainerView
 from sidecar.decide.hand_state import HandState
 from sidecar.decide.orders import Answers, HoldAnswers
 from sidecar.decide.world import World, replace
-from sidecar.status.document import status_of
+from sidecar.status.describe import status_of
 from sidecar.status.sight import WORKS
 from sidecar.words.reasons import reason_of
 from sidecar.words.units import HostConfinement

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from sidecar.commit.state_lock import hold_lock
-from sidecar.status.document import HandStatus, status_of
+from sidecar.status.describe import status_of
+from sidecar.status.document import HandStatus
 from sidecar.status.last_state import reading_of, replace
 from sidecar.status.status_file import write_status
 from sidecar.status.status_lease import end_status_lease, renew_status_lease

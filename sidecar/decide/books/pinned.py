@@ -32,6 +32,9 @@ def off_the_pinned(world: World, state: State) -> State:
         return state
     for grant in in_order(state):
         now = state.assignments[grant.container]
+        if world.is_absent(grant.container):
+            # It could not be ordered off.
+            continue
         if (pinned := now.cpus & claimed) and (found := _elsewhere(world, state, now, claimed)) is not None:
             state = _exchanged(world, state, now, found, pinned)
     return state
@@ -79,7 +82,7 @@ def without_gains(world: World, grant: Assignment, claimed: CPUSet) -> CPUSet | 
 def _exchanged(world: World, state: State, grant: Assignment, cpus: CPUSet, pinned: CPUSet) -> State:
     for each in in_order(state):
         if each is grant:
-            state = recorded(world, state.holding(lying_on(world, each, cpus)), each, Pinned(pinned))
+            state = recorded(world, state.holding(lying_on(world, each, cpus)), each, pinned=pinned)
         elif each.cpus & cpus:
             state = recorded(
                 world,

@@ -130,8 +130,8 @@ class Disputed(msgspec.Struct, frozen=True):
 
 
 class HoldBegan(msgspec.Struct, frozen=True):
-    """Its runtime asks about the start of this number. If nothing but glances showed the container, `view` and `place`
-    are what the runtime's bundle shows.
+    """Its runtime asks about the start of this number. `view` and `place` are what the runtime's bundle shows, if that
+    is news as a look would be (`with_bundle`).
     """
 
     number: int

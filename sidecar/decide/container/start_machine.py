@@ -30,7 +30,7 @@ _made = msgspec.structs.replace
 
 def _held(container: Container, news: HoldBegan) -> Container:
     """Hold the start; no earlier process runs any more, and no start that was answered before is still to come: the
-    engine does one at a time. What nothing but a glance showed is as the runtime's bundle shows it.
+    engine does one at a time. What the runtime's bundle shows, and no look did, is as it shows it.
     """
     return _made(
         container,

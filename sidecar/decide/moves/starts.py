@@ -37,7 +37,7 @@ from sidecar.decide.facts import StartHeld, StartLetGo
 from sidecar.decide.moves.limits import update_to
 from sidecar.decide.orders import AnswerStart, Update
 from sidecar.decide.settings import PolicyName
-from sidecar.decide.sightings import believed, recognized
+from sidecar.decide.sightings import believed, recognized, with_bundle
 from sidecar.decide.world import World
 from state.cpuset import EMPTY, CPUSet
 from state.demand import QuotaRule
@@ -49,14 +49,14 @@ _PERIOD: Final = 100_000
 
 def after_hold(world: World, fact: StartHeld) -> World:
     """Return the world after a runtime asked about a start: no earlier process of the container runs any more, and
-    older looks at it are outdated. Its bundle shows limits that a glance does not: the container may be pinned by hand.
+    older looks at it are outdated. Its bundle shows what no look has shown: the container may be pinned by hand.
     """
     key, bundle = fact.view.key, fact.view
     if key not in world.containers:
         world = believed(world, bundle, fact.began)
     known, told = world.containers[key], news.HoldBegan(fact.number, fact.began)
-    if known.view.is_glance:
-        told = news.HoldBegan(fact.number, fact.began, bundle, place_of(bundle, world.state.online))
+    if (view := with_bundle(world, known, bundle)) is not known.view:
+        told = news.HoldBegan(fact.number, fact.began, view, place_of(view, world.state.online))
     return world.with_container(recognized(world, after(known, told)))
 
 
@@ -102,7 +102,7 @@ def answer_to(world: World, container: Container, number: int) -> AnswerStart | 
     if settings.policy is not PolicyName.NONE and container.wish.standing is Standing.UNMANAGED:
         # 4. Inside another container.
         return AnswerStart(key, number, refusal=container.wish.refusal)
-    if not world.is_ready:
+    if world.is_absent(key):
         return None
     if refused := world.state.refusals.get(key):
         # 4. Refused.

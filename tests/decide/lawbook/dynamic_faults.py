@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from sidecar.decide import step
@@ -30,7 +32,7 @@ from sidecar.decide.settings import Band
 from sidecar.decide.world import World, replace
 from sidecar.projection import opened
 from state.cause import Cause
-from state.cpuset import EMPTY, CPUSet
+from state.cpuset import EMPTY, CPUSet, union
 from state.demand import Demand
 from state.key import ContainerKey
 from state.model import Assignment, State
@@ -55,7 +57,8 @@ def takes_without_leaving(patch: pytest.MonkeyPatch) -> None:
         made = honest(state, key, cause, gained=gained, lost=lost)
         return made.holding(replace(made.assignments[key], leaving=None))
 
-    patch.setattr(dynamic, "changed", changed)
+    for module in (dynamic, takes):
+        patch.setattr(module, "changed", changed)
 
 
 def hears_every_acknowledgement(patch: pytest.MonkeyPatch) -> None:
@@ -211,11 +214,11 @@ def calls_it_off_when_it_restarts(patch: pytest.MonkeyPatch) -> None:
 def refits_without_notice(patch: pytest.MonkeyPatch) -> None:
     """Take CPUs at once when the State is fitted to other settings or another machine."""
 
-    def changed(state: State, key: ContainerKey, cause: Cause, *, lost: CPUSet) -> State:
+    def taken_for(state: State, key: ContainerKey, parts: Sequence[tuple[CPUSet, Cause]]) -> State:
         grant = state.assignments[key]
-        return state.holding(replace(grant, cpus=grant.cpus - lost))
+        return state.holding(replace(grant, cpus=grant.cpus - union(cpus for cpus, _ in parts)))
 
-    patch.setattr(holdings, "changed", changed)
+    patch.setattr(holdings, "taken_for", taken_for)
 
 
 def stays_where_another_is_leaving(patch: pytest.MonkeyPatch) -> None:
@@ -245,7 +248,7 @@ def blames_the_load_for_every_loss(patch: pytest.MonkeyPatch) -> None:
 def blames_the_machine_for_a_pin(patch: pytest.MonkeyPatch) -> None:
     """Say of what a container lost since another was pinned by hand that the machine or a setting took it."""
 
-    def blamed(world: World, fitted: State, grant: Assignment, cause: Cause | None = None) -> State:
+    def blamed(world: World, fitted: State, grant: Assignment, *_: Cause, **__: CPUSet) -> State:
         return holdings.recorded(world, fitted, grant)
 
     patch.setattr(pinned, "recorded", blamed)

@@ -20,8 +20,10 @@ from state.key import ContainerKey
 from tests.decide.lawbook import (
     alonelaws,
     corelaws,
+    enginelaws,
     grantlaws,
     handlaws,
+    offlinelaws,
     pinlaws,
     placelaws,
     poollaws,
@@ -89,7 +91,9 @@ def _every_container_is_known(reality: Reality) -> list[str]:
     """Check that no order is given before a look at all containers that existed when the engine was reached."""
     if not reality.new_orders and not reality.new_moves:
         return []
-    unknown = (reality.there_when_reached & set(reality.containers)) - set(reality.world.containers)
+    ordered = {order.container.engine for order in (*reality.new_orders, *reality.new_moves)}
+    there = {key for key in reality.there_when_reached if key.engine in ordered}
+    unknown = (there & set(reality.containers)) - set(reality.world.containers)
     return [f"{reality.containers[id].name} was not looked at, and orders are given" for id in sorted(unknown)]
 
 
@@ -232,7 +236,8 @@ def _tasks_that_ended_hold_nothing(reality: Reality) -> list[str]:
     if not world.is_ready:
         return []
     over = [c.view for c in world.containers.values() if is_over(c.view) and c.is_idle]
-    return [f"{view.name} is a task that ended, and holds CPUs" for view in over if view.key in world.state.assignments]
+    known = world.state.assignments.keys() - {key for key in world.containers if world.is_absent(key)}
+    return [f"{view.name} is a task that ended, and holds CPUs" for view in over if view.key in known]
 
 
 BOOKS = Law("the books are lawful", _books_are_lawful)
@@ -364,8 +369,11 @@ LAWS: tuple[Law[Reality], ...] = (
     ),
     *poollaws.LAWS,
     *handlaws.LAWS,
+    *offlinelaws.LAWS,
+    *refitlaws.LAWS,
     *placelaws.LAWS,
     *rulelaws.LAWS,
+    *enginelaws.LAWS,
     *(
         COMES_TO_REST,
         SAME_CONTAINERS,

@@ -24,7 +24,11 @@ def not_handed_on(reality: Reality) -> Iterator[str]:
     if not _decides(world) or before.topology != world.topology or before.settings != world.settings:
         return
     for left in _left(before, world):
-        heirs = [each for each in world.containers.values() if _is_heir(before, each, left)]
+        heirs = [
+            each
+            for key, each in world.containers.items()
+            if not world.is_absent(key) and key.engine == left.container.engine and _is_heir(before, each, left)
+        ]
         if heirs and not any(_has_taken_over(world, heir, left) for heir in heirs) and not _is_handed_on(world, left):
             now = [world.state.assignments.get(each.view.key) for each in heirs]
             held = [str(each.cpus) if each else "nothing" for each in now]
@@ -103,6 +107,9 @@ def overtaken(reality: Reality) -> Iterator[str]:
         refused = world.state.refusals.get(key)
         if refused is None or refused.demand is None or refused.asked is None or key not in world.queue:
             continue
+        if world.is_absent(key):
+            # Nothing could be ordered for it.
+            continue
         first = (-refused.demand.priority, refused.asked)
         later = [
             each for each in made if (-each.demand.priority, each.asked) > first and not _is_exempt(before, world, each)
@@ -133,13 +140,15 @@ def not_asked_again(reality: Reality) -> Iterator[str]:
         return
     for key, refused in world.state.refusals.items():
         container = world.containers.get(key)
+        if world.is_absent(key):
+            continue
         if container is None or not is_coming(container) or (container.view.is_glance and not container.is_held):
             continue
         if refused.started_at not in (None, container.view.started_at):
             yield f"{refused.name} was refused at {refused.started_at}, and started at {container.view.started_at}"
     for key in world.queue:
         demand = world.state.refusals[key].demand
-        if demand and _fits(world, world.state, demand):
+        if demand and not world.is_absent(key) and _fits(world, world.state, demand):
             yield f"{demand.name} waits, and would fit"
 
 

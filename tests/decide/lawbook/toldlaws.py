@@ -1,5 +1,5 @@
-"""The laws of the order of telling: what is told to be a container's own is withdrawn before others are let in, what
-was announced to leave is not withdrawn before its time, and what is about to have more CPUs is not told to be settled.
+"""The laws of the order of telling: what is told to be a container's own is withdrawn before others are let in; what
+was announced to leave is not withdrawn before its time; what is about to have more CPUs is not told to be settled.
 """
 
 from __future__ import annotations

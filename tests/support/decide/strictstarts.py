@@ -39,7 +39,8 @@ def _ask(reality: Reality, real: Real) -> None:
     known = reality.world.containers.get(real.key)
     in_bundle = real.had.cpu_quota or real.had.nano_cpus // 10_000
     bundle = replace(real.glance(), cpuset=real.cpuset, mems=real.mems, cpu_quota=in_bundle)
-    view = known.view if known and not known.view.is_glance else bundle
+    is_known = known is not None and not known.view.is_glance
+    view = replace(known.view, cpuset=real.cpuset, mems=real.mems) if known and is_known else bundle
     real.held = number = reality.ticket()
     reality.feed(StartHeld(view, number, reality.ticket()))
 
