@@ -44,6 +44,8 @@ class Form(enum.StrEnum):
     GROUP = "group"
     MATCH = "match"
     """The patterns of a rule."""
+    TEMPLATE = "template"
+    """A line with fields of a container."""
     HOOK = "hook"
     """A hook has a command or a webhook."""
     HOOKS = "hooks"
@@ -95,6 +97,7 @@ class ListKind(enum.StrEnum):
     FLAG = "flag"
     COMMAND = "command"
     LABEL = "label"
+    FIELD = "field"
 
 
 class Unknown(Flaw, frozen=True):

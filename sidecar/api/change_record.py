@@ -21,7 +21,8 @@ from sidecar.board import Board
 from sidecar.crashes import Crashes
 from sidecar.log import Log, LogLevel
 from sidecar.status.event_file import BEGAN, ENDED, shortened
-from sidecar.status.grant_history import GrantChange, GrantHistory, changes_at_start, changes_between, history, kept
+from sidecar.status.grant_changes import changes_at_start, changes_between
+from sidecar.status.grant_history import GrantChange, GrantHistory, history, kept
 from sidecar.status.history_file import HistoryFile
 from sidecar.status.line_file import LineFile
 from sidecar.status.recorded_change import RecordedChange
