@@ -27,7 +27,6 @@ from sidecar.status.last_state import ContainerReading, StatusReading
 from sidecar.status.machine_levels import WholeMachine
 from sidecar.status.planned_requests import Plan
 from sidecar.status.problem_list import Problem
-from sidecar.workload.cmd_ack import WrittenAck
 from state.cpuset import CPUSet
 from state.key import ContainerKey
 from state.model import State
@@ -51,7 +50,6 @@ SCHEMAS: Final[Mapping[str, Any]] = {
     "doctor-quiet": QuietReport,
     "swarm": Advertised,
     "install": Done,
-    "ack": WrittenAck,
     "projection": Projection,
     "history": GrantHistory,
 }

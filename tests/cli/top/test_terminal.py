@@ -131,6 +131,28 @@ def test_a_process_that_was_stopped_takes_the_terminal_again(state_dir: str, tmp
         screen.wait_for(lambda text: ">B" in text)
 
 
+def test_one_that_was_started_in_the_background_takes_the_terminal_in_the_foreground(
+    state_dir: str, tmp_path: Path
+) -> None:
+    """Not before, since the shell has it; and it leaves it as it was."""
+    with tmux_screen(tmp_path, 100, 30) as screen:
+        before, state = screen.settings(1), screen.state()
+        screen.type(f"clear; {sys.executable} -m sidecar top --state-dir {state_dir} &")
+        screen.wait_for(lambda _: any(_is_stopped(each) for each in pids(screen)))
+        assert screen.state() == state
+        screen.type("fg")
+        screen.wait_for(lambda text: "q end  ? help" in text and ">A voice" in text)
+        screen.press("q")
+        screen.wait_for(lambda _: screen.state() == state)
+        assert screen.settings(2) == before
+
+
+def _is_stopped(process: int) -> bool:
+    with suppress(OSError):
+        return ") T " in Path(f"/proc/{process}/stat").read_text()
+    return False
+
+
 def test_keys_filter_help_details_and_resizing(state_dir: str, tmp_path: Path) -> None:
     """Each in its place, and back; the size of the window is followed."""
     with tmux_screen(tmp_path, 100, 30) as screen:
