@@ -46,6 +46,13 @@ class Form(enum.StrEnum):
     """The patterns of a rule."""
     TEMPLATE = "template"
     """A line with fields of a container."""
+    HOOK = "hook"
+    """A hook has a command or a webhook."""
+    HOOKS = "hooks"
+    """There are not too many."""
+    HOOK_NAME = "hook-name"
+    COMMAND = "command"
+    WEBHOOK = "webhook"
 
 
 class NotOfForm(Flaw, frozen=True):
