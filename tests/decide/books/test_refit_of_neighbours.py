@@ -5,9 +5,10 @@ from __future__ import annotations
 from state.refusal import RefusalCode
 from state.topology import uniform
 from tests.support.decide.real import Real
-from tests.support.decide.stories import Story
+from tests.support.decide.stories import Story, cpus
 
 SINGLE = {"cpuset.numa": "single"}
+WHOLE = {"cpuset.options": "full-pcpus-only"}
 
 
 def granted(story: Story, *reals: Real) -> list[str | None]:
@@ -55,3 +56,24 @@ def test_only_the_newest_that_do_not_fit_end() -> None:
     assert granted(story, *reals) == ["1-2", "3-4", "5-6"]
     story.hotplug(1)
     assert granted(story, *reals) == ["2,5", "3-4", None]
+
+
+def test_floors_of_whole_cores_fit_only_on_whole_cores() -> None:
+    """Cores 0,4 1,5 2,6 3,7, CPU 0 reserved. For three floors of a core two are left: the newest ends beside CPU 4."""
+    story = Story(uniform(cores=4, threads=2), reserved_cpus=cpus("0"))
+    reals = [story.arrive(name, 2, labels=WHOLE) for name in ("first", "second", "newest")]
+    story.settle()
+    assert granted(story, *reals) == ["1,5", "2,6", "3,7"]
+    story.hotplug(5)
+    assert granted(story, *reals) == ["3,7", "2,6", None]
+
+
+def test_a_floor_that_fits_only_if_a_neighbour_moves_ends_itself() -> None:
+    """The newest could lie on single CPUs: all floors fit, and none is touched for the rules of another container."""
+    story = Story(uniform(cores=4, threads=2), reserved_cpus=cpus("0"))
+    whole = [story.arrive(name, 2, labels=WHOLE) for name in ("first", "second")]
+    plain = story.arrive("plain", 2)
+    story.settle()
+    assert granted(story, *whole, plain) == ["1,5", "2,6", "3,7"]
+    story.hotplug(5)
+    assert granted(story, *whole, plain) == [None, "2,6", "3,7"]

@@ -38,7 +38,7 @@ def test_a_half_core_that_is_kept_for_good_is_noticed(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("seed", [317, 330, 474])
 def test_an_original_set_on_too_many_cores_is_noticed(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a set that is completed from the nearest CPUs beside half a core; without that the history keeps all laws."""
+    """With a set that is completed from the nearest CPUs beside half a core; without, all laws are kept."""
     history(seed)
     completes_an_original_set_from_anywhere(monkeypatch)
     with pytest.raises(Broken) as caught:
