@@ -28,7 +28,6 @@ from sidecar.decide.container.start import STRICT_RUNTIME
 from sidecar.decide.facts import ContainerView, Fact, Phase, StartHeld, StartLetGo
 from sidecar.decide.moves.starts_from_books import from_books
 from sidecar.decide.orders import AnswerStart
-from sidecar.decide.world import Away
 from sidecar.failures import ContainerGone, EngineError
 from sidecar.held_starts import Desk
 from sidecar.ports import Tickets
@@ -135,21 +134,21 @@ class Starts:
     async def ask(self, asked: StartBody) -> StartAnswer:
         """Hold a start until it may go on. Raise Declined: 409 with the reason, 503 if nothing is decided in time."""
         began = self._tickets()
-        if not await self._is_reached():
+        if not await self._is_reached(asked):
             return self._from_recorded_grants(asked, began)
         with trio.move_on_after(ANSWER_SECONDS):
             view = await self._view(asked)
             return self._answer(asked.id, await self._held(view, began))
         why = "its CPUs were not free of others"
-        if not self._board.latest.is_ready:
+        if self._board.latest.is_absent(self._board.latest.key_of(asked.id)):
             why = "the engine was not reached"
         raise Declined(503, f"not started: {why} within {ANSWER_SECONDS:g} s")
 
-    async def _is_reached(self) -> bool:
+    async def _is_reached(self, asked: StartBody) -> bool:
         """Return whether there is an engine to decide with, after waiting for it if necessary (3)."""
         with trio.move_on_after(UNREACHED_SECONDS):
             async for world in self._board.worlds():
-                if not isinstance(world.readiness, Away):
+                if not world.is_away(world.key_of(asked.id)):
                     return True
         return False
 

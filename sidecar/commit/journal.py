@@ -35,7 +35,7 @@ PREVIOUS: Final = "journal.previous.jsonl"
 LIMIT: Final = 8 * 1024 * 1024
 """Bytes of one file; there are two. A fact is about a KiB, so this is some thousands of them."""
 
-VERSION: Final = 3
+VERSION: Final = 4
 """Of the World, the facts, and the rules by which a World follows. Version 1 had no number."""
 
 _WORLD: Final = b'{"version":%d,"world":' % VERSION

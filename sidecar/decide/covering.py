@@ -9,6 +9,7 @@
 5. A container that runs, and that the hand does not find, has a parent that is not watched, whatever its name.
 6. Containers that name no parent have the engine's default, which Docker does not tell. It is known from the
    configuration, or from the first one that runs: until then none of them is covered. Podman's default is a fixed one.
+   It is known of each engine by itself.
 7. A parent that another hand watches is not watched, and the engine alone moves the containers there.
 8. A group that existed before the hand is moved by the answer for all others, and left to its first write once its
    container has an answer of its own. Until then, or until a look, it may be where the former put it.
@@ -126,15 +127,25 @@ def _is_watched(world: World, hand: HandState, container: Container) -> bool:
     parent = world.parent_of(container)
     if parent is None or parent in hand.unwatched:
         return False
-    path, engine = parent_path(parent), world.engine
+    path, engine = parent_path(parent), world.info_of(container.view.engine)
     if not path:
         # 6.
-        return hand.watches_home if _has_set_home(world) else not hand.taken
+        name = container.view.engine
+        return hand.watches_home(name) if _has_set_home(world, name) else not hand.taken
     if container.view.found_below in hand.parents:
         return True
     # A user's own engine is confined to the user's part of the hierarchy.
     is_rootless = engine is not None and engine.is_rootless
     return any(each == path or (is_rootless and each.endswith(path)) for each in hand.parents)
+
+
+def home_of(world: World, hand: HandState) -> tuple[str, ...]:
+    """Return the parents where containers are born that name none, to be watched in place of all defaults; none where
+    that is not known. With several engines all defaults are watched: those of one are another's.
+    """
+    if len(world.contacts) > 1 and not hand.home:
+        return ()
+    return tuple(sorted({*hand.home, *(path for paths in hand.homes.values() for path in paths)}))
 
 
 def is_answered(container: Container) -> bool:
@@ -161,14 +172,17 @@ def _at_home(world: World, hand: HandState, view: ContainerView) -> HandState:
     if view.is_glance:
         # It may name one.
         return hand
-    if view.found_below in hand.home or not _has_set_home(world):
+    homes = hand.homes.get(view.engine, ())
+    if view.found_below in (*hand.home, *homes) or not _has_set_home(world, view.engine):
         return hand
-    return replace(hand, home=tuple(sorted({*hand.home, view.found_below})))
+    found = {view.engine: tuple(sorted({*homes, view.found_below}))}
+    return replace(hand, homes={**hand.homes, **found})
 
 
-def _has_set_home(world: World) -> bool:
-    """Return whether the engine has one default parent, which can be set. It is assumed until the engine is known."""
-    return world.engine is None or world.engine.traits.has_default_parent
+def _has_set_home(world: World, engine: str) -> bool:
+    """Return whether an engine has one default parent, which can be set. It is assumed until the engine is known."""
+    info = world.info_of(engine)
+    return info is None or info.traits.has_default_parent
 
 
 def _watching(hand: HandState, parents: tuple[str, ...], ticket: int) -> HandState:

@@ -162,9 +162,12 @@ class EngineConnected(msgspec.Struct, frozen=True, tag=True):
 
 
 class EngineDisconnected(msgspec.Struct, frozen=True, tag=True):
-    """The event stream ended: changes from now on are unseen."""
+    """The event stream of an engine ended, or it cannot be reached: changes from now on are unseen. `engine` is its
+    name; "" while that is not known, which is possible of an only engine.
+    """
 
     reason: str
+    engine: str = ""
 
 
 class ContainerSeen(msgspec.Struct, frozen=True, tag=True):
@@ -182,14 +185,16 @@ class ContainerRemoved(msgspec.Struct, frozen=True, tag=True):
 
 
 class InventoryTaken(msgspec.Struct, frozen=True, tag=True):
-    """All containers were looked at: `seen` are those that differ from the latest World, `gone` those that no longer
-    exist. `lacks` are the sources of units that were not looked at: one that is not in it may exist all the same.
+    """All containers of an engine were looked at: `seen` are those that differ from the latest World, `gone` those that
+    no longer exist. `lacks` are the other engines of this host, and the sources of units that were not looked at: what
+    is not in it may exist all the same. `engine` is the name of the engine; "" for an only one.
     """
 
     seen: tuple[ContainerView, ...]
     gone: tuple[ContainerKey, ...]
     began: int
     lacks: tuple[str, ...] = ()
+    engine: str = ""
 
 
 class CpusetApplied(msgspec.Struct, frozen=True, tag=True):

@@ -7,7 +7,7 @@ are ordered (`HoldAnswers`), and what they leave is entered only once that is co
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import msgspec
 
@@ -35,14 +35,18 @@ class HandState(msgspec.Struct, frozen=True, kw_only=True):
     taken: tuple[str, ...] = ()
     """Parents that another hand watches, so that this one does not."""
     home: tuple[str, ...] = ()
-    """Where containers that name no parent are born: as configured, and as they were found; nothing if not known."""
+    """Where containers that name no parent are born, as configured; nothing if it is not."""
+    homes: Mapping[str, tuple[str, ...]] = {}
+    """By engine, where those were found."""
     met: tuple[str, ...] = ()
     """All parents that it has ever watched: it watches one that is gone as soon as it is there again, if it is free."""
 
-    @property
-    def watches_home(self) -> bool:
-        """Whether births of containers that name no parent are surely below parents that it watches."""
-        return bool(self.home) and set(self.home) <= set(self.met) and not set(self.home) & set(self.taken)
+    def watches_home(self, engine: str) -> bool:
+        """Return whether births of an engine's containers that name no parent are surely below parents that it
+        watches.
+        """
+        home = {*self.home, *self.homes.get(engine, ())}
+        return bool(home) and home <= set(self.met) and not home & set(self.taken)
 
     @property
     def is_answering(self) -> bool:

@@ -28,7 +28,7 @@ def with_settings(world: World, settings: Settings) -> World:
     """
     fitted, notes = refit(_as_it_is_now(replace(world, settings=settings, state=world.state.keeping({}))))
     state = after_refit(world.state, fitted)
-    if not world.is_ready:
+    if not world.sees_all:
         held = world.state.assignments
         gained = union(now.cpus - held[key].cpus for key, now in state.assignments.items())
         state = replace(state, unlooked=state.unlooked | gained)

@@ -6,6 +6,7 @@ the only sign of another change (a start, while an order was being answered): th
 
 from __future__ import annotations
 
+from sidecar.decide.contacts import Connected, Contact, Ready
 from sidecar.decide.container.container import Container, Standing, Wish
 from sidecar.decide.container.copied import copied
 from sidecar.decide.container.machine import after, first_seen, rests
@@ -15,7 +16,7 @@ from sidecar.decide.container.place import cpus_of, place_of
 from sidecar.decide.container.wish import wish_of
 from sidecar.decide.facts import ContainerView, InventoryTaken, Phase
 from sidecar.decide.settings import PolicyName
-from sidecar.decide.world import Connected, Ready, World, replace
+from sidecar.decide.world import World, replace
 from state.cpuset import EMPTY, CPUSet
 from state.key import ContainerKey
 from state.model import IN_BUNDLE, State
@@ -43,7 +44,7 @@ def sighted(world: World, view: ContainerView, began: int) -> World:
         world = replace(world, state=world.state.remembering(view.key, own))
     if before is None:
         made = first_seen(view, place, _wish(world, view), world.numbers, began, left_in_engine(world, view))
-        if world.is_ready and not view.is_glance:
+        if not view.is_glance and not world.is_absent(view.key):
             made = after(made, Came())
         if _has_lapsed(world.state, view):
             made = after(made, Lapsed())
@@ -185,8 +186,8 @@ def moved_unseen(before: World, world: World) -> tuple[ContainerKey, ...]:
 
 def counted(world: World, fact: InventoryTaken) -> World:
     """Return the world after an inventory: containers that are not in it, and not newer than it, no longer exist. It
-    makes the world ready if it began after the engine was reached. Records of units stay where none was looked at:
-    these are confined as before.
+    makes its engine ready if it began after that was reached. Records of units stay where none was looked at: these are
+    confined as before. So do those of other engines.
     """
     began = fact.began
     for key in fact.gone:
@@ -198,10 +199,11 @@ def counted(world: World, fact: InventoryTaken) -> World:
         if key.engine in fact.lacks:
             continue
         world = world.without_container(key, began)
-    readiness = world.readiness
-    if isinstance(readiness, Connected) and began > readiness.since:
-        readiness = Ready(readiness.since)
-    return replace(world, readiness=readiness, horizon=max(world.horizon, began))
+    for name in [fact.engine] if fact.engine else list(world.contacts):
+        contact = world.contacts.get(name, Contact())
+        if isinstance(contact.readiness, Connected) and began > contact.readiness.since:
+            world = world.with_contact(name, replace(contact, readiness=Ready(contact.readiness.since)))
+    return replace(world, horizon=max(world.horizon, began))
 
 
 def remembered(world: World, state: State) -> State:

@@ -23,6 +23,7 @@ from sidecar.decide.books.policy import policy_named
 from sidecar.decide.books.resize import after_resize
 from sidecar.decide.books.resting import has_the_same_grants
 from sidecar.decide.books.takes import after_acknowledgement
+from sidecar.decide.contacts import Away, Connected, Contact
 from sidecar.decide.container import news
 from sidecar.decide.container.container import Container
 from sidecar.decide.container.machine import after, is_contradicted, waited_for_a_start
@@ -74,7 +75,7 @@ from sidecar.decide.sightings import (
     with_held_back,
     with_lapses,
 )
-from sidecar.decide.world import Away, Connected, World, replace
+from sidecar.decide.world import World, replace
 from state.codec import convert
 from state.key import ContainerKey
 from state.model import State
@@ -96,7 +97,9 @@ def step(world: World, facts: Sequence[Fact]) -> tuple[World, tuple[Order, ...]]
     is_answered = world.is_ready and not world.is_releasing
     if is_answered:
         state = _settled(world, before if before.is_answered else None)
-        state, is_answered = remembered(world, state), has_the_same_grants(world.state, state)
+        # Those of an engine that is not ready were not asked.
+        is_answered = world.sees_all and has_the_same_grants(world.state, state)
+        state = remembered(world, state)
         if state is not world.state or world.is_defragmenting:
             world = replace(world, state=state, is_defragmenting=False)
     if is_answered is not world.is_answered:
@@ -131,7 +134,7 @@ def _fold(world: World, fact: Fact) -> tuple[World, tuple[Order, ...]]:
             for view in fact.seen:
                 world, asked = _seen(world, view, fact.began)
                 doubts += asked
-                if view.key not in world.containers and not world.is_ready:
+                if view.key not in world.containers and world.is_absent(view.key):
                     # `_seen` has already asked for a look.
                     world = believed_until_a_look(world, view, fact.began)
             return counted(world, fact), tuple(doubts)
@@ -164,10 +167,10 @@ def _fold(world: World, fact: Fact) -> tuple[World, tuple[Order, ...]]:
         case StopFailed():
             return after_failed_stop(world, fact), ()
         case EngineConnected():
-            named = world.named(fact.engine.name)
-            return replace(named, engine=fact.engine, readiness=Connected(fact.began)), ()
+            named, name = world.named(fact.engine.name), fact.engine.name
+            return named.with_contact(name, Contact(fact.engine, Connected(fact.began))), ()
         case EngineDisconnected():
-            return replace(world, readiness=Away(fact.reason)), ()
+            return _disconnected(world, fact), ()
         case TopologyRead() | SettingsChanged():
             # Once all else is known (`_fitted`).
             return world, ()
@@ -192,6 +195,14 @@ def _fitted(world: World, facts: Sequence[Fact]) -> tuple[World, tuple[Order, ..
     if not is_moved and not any(isinstance(fact, SettingsChanged) for fact in facts):
         return world, ()
     return with_settings(moved, settings), tuple(map(LookAgain, moved.containers)) if is_moved else ()
+
+
+def _disconnected(world: World, fact: EngineDisconnected) -> World:
+    """Return the world without an engine, or without any if the news name none."""
+    for name in [fact.engine] if fact.engine else list(world.contacts):
+        known = world.contacts.get(name, Contact())
+        world = world.with_contact(name, replace(known, readiness=Away(fact.reason)))
+    return world
 
 
 def _seen(world: World, view: ContainerView, began: int) -> tuple[World, tuple[Order, ...]]:

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping
 
 from sidecar.decide.books.grants import place
 from sidecar.decide.books.policy import policy_named
+from sidecar.decide.contacts import Contact, Ready
 from sidecar.decide.facts import ContainerView, Phase
 from sidecar.decide.reconcile import begin
 from sidecar.decide.settings import Settings
 from sidecar.decide.sightings import sighted
-from sidecar.decide.world import Ready, World, replace
+from sidecar.decide.world import World, replace
 from state.cpuset import CPUSet
 from state.key import ContainerKey
 from state.model import Assignment, State
@@ -22,7 +23,7 @@ def imagined(state: State, topology: Topology, settings: Settings, strangers: Ma
     """Return a world with this State, in which each container with a grant runs on it, and each of `strangers`, by
     name, on the CPUs to which it is pinned.
     """
-    world = replace(begin(state, topology, settings), readiness=Ready(0))
+    world = replace(begin(state, topology, settings), contacts={"": Contact(readiness=Ready(0))})
     for grant in sorted(world.state.assignments.values(), key=lambda each: each.since):
         world = _with(world, grant.container, grant.name, {"cpuset.exclusive": str(grant.demand.cpus)}, str(grant.cpus))
         # The State has no labels, only the terms of the grant.

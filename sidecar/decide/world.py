@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import msgspec
 
+from sidecar.decide.contacts import Contact, may_start_unseen, sees_all
 from sidecar.decide.container.askers import is_waiting
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.footprint import Reach, reach_of
@@ -41,27 +42,6 @@ class Told(msgspec.Struct, frozen=True):
     leaving: CPUSet
 
 
-class Away(msgspec.Struct, frozen=True, tag="away"):
-    """The engine is not reached: changes are unseen. `reason` is for people."""
-
-    reason: str = ""
-
-
-class Connected(msgspec.Struct, frozen=True, tag="connected"):
-    """The engine was reached at this ticket, and not all containers have been looked at since."""
-
-    since: int
-
-
-class Ready(msgspec.Struct, frozen=True, tag="ready"):
-    """The engine was reached at this ticket, and an inventory was taken since: only now are orders given."""
-
-    since: int
-
-
-Readiness = Away | Connected | Ready
-
-
 class Note(msgspec.Struct, frozen=True, kw_only=True):
     """What a refit did to the grant of the container `name`, which `held` these CPUs: now it `holds` others, or none
     because of a refusal.
@@ -88,8 +68,8 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """By container, `started_at` of the start that was last ordered to stop."""
     loads: Mapping[ContainerKey, Load] = {}
     """By container, its last load."""
-    engine: EngineInfo | None = None
-    readiness: Readiness = Away()
+    contacts: Mapping[str, Contact] = {}
+    """The engines of this host by their names, as far as these are known."""
     is_releasing: bool = False
     is_defragmenting: bool = False
     """Whether an exchange was ordered: the next decision looks for better CPUs."""
@@ -107,19 +87,50 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     handless: str = ""
     """Why there is no hand, as a sentence's end; "" if that is not known."""
 
-    @property
+    @cached_property
     def is_ready(self) -> bool:
-        """Whether an inventory was taken since the engine was reached. No order is given before."""
-        return isinstance(self.readiness, Ready)
+        """Whether an inventory of any engine was taken since that was reached. No order is given before."""
+        return any(each.is_ready for each in self.contacts.values())
+
+    @cached_property
+    def sees_all(self) -> bool:
+        """Whether that is so of every engine."""
+        return sees_all(self.contacts.values())
+
+    def is_absent(self, key: ContainerKey) -> bool:
+        """Return whether the engine of a container is not ready: it keeps what it has, and is answered and ordered
+        nothing. A unit, and what belongs to an engine that is not known, is absent with all engines alone.
+        """
+        contact = self.contacts.get(key.engine)
+        return not self.is_ready if contact is None else not contact.is_ready
+
+    def is_away(self, key: ContainerKey) -> bool:
+        """Return whether the engine of a container is not reached; all engines, if it is not known of which it is."""
+        contact = self.contacts.get(key.engine)
+        asked = self.contacts.values() if contact is None else (contact,)
+        return all(each.is_away for each in asked)
+
+    def info_of(self, engine: str) -> EngineInfo | None:
+        """Return what an engine told of itself, or else the only engine; None if it is not known."""
+        contact = self.contacts.get(engine)
+        if contact is None and len(self.contacts) == 1:
+            (contact,) = self.contacts.values()
+        return contact.info if contact else None
 
     @property
+    def engine(self) -> EngineInfo | None:
+        """What the first engine told of itself that was reached; None if none was."""
+        return next((each.info for each in self.contacts.values() if each.info), None)
+
+    def with_contact(self, name: str, contact: Contact) -> World:
+        """Return the world in which this is what is known of an engine."""
+        return replace(self, contacts={**self.contacts, name: contact})
+
+    @cached_property
     def is_blind(self) -> bool:
-        """Whether containers may start now unseen and anywhere: the engine is away, does not need its service for that,
-        and no hand surely answers their births.
-        """
-        if self.is_ready or self.engine is None or self.engine.traits.needs_service:
-            return False
-        return self.hand is None or not self.hand.is_answering or bool(self.hand.taken)
+        """Whether containers may start now unseen and anywhere, because no hand surely answers their births."""
+        is_answered = self.hand is not None and self.hand.is_answering and not self.hand.taken
+        return not is_answered and may_start_unseen(self.contacts.values())
 
     def with_container(self, container: Container) -> World:
         """Return the world with this container, new or replaced."""
@@ -146,12 +157,12 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def key_of(self, id: str) -> ContainerKey:
         """Return the key of a container by its id alone: of the known or recorded container with this id, or else of
-        the connected engine.
+        the only engine; one that names none, if there are several.
         """
         for key in (*self.containers, *self.state.assignments, *self.state.originals):
             if key.id == id:
                 return key
-        return ContainerKey(self.engine.name if self.engine else "", id)
+        return ContainerKey(next(iter(self.contacts)) if len(self.contacts) == 1 else "", id)
 
     @cached_property
     def strangers(self) -> CPUSet:
@@ -207,7 +218,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def _stuck(self) -> tuple[Container, ...]:
-        return tuple(container for container in self.containers.values() if container.is_stuck)
+        return tuple(each for key, each in self.containers.items() if each.is_stuck or self.is_absent(key))
 
     def home_of(self, container: Container) -> CPUSet:
         """Return the online CPUs to which its owner pinned a container that the sidecar moved as long as it asked for

@@ -16,15 +16,16 @@ from sidecar.decide.moves.timers import grace_of
 from sidecar.decide.world import World
 from sidecar.words.reasons import reason_of
 from state.cpuset import EMPTY, CPUSet
+from state.key import ContainerKey
 from state.model import Assignment
 from state.projection import Projection, Sharing
 
 
-def may_be_told(world: World) -> bool:
-    """Return whether projections are written from this world. While the engine is away they stay as they are, but where
-    its silence is not safety.
+def may_be_told(world: World, container: ContainerKey) -> bool:
+    """Return whether the projection of a container is written from this world. While its engine is away it stays as it
+    is, but where that silence is not safety.
     """
-    return world.is_ready or world.is_blind
+    return not world.is_absent(container) or world.is_blind
 
 
 def projection_of(world: World, container: Container) -> Projection:

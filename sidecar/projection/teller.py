@@ -97,7 +97,7 @@ class Teller:
                 count = await self._board.changed_since(count)
             await trio.sleep(PAUSE)
             world = self._board.latest
-            if may_be_told(world) and (world.is_ready or self._has_swept):
+            if (world.is_ready or world.is_blind) and (world.is_ready or self._has_swept):
                 await self._tell_or_withdraw(world)
             self._told = world
             self._rounds += 1
@@ -117,7 +117,8 @@ class Teller:
         """Write the projections of this world."""
         errors: list[str] = []
         self._due = {key: due for key, due in self._due.items() if key in world.containers}
-        if not self._has_swept:
+        if not self._has_swept and (world.sees_all or not world.is_ready):
+            # What another engine has is known once it was looked at.
             self._has_swept = True
             self._attempt(
                 errors, partial(self._projections.retain, [key.id for key in world.containers if not key.is_unit])
@@ -154,7 +155,7 @@ class Teller:
         """Write one container's projection of the *latest* world: withdrawn CPUs must not appear again."""
         world = self._board.latest
         container = world.containers.get(key)
-        if container is None or container.view.kind is ViewKind.UNIT:
+        if container is None or container.view.kind is ViewKind.UNIT or not may_be_told(world, key):
             # A unit of the host mounts no projection.
             return
         known = _known(world, key, container)

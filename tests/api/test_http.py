@@ -11,9 +11,9 @@ import trio
 import trio.testing
 
 from sidecar.api import web_app
+from sidecar.decide.contacts import Away
 from sidecar.decide.facts import Fact, ResizeRequested
 from sidecar.decide.settings import PolicyName
-from sidecar.decide.world import Away, replace
 from sidecar.status.document import ContainerStatus, Status
 from sidecar.status.machine_levels import WholeMachine, whole_machine_of
 from state import codec
@@ -22,6 +22,7 @@ from state.lease import LEASE_SECONDS
 from state.model import State
 from state.topology import uniform
 from tests.api.apirig import NOW, Elastic, Rig, until
+from tests.support.decide.contacts import with_readiness
 from tests.support.decide.real import Real
 from tests.support.decide.stories import Story, cpus
 
@@ -57,7 +58,7 @@ async def test_what_is_is_answered_from_the_world(rig: Rig) -> None:
         assert await rig.ask("GET", "/readyz") == (200, {"status": "ready"})
         rig.board.report("journal", "the disk is full")
         assert await rig.ask("GET", "/healthz") == (200, {"status": "ok", "problems": ["the disk is full"]})
-        rig.board.post(replace(world, readiness=Away()))
+        rig.board.post(with_readiness(world, Away()))
         code, told = await rig.ask("GET", "/readyz")
         assert (code, list(told)) == (503, ["error"])
 
@@ -83,7 +84,7 @@ async def test_an_answer_says_whether_the_daemon_vouches_for_it(rig: Rig) -> Non
         assert not any(each["is_settled"] or each["is_alone"] for each in told["containers"])
         assert (man["vouched"], man["is_settled"], man["is_alone"]) == (False, False, False)
         assert man["explanation"][0].startswith("The daemon is stopped, stalled or stuck.")
-        rig.board.post(replace(rig.story.world, readiness=Away()))
+        rig.board.post(with_readiness(rig.story.world, Away()))
         told = (await rig.ask("GET", "/v1/status"))[1]
         assert (told["vouched"], told["is_ready"]) == (False, False)
 
@@ -275,7 +276,7 @@ async def test_a_defragmentation_says_what_it_moved(tmp_path: Path) -> None:
         assert (code, told) == (200, {"moves": [move], "notes": []})
 
 
-async def test_metrics_are_prometheus_text_by_the_kubelets_names(rig: Rig) -> None:
+async def test_metrics_are_prometheus_text(rig: Rig) -> None:
     """Pool, grants, refusals, takes; counters from the State."""
     story = rig.story
     assert isinstance(story, Elastic)
@@ -288,17 +289,17 @@ async def test_metrics_are_prometheus_text_by_the_kubelets_names(rig: Rig) -> No
     text = content.decode()
     values = {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in text.splitlines() if line[0] != "#"}
     assert code == 200
-    assert values["cpu_manager_shared_pool_size_millicores"] == 1000
-    assert values["cpu_manager_exclusive_cpu_allocation_count"] == 7
-    assert values["cpu_manager_pinning_requests_total"] == 3
-    assert values["cpu_manager_pinning_errors_total"] == 1
+    assert (values["cpuset_sidecar_shared_cpus"], values["cpuset_sidecar_exclusive_cpus"]) == (1, 7)
+    assert values["kubelet_cpu_manager_exclusive_cpu_allocation_count"] == 7
+    assert values["kubelet_cpu_manager_pinning_requests_total"] == 1
+    assert values["kubelet_cpu_manager_pinning_errors_total"] == 1
     assert values['cpuset_sidecar_refusals_total{code="not-enough"}'] == 1
     assert values["cpuset_sidecar_takes_pending"] == 1
     assert values["cpuset_sidecar_cpus_leaving"] == 2
     assert values["cpuset_sidecar_takes_forced_total"] == values["cpuset_sidecar_takes_acknowledged_total"] == 0
     assert values['cpuset_sidecar_containers{sharing="exclusive"}'] == 2
     assert values["cpuset_sidecar_answers_births"] == values["cpuset_sidecar_births_answered_total"] == 0
-    assert "# TYPE cpu_manager_pinning_requests_total counter" in text
+    assert "# TYPE kubelet_cpu_manager_pinning_requests_total counter" in text
 
 
 async def test_events_tell_every_change_with_its_reason(rig: Rig) -> None:

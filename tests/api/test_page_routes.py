@@ -11,12 +11,13 @@ import trio
 
 from sidecar.api import change_record, live_document
 from sidecar.api.page_files import POLICY, PageFiles
-from sidecar.decide.world import Away, replace
+from sidecar.decide.contacts import Away
 from sidecar.log import LogLevel
 from sidecar.words.changes import Line
 from state.lease import LEASE_SECONDS
 from tests.api.apirig import NOW, Elastic, Rig, until
 from tests.api.test_tcp_listener import ask, serving
+from tests.support.decide.contacts import with_readiness
 from tests.support.decide.stories import Story
 
 pytestmark = pytest.mark.trio
@@ -231,7 +232,7 @@ async def test_a_plan_that_cannot_be_understood_is_refused_with_what_can(rig: Ri
 
 
 async def test_nothing_is_planned_before_everything_was_looked_at(rig: Rig) -> None:
-    rig.board.post(replace(rig.story.world, readiness=Away()))
+    rig.board.post(with_readiness(rig.story.world, Away()))
     async with rig.serving():
         assert (await rig.ask("GET", "/v1/plan?cpus=1"))[0] == 503
 

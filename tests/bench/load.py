@@ -24,13 +24,14 @@ import trio
 from sidecar.board import Board
 from sidecar.decide.books.load_sample import Usage
 from sidecar.decide.books.load_wish import with_loads
+from sidecar.decide.contacts import Ready
 from sidecar.decide.container.container import Standing, Wish
 from sidecar.decide.container.machine import first_seen
 from sidecar.decide.container.place import Place
 from sidecar.decide.facts import ContainerView, Fact, Load, LoadMeasured, Phase
 from sidecar.decide.settings import PolicyName, Settings
 from sidecar.decide.step import step
-from sidecar.decide.world import Ready, World, replace
+from sidecar.decide.world import World, replace
 from sidecar.host.cgroup.places import CGROUP, Hierarchy, read, v1_hierarchy, v2_hierarchy
 from sidecar.host.cgroup.usage import HostUsages
 from sidecar.log import Log
@@ -40,6 +41,7 @@ from state.cpuset import CPUSet
 from state.demand import Demand, Scale
 from state.model import State
 from state.topology import uniform
+from tests.support.decide.contacts import with_readiness
 from tests.support.keys import docker
 
 FOLDER: Final = "cpuset-sidecar-bench"
@@ -78,7 +80,7 @@ def world_of(ids: list[str]) -> World:
         wish = Wish(standing=Standing.MANAGED, demand=demand)
         containers[view.key] = first_seen(view, Place(cpus, cpus), wish, place, 1)
         state = state.granted(demand, cpus)
-    return World(state=state, topology=machine, settings=settings, containers=containers, readiness=Ready(0))
+    return with_readiness(World(state=state, topology=machine, settings=settings, containers=containers), Ready(0))
 
 
 class Busy:

@@ -1,4 +1,4 @@
-"""Many random histories, as many as wanted: `python -m tests.decide.long_run 100000 [FIRST_SEED [hand]]`."""
+"""Many random histories, as many as wanted: `python -m tests.decide.long_run 100000 [FIRST_SEED [hand|two]]`."""
 
 from __future__ import annotations
 
@@ -13,20 +13,26 @@ from tests.support.decide.reality import Reality
 
 
 def history(
-    seed: int, length: int = 60, settings: Sequence[Settings] = BEGUN_WITH, *, with_hand: bool = False
+    seed: int,
+    length: int = 60,
+    settings: Sequence[Settings] = BEGUN_WITH,
+    *,
+    with_hand: bool = False,
+    with_two: bool = False,
 ) -> Reality:
     """Play the history of one seed, under one of these settings, and return the host at its end. Raise Broken."""
     rng = random.Random(seed)
     machine, begun_with = rng.choice(MACHINES), rng.choice(settings)
-    return play(machine, begun_with, random_history(rng, 4 * length if with_hand else length), with_hand=with_hand)
+    ops = random_history(rng, 4 * length if with_hand else length)
+    return play(machine, begun_with, ops, with_hand=with_hand, with_two=with_two)
 
 
-def main(count: int, first: int = 0, *, with_hand: bool = False) -> int:
+def main(count: int, first: int = 0, *, with_hand: bool = False, with_two: bool = False) -> int:
     """Play `count` histories, print progress and the broken ones; return 1 if any is broken."""
     began, failed = time.monotonic(), 0
     for seed in range(first, first + count):
         try:
-            history(seed, with_hand=with_hand)
+            history(seed, with_hand=with_hand, with_two=with_two)
         except Broken as broken:
             failed += 1
             print(f"seed {seed}: {broken}", flush=True)
@@ -39,4 +45,5 @@ def main(count: int, first: int = 0, *, with_hand: bool = False) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*map(int, sys.argv[1:3]), with_hand="hand" in sys.argv))
+    numbers = [int(each) for each in sys.argv[1:3] if each.isdecimal()]
+    sys.exit(main(*numbers, with_hand="hand" in sys.argv, with_two="two" in sys.argv))

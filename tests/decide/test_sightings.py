@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from sidecar.decide.contacts import Away
 from sidecar.decide.container.container import Standing
 from sidecar.decide.facts import (
     ContainerRemoved,
@@ -21,7 +22,7 @@ from sidecar.decide.reconcile import begin
 from sidecar.decide.settings import OptIn, PolicyName, Settings
 from sidecar.decide.sightings import differs, sighted
 from sidecar.decide.step import step
-from sidecar.decide.world import Away, World, replace
+from sidecar.decide.world import World, replace
 from state.codec import to_builtins
 from state.cpuset import CPUSet
 from state.demand import Demand
@@ -92,7 +93,7 @@ def test_an_inventory_from_before_the_connection_makes_nothing_ready() -> None:
 
 def test_an_inventory_while_the_engine_is_away_makes_nothing_ready() -> None:
     world, _ = step(_world_with_books(), (ENGINE, EngineDisconnected("gone"), InventoryTaken((), (), 1)))
-    assert world.readiness == Away("gone")
+    assert [each.readiness for each in world.contacts.values()] == [Away("gone")]
 
 
 def test_what_an_older_inventory_brings_back_is_not_ordered_at_once() -> None:

@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 
 from sidecar.decide.books.room import capacity, free
+from sidecar.decide.contacts import Ready
 from sidecar.decide.reconcile import begin
 from sidecar.decide.settings import IsolatedRule, PolicyName
 from sidecar.decide.whatif import asking, imagined
-from sidecar.decide.world import Ready, World, replace
+from sidecar.decide.world import World, replace
 from state.model import State
 from state.topology import Topology, uniform
+from tests.support.decide.contacts import with_readiness
 from tests.support.decide.histories import MACHINES, STATIC
 from tests.support.decide.stories import cpus, static
 
@@ -65,7 +67,7 @@ def test_cpus_of_containers_pinned_by_hand_are_not_to_be_given() -> None:
 @pytest.mark.parametrize("settings", STATIC, ids=str)
 def test_what_is_counted_can_be_given_and_no_more(machine: Topology, settings: Any) -> None:
     """One unit after the other, until a request is refused."""
-    world = replace(begin(State(), machine, settings), readiness=Ready(0))
+    world = with_readiness(begin(State(), machine, settings), Ready(0))
     unit = machine.cpus_per_core if "full-pcpus-only" in settings.options else 1
     requests = [(f"c{n}", {"cpuset.exclusive": str(unit), "cpuset.numa": "none"}) for n in range(len(machine.online))]
     given = asking(world, requests).state.exclusive

@@ -36,6 +36,7 @@ from state.demand import Demand
 from state.key import ContainerKey
 from state.model import Assignment, State
 from state.topology import uniform
+from tests.support.decide.contacts import with_info
 from tests.support.decide.stories import static
 from tests.support.hand.simulated_hand import SimulatedHand
 from tests.support.keys import docker
@@ -52,7 +53,7 @@ class Bench:
         world = begin(State(), uniform(cores=4), static())
         view = ContainerView(engine=docker(ONE).engine, id=ONE, name="one", phase=Phase.RUNNING)
         known = EngineInfo(name="docker", version="1", api_version="1", ncpu=4)
-        self.board = Board(sighted(replace(world, engine=known), view, 1))
+        self.board = Board(sighted(with_info(world, known), view, 1))
         self.hand = SimulatedHand(CPUSet(range(4)))
         self.hand.make("/docker")
         self.used: list[Hand | None] = []
@@ -122,7 +123,7 @@ async def test_recorded_grants_name_the_engine(bench: Bench, nursery: trio.Nurse
     state = State(
         assignments={docker(ONE): Assignment(demand=demand, cpus=CPUSet.of(1), original=CPUSet.of(1), since=1)}
     )
-    bench.board.post(replace(bench.board.latest, engine=None, state=state))
+    bench.board.post(with_info(replace(bench.board.latest, state=state), None))
     opened: list[str] = []
 
     def open_hand(engine: str) -> Hand:
@@ -133,7 +134,7 @@ async def test_recorded_grants_name_the_engine(bench: Bench, nursery: trio.Nurse
     assert isinstance(await bench.next(), HandReady)
     assert opened == ["docker"]
     podman = EngineInfo(name="podman", version="5", api_version="1", ncpu=4)
-    bench.board.post(replace(bench.board.latest, engine=podman))
+    bench.board.post(with_info(bench.board.latest, podman))
     lost = await bench.news()
     assert isinstance(lost, HandLost)
     assert lost.reason == "another engine answers than before"
@@ -144,7 +145,7 @@ async def test_recorded_grants_name_the_engine(bench: Bench, nursery: trio.Nurse
 async def test_without_recorded_grants_the_engine_is_waited_for(bench: Bench, nursery: trio.Nursery) -> None:
     """There is nothing to protect, and its parents are not known."""
     known = bench.board.latest
-    bench.board.post(replace(known, engine=None))
+    bench.board.post(with_info(known, None))
     nursery.start_soon(bench.births.run, lambda engine: bench.hand)
     await trio.testing.wait_all_tasks_blocked()
     assert bench.used == []

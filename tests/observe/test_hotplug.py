@@ -12,9 +12,10 @@ from trio.testing import MockClock
 
 from sidecar.astray import Astray, AstrayKind
 from sidecar.board import Board
+from sidecar.decide.contacts import Away, Ready
 from sidecar.decide.facts import ContainerView, Fact, TopologyRead
 from sidecar.decide.reconcile import begin
-from sidecar.decide.world import Away, Ready, replace
+from sidecar.decide.world import replace
 from sidecar.log import Log, LogLevel
 from sidecar.observe.hotplug import QUICK_ROUNDS, ROUNDS_AFTER, watch_cpus
 from sidecar.words.strays import told
@@ -22,6 +23,7 @@ from state.cpuset import CPUSet
 from state.errors import StateError
 from state.model import State
 from state.topology import Topology, uniform, with_online
+from tests.support.decide.contacts import with_readiness
 from tests.support.decide.stories import static
 
 pytestmark = pytest.mark.trio
@@ -111,7 +113,7 @@ def is_ready() -> bool:
 async def bench(monkeypatch: pytest.MonkeyPatch, nursery: trio.Nursery, is_ready: bool) -> Bench:
     monkeypatch.setattr(trio.to_thread, "run_sync", _inline)
     made = Bench()
-    made.board.post(replace(made.board.latest, readiness=Ready(0) if is_ready else Away()))
+    made.board.post(with_readiness(made.board.latest, Ready(0) if is_ready else Away()))
     log = Log(made.lines, level=LogLevel.DEBUG)
     nursery.start_soon(lambda: watch_cpus(made.kernel, made.board, made.outbox, look_at_everything=made.look, log=log))
     return made
@@ -211,6 +213,6 @@ async def test_nothing_is_mended_before_containers_are_known(autojump_clock: Moc
     """Only the containers show which groups have parents."""
     await trio.sleep(10)
     assert bench.kernel.asked == []
-    bench.board.post(replace(bench.board.latest, readiness=Ready(0)))
+    bench.board.post(with_readiness(bench.board.latest, Ready(0)))
     await trio.sleep(10)
     assert bench.kernel.asked == ["mend"]

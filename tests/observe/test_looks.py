@@ -9,6 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from sidecar.decide.contacts import Ready
 from sidecar.decide.facts import (
     ContainerRemoved,
     ContainerSeen,
@@ -18,12 +19,12 @@ from sidecar.decide.facts import (
     Phase,
 )
 from sidecar.decide.sightings import sighted
-from sidecar.decide.world import Ready, replace
 from sidecar.failures import EngineFailed, EngineSilent, EngineUnavailable
 from state.cpuset import CPUSet
 from state.errors import FileUnreadable
 from state.key import ContainerKey
 from tests.observe.bench import Bench, drained
+from tests.support.decide.contacts import with_readiness
 from tests.support.keys import by_id, docker
 
 pytestmark = pytest.mark.trio
@@ -110,7 +111,7 @@ async def test_an_inventory_tells_what_differs(autojump_clock: MockClock, bench:
     fact = await bench.next()
     assert isinstance(fact, InventoryTaken)
     assert [view.id for view in fact.seen] == [one, two]
-    bench.board.post(replace(bench.board.latest, readiness=Ready(0)))
+    bench.board.post(with_readiness(bench.board.latest, Ready(0)))
     await bench.docker.rename(two, "renamed")
     await bench.docker.remove(one)
     await bench.looker.take_inventory()
@@ -248,7 +249,7 @@ async def test_what_is_costly_is_asked_for_seldom(
 
     monkeypatch.setattr(bench.engine, "inspect", costly)
     monkeypatch.setattr(bench.engine, "containers", listed)
-    bench.board.post(replace(bench.board.latest, readiness=Ready(0)))
+    bench.board.post(with_readiness(bench.board.latest, Ready(0)))
     bench.nursery.start_soon(bench.looker.keep_inventory, 1.0)
     with trio.move_on_after(60):
         while True:

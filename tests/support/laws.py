@@ -14,6 +14,7 @@ class When(enum.Enum):
     """When a law is checked."""
 
     STEP = "after every step"
+    APART = "once all was answered that can be while one of two engines is away"
     REST = "once everything was answered and looked at, and nothing is on its way"
 
 

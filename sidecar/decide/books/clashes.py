@@ -2,7 +2,7 @@
 
 The owner moves where it can (`pinned`). Where it cannot, both stay and share these CPUs, which people are told of: the
 owner was there first. But what a grant gained before all containers were looked at, since the start of the sidecar or
-since the engine was away, it may not have beside the other.
+since an engine was away, it may not have beside the other.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import msgspec
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World, replace
-from state.cpuset import EMPTY, CPUSet
+from state.cpuset import EMPTY, CPUSet, union
 from state.model import Assignment, Refused, State
 from state.refusal import Refusal, RefusalCode, Taken
 
@@ -46,8 +46,13 @@ def clashes_of(world: World, owner: Assignment) -> tuple[Clash, ...]:
 
 def without_unaware_grants(world: World, state: State) -> State:
     """Return the State without grants that gained CPUs before all containers were looked at, unaware of one that is
-    pinned there, and that could not move: they are refused. Usually the same State.
+    pinned there, and that could not move: they are refused. Usually the same State. While an engine is not ready, what
+    is gained is noted.
     """
+    if not world.sees_all and world.settings.policy is not PolicyName.NONE:
+        had = world.state.assignments
+        gained = union(each.cpus - (had[key].cpus if key in had else EMPTY) for key, each in state.assignments.items())
+        return replace(state, unlooked=state.unlooked | gained) if gained - state.unlooked else state
     if not state.unlooked or world.settings.policy is PolicyName.NONE:
         return state
     for clash in clashes(replace(world, state=state)):

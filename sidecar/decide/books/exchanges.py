@@ -58,7 +58,7 @@ def best_move(world: World, state: State) -> tuple[Assignment, CPUSet] | None:
     topology, width = world.topology, _width(world.topology)
     for each in state.assignments.values():
         container = world.containers.get(each.container)
-        if not each.demand.move or each.leaving or container is None:
+        if not each.demand.move or each.leaving or container is None or world.is_absent(each.container):
             continue
         now = score_of(topology, each.cpus)
         if now <= Score(0, 0, int(len(each.cpus) % width > 0)):

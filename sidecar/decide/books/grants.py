@@ -63,6 +63,9 @@ def departures(world: World) -> State:
     """
     state = world.state
     for key in [*state.assignments, *state.refusals]:
+        if world.is_absent(key):
+            # It may exist although it is not known, and cannot be ordered off its CPUs.
+            continue
         container = world.containers.get(key)
         if container is None:
             state = state.forgetting(key)

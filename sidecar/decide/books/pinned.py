@@ -32,6 +32,9 @@ def off_the_pinned(world: World, state: State) -> State:
         return state
     for grant in in_order(state):
         now = state.assignments[grant.container]
+        if world.is_absent(grant.container):
+            # It could not be ordered off.
+            continue
         if (pinned := now.cpus & claimed) and (found := _elsewhere(world, state, now, claimed)) is not None:
             state = _exchanged(world, state, now, found, pinned)
     return state

@@ -10,7 +10,8 @@
    earlier one does not fit. Containers that ask for the first time come last, in the order of their creation: that does
    not depend on the order in which they were looked at.
 5. A request that this machine could never serve does not wait.
-6. A container that was refused rests while nothing has changed on which the answer depends (`resting`).
+6. One whose engine is not ready is not asked: nothing could be ordered for it, and its CPUs would keep others waiting.
+7. A container that was refused rests while nothing has changed on which the answer depends (`resting`).
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ def in_turn(world: World, state: State) -> list[Container]:
         and container.wish.standing is not Standing.UNMANAGED
         and key not in state.assignments
         and is_coming(container)
+        and not world.is_absent(key)
         and (key not in state.refusals or asks_again(container, state.refusals[key]))
     ]
     # Containers that keep their CPUs come first: they ran before the sidecar did. Those that never asked come last.

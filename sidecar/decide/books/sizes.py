@@ -10,6 +10,7 @@
    - a `load` keeps them against its own smaller wish and all others, but not against a floor.
 4. Fewer CPUs than the least change are not taken, unless a floor, an arrival or an order needs it: then the sizes are
    as fair as without this rule. A growth may have any size, so no CPU stays idle because it is less than that.
+5. One whose engine is not ready keeps its size: it cannot be ordered off, and others would wait for it.
 
 Sizes are in units of each container: whole cores if its options require them. Its floor is rounded up to them.
 """
@@ -148,6 +149,9 @@ def wish_for(world: World, assignment: Assignment) -> int:
 def _claim(world: World, assignment: Assignment) -> Claim:
     # 2. From the floor up to its wish.
     demand, now = assignment.demand, len(assignment.cpus)
+    if world.is_absent(assignment.container):
+        # 5.
+        return replace(_in_units(world, demand, now, now, assignment.cpus, assignment.since), highest=now)
     container = world.containers.get(assignment.container)
     wish = wish_for(world, assignment)
     highest = min(wish, now) if container is None or container.is_idle else wish

@@ -55,7 +55,7 @@ def is_throttled(world: World, container: Container) -> bool:
     is_lost = container.may_change_unseen and before is not None and cpu_limit(before) > 0
     if is_lost or (order and (order.update.nano_cpus or order.update.cpu_quota)):
         return True
-    return 0 < view.nano_cpus < _ceiling(world) * NANO or view.cpu_quota > 0
+    return 0 < view.nano_cpus < _ceiling(world, view.engine) * NANO or view.cpu_quota > 0
 
 
 def memory_of(topology: Topology, cpus: CPUSet) -> CPUSet:
@@ -79,7 +79,7 @@ def _limits(world: World, container: Container, *, is_unsure: bool) -> tuple[int
     """
     view = container.view
     before = world.state.originals.get(view.key) or originals_of(view)
-    most = _ceiling(world) * NANO
+    most = _ceiling(world, view.engine) * NANO
     assignment = world.state.assignments.get(view.key)
     if assignment is not None and assignment.is_lifting:
         # One that people set while it has its CPUs is lifted as well.
@@ -99,10 +99,10 @@ def _is_lifted_unseen(world: World, container: Container) -> bool:
     return not (is_lifting or container.is_idle) and IN_BUNDLE in world.state.lifts.get(key, ())
 
 
-def _ceiling(world: World) -> int:
-    """Return the highest CPU limit, in CPUs. Some engines count CPUs when they start, others at each request."""
-    online = len(world.topology.online)
-    return min(world.engine.ncpu, online) if world.engine else online
+def _ceiling(world: World, engine: str) -> int:
+    """Return the highest CPU limit of an engine, in CPUs. Some count CPUs when they start, others at each request."""
+    online, info = len(world.topology.online), world.info_of(engine)
+    return min(info.ncpu, online) if info else online
 
 
 def memory_for(world: World, container: Container) -> CPUSet:

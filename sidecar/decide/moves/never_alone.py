@@ -27,7 +27,7 @@ def is_never_alone(world: World, container: Container) -> bool:
         return True
     # 3.
     refused = world.state.refusals.get(key)
-    if refused is None or not world.is_ready:
+    if refused is None or world.is_absent(key):
         return False
     # 4.
     awaits_place = refused.refusal.code is RefusalCode.AWAITS_PLACE

@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sidecar.decide.container.container import Container, Standing
-from sidecar.decide.covering import is_answered, told_of_answers
+from sidecar.decide.covering import home_of, is_answered, told_of_answers
 from sidecar.decide.moves.settled import desires
 from sidecar.decide.moves.target import target
 from sidecar.decide.orders import Answers, HoldAnswers
@@ -57,7 +57,7 @@ def standing_answers(world: World) -> tuple[World, tuple[HoldAnswers, ...]]:
             # One inside another container's cgroup is confined with that, or with what only has such a name.
             named.add(outside_containers(view.cgroup_parent, view.pod))
     parents = tuple(sorted(named - {""}))
-    order = HoldAnswers(world.numbers, answers, parents, hand.home, world.state.online)
+    order = HoldAnswers(world.numbers, answers, parents, home_of(world, hand), world.state.online)
     if hand.held is not None and _is_held(hand.held, order):
         return world, ()
     running = {key for key, each in world.containers.items() if not each.is_idle}

@@ -48,7 +48,7 @@ def is_told_plain(world: World, told: ContainerView) -> bool:
     birth.
     """
     state, hand = world.state, world.hand
-    if hand is None or not hand.is_answering or not world.is_ready or world.is_releasing:
+    if hand is None or not hand.is_answering or world.is_absent(told.key) or world.is_releasing:
         return False
     if told.key in world.containers or told.key in state.assignments or told.key in state.originals:
         return False

@@ -106,7 +106,9 @@ def changes(world: World, among: Iterable[Container] | None = None) -> Iterator[
     reached, where = world.reach, desires(world)
     for container in world.containers.values() if among is None else among:
         key = container.view.key
-        if not may_order(container) or (wanted := where(container)) is None or awaits_record(world, container):
+        if not may_order(container) or world.is_absent(key) or awaits_record(world, container):
+            continue
+        if (wanted := where(container)) is None:
             continue
         cpus = target(world, container, wanted, reached)
         if is_by_hand(container) and not is_written(container, cpus):
@@ -162,7 +164,7 @@ def _writes(world: World) -> tuple[World, tuple[WriteCpuset, ...]]:
     reached, where = world.reach, desires(world)
     for container in by_hand:
         key, wanted = container.view.key, where(container)
-        if isinstance(container.grip, Writing) or wanted is None:
+        if isinstance(container.grip, Writing) or wanted is None or world.is_absent(key):
             continue
         cpus = target(world, container, wanted, reached)
         if is_written(container, cpus):

@@ -68,7 +68,7 @@ def is_settled(world: World, container: Container) -> bool:
     unless its CPU limit is lifted with that.
     """
     assignment = world.state.assignments.get(container.view.key)
-    if assignment is None or container.is_idle or not world.is_ready:
+    if assignment is None or container.is_idle or world.is_absent(container.view.key):
         return False
     return (
         container.footprint == held(assignment, container).mask == container.sure.mask

@@ -27,9 +27,9 @@ def signals(world: World) -> tuple[World, tuple[SendSignal, ...]]:
     orders: list[SendSignal] = []
     signalled = dict(world.signalled)
     for key, assignment in sorted(world.state.assignments.items(), key=lambda item: item[1].since):
-        container = world.containers[key]
-        if not assignment.demand.signal:
+        if not assignment.demand.signal or world.is_absent(key):
             continue
+        container = world.containers[key]
         if container.is_idle:
             signalled.pop(key, None)
             continue
@@ -53,7 +53,7 @@ def stops(world: World) -> tuple[World, tuple[StopContainer, ...]]:
         container = world.containers.get(key)
         if refused.demand is None or refused.demand.shortage is not Shortage.STOP or container is None:
             continue
-        if container.is_disputed or refused.refusal.code is RefusalCode.AWAITS_PLACE:
+        if container.is_disputed or world.is_absent(key) or refused.refusal.code is RefusalCode.AWAITS_PLACE:
             # A container that awaits its place is about to replace another one.
             continue
         if not container.is_idle and world.stops.get(key) != container.view.started_at:

@@ -97,7 +97,7 @@ def answer_to(world: World, container: Container, number: int) -> AnswerStart | 
     if settings.policy is not PolicyName.NONE and container.wish.standing is Standing.UNMANAGED:
         # 4. Inside another container.
         return AnswerStart(key, number, refusal=container.wish.refusal)
-    if not world.is_ready:
+    if world.is_absent(key):
         return None
     if refused := world.state.refusals.get(key):
         # 4. Refused.

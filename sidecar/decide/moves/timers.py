@@ -40,7 +40,10 @@ def timers(world: World) -> tuple[World, tuple[StartTimer, ...]]:
     orders: list[StartTimer] = []
     running: dict[ContainerKey, Mapping[Purpose, int]] = {}
     for key, assignment in sorted(world.state.assignments.items(), key=lambda item: item[1].since):
-        container, leaving, cooling = world.containers[key], assignment.leaving, assignment.cooling
+        container, leaving, cooling = world.containers.get(key), assignment.leaving, assignment.cooling
+        if container is None:
+            # Its engine was not reached yet: all is timed in full once it was looked at.
+            continue
         rests_now = is_resting(container)
         if not rests_now and leaving is None and cooling is None:
             continue

@@ -24,6 +24,7 @@ from state.model import State
 from state.topology import uniform
 from tests.api.apirig import Rig
 from tests.cli.worlds import ENGINE, container
+from tests.support.decide.contacts import with_info
 from tests.support.decide.stories import Story
 
 STATIC = load(None, {}, {"policy": "static", "reserved": "0"})
@@ -140,7 +141,7 @@ async def test_the_command_believes_the_running_daemon(
     story.arrive("by hand", cpuset="6-7")
     story.settle()
     rig = Rig(tmp_path, story)
-    rig.board.post(replace(story.world, engine=replace(NODE, advertised=5)))
+    rig.board.post(with_info(story.world, replace(NODE, advertised=5)))
     monkeypatch.setattr(cmd_swarm, "is_daemon_running", lambda state_dir: True)
     path = tmp_path / "daemon.json"
     path.write_text('{"node-generic-resources": ["exclusive-cpu=5"]}')

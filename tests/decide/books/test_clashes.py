@@ -8,7 +8,7 @@ from sidecar.decide.books.clashes import clashes
 from sidecar.decide.settings import PolicyName
 from sidecar.log import LogLevel
 from sidecar.projection.projection_of import projection_of
-from sidecar.status.document import status_of
+from sidecar.status.describe import status_of
 from sidecar.status.problem_list import ProblemKind, problems_of
 from sidecar.words.changes import news
 from state.cause import Pinned

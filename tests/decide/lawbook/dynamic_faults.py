@@ -30,6 +30,7 @@ from sidecar.decide.moves import settled, signals, timers
 from sidecar.decide.moves import target as target_module
 from sidecar.decide.settings import Band
 from sidecar.decide.world import World, replace
+from sidecar.projection import opened
 from state.cause import Cause
 from state.cpuset import EMPTY, CPUSet, union
 from state.demand import Demand
@@ -254,8 +255,13 @@ def blames_the_machine_for_a_pin(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(holdings, "given_to", lambda world, grant, count, others: fewer_to_share(world, grant, count))
 
 
+def tells_of_more_after_it_is_given(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(opened, "gainers", lambda world, orders: ())
+
+
 FAULTS = (
     Fault(takes_at_once, laws.NOTICE, first=8),
+    Fault(tells_of_more_after_it_is_given, laws.TOLD_BEFORE_IT_GROWS, first=138),
     Fault(takes_without_leaving, laws.NOTICE, first=10),
     Fault(hears_every_acknowledgement, laws.NOTICE, first=8427),
     Fault(hears_every_timer, laws.NOTICE, first=1572),

@@ -32,11 +32,11 @@ class Fault:
         """The name of the rule."""
         return self.plant.__name__
 
-    def caught(self, settings: Sequence[Settings], *, with_hand: bool = False) -> int | None:
+    def caught(self, settings: Sequence[Settings], *, with_hand: bool = False, with_two: bool = False) -> int | None:
         """Return the first seed whose history breaks this law before any other; None if there is none."""
         for seed in range(self.first, self.first + HISTORIES):
             try:
-                history(seed, settings=settings, with_hand=with_hand)
+                history(seed, settings=settings, with_hand=with_hand, with_two=with_two)
             except Broken as broken:
                 if self.law in broken.laws:
                     return seed

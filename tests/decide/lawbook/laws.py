@@ -20,6 +20,7 @@ from state.key import ContainerKey
 from tests.decide.lawbook import (
     alonelaws,
     corelaws,
+    enginelaws,
     grantlaws,
     handlaws,
     offlinelaws,
@@ -90,7 +91,9 @@ def _every_container_is_known(reality: Reality) -> list[str]:
     """Check that no order is given before a look at all containers that existed when the engine was reached."""
     if not reality.new_orders and not reality.new_moves:
         return []
-    unknown = (reality.there_when_reached & set(reality.containers)) - set(reality.world.containers)
+    ordered = {order.container.engine for order in (*reality.new_orders, *reality.new_moves)}
+    there = {key for key in reality.there_when_reached if key.engine in ordered}
+    unknown = (there & set(reality.containers)) - set(reality.world.containers)
     return [f"{reality.containers[id].name} was not looked at, and orders are given" for id in sorted(unknown)]
 
 
@@ -233,7 +236,8 @@ def _tasks_that_ended_hold_nothing(reality: Reality) -> list[str]:
     if not world.is_ready:
         return []
     over = [c.view for c in world.containers.values() if is_over(c.view) and c.is_idle]
-    return [f"{view.name} is a task that ended, and holds CPUs" for view in over if view.key in world.state.assignments]
+    known = world.state.assignments.keys() - {key for key in world.containers if world.is_absent(key)}
+    return [f"{view.name} is a task that ended, and holds CPUs" for view in over if view.key in known]
 
 
 BOOKS = Law("the books are lawful", _books_are_lawful)
@@ -252,6 +256,7 @@ UNSEEN = Law("where others start unseen, none is told to be alone", alonelaws.to
 NEVER_ALONE = Law("what is never alone is granted nothing", alonelaws.granted_though_never)
 TOLD = Law("no CPU is told that is not there", _projections_are_true)
 TOLD_FIRST = Law("CPUs are withdrawn before others are let in", toldlaws.let_in_early)
+TOLD_BEFORE_IT_GROWS = Law("what is given more CPUs is not told to be settled", toldlaws.settled_as_it_grows)
 NOTICES = Law("a notice is not taken back before its time", toldlaws.notices_taken_back)
 ONE_ORDER = Law("a container has one order at a time", _one_order_each)
 FEW_ORDERS = Law("few orders are outstanding at once", _few_orders_at_once)
@@ -325,6 +330,7 @@ LAWS: tuple[Law[Reality], ...] = (
         NEVER_ALONE,
         TOLD,
         TOLD_FIRST,
+        TOLD_BEFORE_IT_GROWS,
         NOTICES,
         ONE_ORDER,
         FEW_ORDERS,
@@ -367,6 +373,7 @@ LAWS: tuple[Law[Reality], ...] = (
     *refitlaws.LAWS,
     *placelaws.LAWS,
     *rulelaws.LAWS,
+    *enginelaws.LAWS,
     *(
         COMES_TO_REST,
         SAME_CONTAINERS,

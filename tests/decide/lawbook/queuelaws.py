@@ -15,6 +15,7 @@ from state.cause import ForOthers, Together
 from state.cpuset import CPUSet
 from state.demand import Demand
 from state.model import Assignment, State
+from state.refusal import Asked
 from tests.support.decide.reality import Reality
 
 
@@ -24,7 +25,11 @@ def not_handed_on(reality: Reality) -> Iterator[str]:
     if not _decides(world) or before.topology != world.topology or before.settings != world.settings:
         return
     for left in _left(before, world):
-        heirs = [each for each in world.containers.values() if _is_heir(before, each, left)]
+        heirs = [
+            each
+            for key, each in world.containers.items()
+            if not world.is_absent(key) and key.engine == left.container.engine and _is_heir(before, each, left)
+        ]
         if heirs and not any(_has_taken_over(world, heir, left) for heir in heirs) and not _is_handed_on(world, left):
             now = [world.state.assignments.get(each.view.key) for each in heirs]
             held = [str(each.cpus) if each else "nothing" for each in now]
@@ -52,8 +57,14 @@ def _is_by_the_rules(world: World, left: Assignment) -> bool:
 
 
 def _is_heir(before: World, container: Container, left: Assignment) -> bool:
-    """Return whether it asks for just what a container had that is gone, has its role, and had no CPUs before."""
+    """Return whether it asks for just what a container had that is gone, has its role, and had no CPUs before. What was
+    told in this run that the machine could never serve it waits for nothing, also if other settings could since.
+    """
     demand, key = container.wish.demand, container.view.key
+    refused = before.state.refusals.get(key)
+    is_final = refused is not None and isinstance(refused.refusal.detail, Asked) and refused.refusal.detail.is_final
+    if refused and is_final and not container.is_idle and refused.started_at == container.view.started_at:
+        return False
     if demand is None or not is_coming(container) or key in before.state.assignments or key == left.container:
         return False
     return replace(demand, container=left.container, name=left.name) == left.demand
@@ -103,6 +114,9 @@ def overtaken(reality: Reality) -> Iterator[str]:
         refused = world.state.refusals.get(key)
         if refused is None or refused.demand is None or refused.asked is None or key not in world.queue:
             continue
+        if world.is_absent(key):
+            # Nothing could be ordered for it.
+            continue
         first = (-refused.demand.priority, refused.asked)
         later = [
             each for each in made if (-each.demand.priority, each.asked) > first and not _is_exempt(before, world, each)
@@ -133,13 +147,15 @@ def not_asked_again(reality: Reality) -> Iterator[str]:
         return
     for key, refused in world.state.refusals.items():
         container = world.containers.get(key)
+        if world.is_absent(key):
+            continue
         if container is None or not is_coming(container) or (container.view.is_glance and not container.is_held):
             continue
         if refused.started_at not in (None, container.view.started_at):
             yield f"{refused.name} was refused at {refused.started_at}, and started at {container.view.started_at}"
     for key in world.queue:
         demand = world.state.refusals[key].demand
-        if demand and _fits(world, world.state, demand):
+        if demand and not world.is_absent(key) and _fits(world, world.state, demand):
             yield f"{demand.name} waits, and would fit"
 
 

@@ -11,6 +11,7 @@ from sidecar.decide import reconcile, sightings, step
 from sidecar.decide.books import dynamic, grants, static
 from sidecar.decide.books.refit import refit
 from sidecar.decide.books.room import Room, room_in
+from sidecar.decide.contacts import Ready
 from sidecar.decide.container import machine
 from sidecar.decide.container.container import Container
 from sidecar.decide.container.footprint import Reach
@@ -24,7 +25,7 @@ from sidecar.decide.moves import limits, release, settled, timers
 from sidecar.decide.moves import plan as plan_module
 from sidecar.decide.moves.target import target
 from sidecar.decide.settings import Settings
-from sidecar.decide.world import Ready, World, replace
+from sidecar.decide.world import World, replace
 from sidecar.projection import projection_of
 from state.cpuset import CPUSet
 from state.model import State
@@ -41,6 +42,7 @@ from tests.decide.lawbook import (
     strict_faults,
 )
 from tests.decide.lawbook.faults import Fault
+from tests.support.decide.contacts import with_readiness
 from tests.support.decide.histories import DYNAMIC, GROUPED, STATIC
 from tests.support.decide.history_users import MIXED
 
@@ -211,7 +213,7 @@ def is_ready_by_any_inventory(patch: pytest.MonkeyPatch) -> None:
     honest = sightings.counted
 
     def counted(world: World, fact: InventoryTaken) -> World:
-        return replace(honest(world, fact), readiness=Ready(0))
+        return with_readiness(honest(world, fact), Ready(0))
 
     patch.setattr(step, "counted", counted)
 

@@ -6,13 +6,15 @@ import random
 from collections.abc import Sequence
 
 from sidecar.decide.books.refit import refit
+from sidecar.decide.contacts import Ready
 from sidecar.decide.reconcile import begin
 from sidecar.decide.settings import Settings
 from sidecar.decide.whatif import asking
-from sidecar.decide.world import Note, Ready, World, replace
+from sidecar.decide.world import Note, World
 from state.cpuset import CPUSet
 from state.model import State
 from state.topology import Topology, with_online
+from tests.support.decide.contacts import with_readiness
 from tests.support.decide.histories import MACHINES, SETTINGS
 
 Carried = tuple[State, Topology, Settings]
@@ -42,7 +44,7 @@ def fitted(
         (f"c{n}", {"cpuset.exclusive": str(count), "cpuset.min": str(min(floor, count)), "cpuset.max": "99"})
         for n, (floor, count) in enumerate(sizes)
     ]
-    world = asking(replace(begin(State(), machine, before), readiness=Ready(0)), requests)
+    world = asking(with_readiness(begin(State(), machine, before), Ready(0)), requests)
     left = with_online(machine, machine.online - offline or machine.online)
     return world.state, begin(world.state, left, after)
 

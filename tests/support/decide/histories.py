@@ -23,6 +23,7 @@ from tests.support.decide.history_rules import change_rules
 from tests.support.decide.history_users import DYNAMIC_MIX, MIXED, STATIC_MIX, use
 from tests.support.decide.reality import Reality
 from tests.support.decide.rights import EVERY_RIGHT
+from tests.support.decide.two_engines import TwoEngines
 from tests.support.decide.workloads import measure_all
 from tests.support.laws import Breach, Law, When, breaches
 
@@ -122,17 +123,31 @@ class Broken(AssertionError):
         self.laws: frozenset[Law[Any]] = frozenset(breach.law for breach in found)
 
 
-def play(machine: Topology, settings: Settings, ops: Sequence[Op], *, with_hand: bool = False) -> Reality:
-    """Play a history and check every law after every step; at the end let everything come to rest, and check again."""
-    reality = begun(machine, settings, ops, 0, with_hand=with_hand)
+def play(
+    machine: Topology, settings: Settings, ops: Sequence[Op], *, with_hand: bool = False, with_two: bool = False
+) -> Reality:
+    """Play a history and check every law after every step; at the end let everything come to rest, and check again.
+    With two engines, it comes to rest before as well, as far as it can while one of them is away.
+    """
+    reality = begun(machine, settings, ops, 0, with_hand=with_hand, with_two=with_two)
     for op in ops:
         going_on(reality, op)
         check(reality, When.STEP)
+    if isinstance(reality, TwoEngines) and reality.is_apart:
+        rest_apart(reality)
     rest(reality)
     return reality
 
 
-def begun(machine: Topology, settings: Settings, ops: Sequence[Op], count: int, *, with_hand: bool = False) -> Reality:
+def begun(
+    machine: Topology,
+    settings: Settings,
+    ops: Sequence[Op],
+    count: int,
+    *,
+    with_hand: bool = False,
+    with_two: bool = False,
+) -> Reality:
     """Return the host after the first `count` numbers of a history. No law is checked.
 
     In one of three, tenants have the default rights: what they pin or keep out is confined all the same.
@@ -144,7 +159,8 @@ def begun(machine: Topology, settings: Settings, ops: Sequence[Op], count: int, 
     if with_hand:
         reality: Reality = HandReality(machine, settings, hand_verbs.temper_of(ops), needs_service=needs_service)
     else:
-        reality = Reality(machine, settings, needs_service=needs_service)
+        kind = TwoEngines if with_two else Reality
+        reality = kind(machine, settings, needs_service=needs_service)
     # One in seven has redeploys and priorities; without them the others meet each rare fault more often.
     reality.redeploys = bool(ops) and ops[0][1] % 14 in (3, 8)
     # One in eight has rules and releases.
@@ -173,7 +189,7 @@ def rest(reality: Reality) -> None:
     while strictstarts.one_goes_on(reality):
         pass
     reality.read_topology()
-    if not reality.is_reached:
+    while not reality.is_reached:
         reality.connect()
     reality.take_inventory()
     told = sum(1 + 2 * len(inventory.views) for inventory in reality.inventories)
@@ -185,6 +201,23 @@ def rest(reality: Reality) -> None:
             break
         check(reality, When.STEP)
     check(reality, When.REST)
+
+
+def rest_apart(reality: TwoEngines) -> None:
+    """Answer everything while one engine stays away, until nothing goes on."""
+    glances.release_all(reality)
+    while reality.land_late():
+        pass
+    strictstarts.ask_again(reality)
+    while strictstarts.one_goes_on(reality):
+        pass
+    reality.read_topology()
+    reality.take_inventory()
+    for _ in range(40 + 60 * len(reality.containers)):
+        if not strictstarts.one_goes_on(reality) and not reality.go_on():
+            break
+        check(reality, When.STEP)
+    check(reality, When.APART)
 
 
 def going_on(reality: Reality, op: Op) -> None:

@@ -11,11 +11,10 @@ from sidecar.decide.container.swarm_task import TASK_LABEL, TASK_NAME_LABEL
 from sidecar.decide.facts import DefragmentRequested, Phase, ResizeRequested
 from sidecar.decide.settings import PolicyName, Settings
 from state.cpuset import CPUSet
-from state.key import ContainerKey
 from tests.support.churn import Act, Mix, Scene, Verb, act
 from tests.support.decide import strictstarts
 from tests.support.decide.history_rules import change_rules, give_up, rename
-from tests.support.decide.real import ENGINE, Real
+from tests.support.decide.real import Real
 from tests.support.decide.reality import Reality
 from tests.support.decide.workloads import acknowledge, measure
 from tests.support.kinds import ELASTIC, FIXED, ODD, Wanted
@@ -97,7 +96,7 @@ def use(reality: Reality, verb: Verb, seed: int) -> None:
     if drawn is None:
         return
     if drawn.container:
-        _with_one(reality, reality.containers[ContainerKey(ENGINE, drawn.container)], drawn, chance)
+        _with_one(reality, reality.real_with(drawn.container), drawn, chance)
         return
     match verb:
         case Verb.CREATE:

@@ -6,6 +6,7 @@ from sidecar.decide.engine_traits import EngineTraits
 from sidecar.decide.facts import EngineInfo, Phase, ViewKind
 from sidecar.decide.orders import Update
 from sidecar.decide.settings import shared_id
+from sidecar.decide.world import World
 from sidecar.simulation.model_host import ModelHost
 from sidecar.simulation.model_kernel import ENGINE_GROUP, ModelKernel
 from sidecar.simulation.model_limits import Limits, changed
@@ -41,10 +42,22 @@ class Host(ModelHost[Real]):
         """Whether something happened to the hand that is not reported yet."""
         return False
 
-    def engine_info(self) -> EngineInfo:
-        """Return what the engine says of itself."""
+    def knowing(self, world: World) -> World:
+        """Return the World of a daemon that starts here, with what it is told of engines."""
+        return world
+
+    def engine_of(self, created: int) -> str:
+        """Return the name of the engine that makes the container of this number."""
+        return ENGINE
+
+    def engine_info(self, name: str = ENGINE) -> EngineInfo:
+        """Return what an engine says of itself."""
         traits = EngineTraits(needs_service=self.needs_service)
-        return EngineInfo(name=ENGINE, version="1", api_version="1.41", ncpu=len(self.machine.online), traits=traits)
+        return EngineInfo(name=name, version="1", api_version="1.41", ncpu=len(self.machine.online), traits=traits)
+
+    def real_with(self, id: str) -> Real:
+        """Return the container of this id, of whatever engine."""
+        return next(real for key, real in self.containers.items() if key.id == id)
 
     def create(
         self,
@@ -61,7 +74,7 @@ class Host(ModelHost[Real]):
         limits = Limits(cpuset=cpuset, nano_cpus=nano_cpus, cpu_quota=quota, mems=mems)
         return self.add(
             Real(
-                key=ContainerKey(ENGINE, f"{self.created:064x}"),
+                key=ContainerKey(self.engine_of(self.created), f"{self.created:064x}"),
                 name=f"c{self.created}",
                 kernel=self.kernel,
                 labels=labels,

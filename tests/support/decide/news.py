@@ -14,6 +14,8 @@ class Inventory:
 
     views: tuple[ContainerView, ...]
     began: int
+    engine: str = ""
+    """The name of the engine, where there are several."""
 
 
 @dataclasses.dataclass

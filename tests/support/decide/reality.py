@@ -81,7 +81,7 @@ class Reality(Host):
         self.failed_with_memory: set[ContainerKey] = set()
         self.checkpoint = State()
         self.bursts: list[tuple[Fact, ...]] = []
-        self.first = self.world = begin(State(), machine, settings)
+        self.first = self.world = self.knowing(begin(State(), machine, settings))
         self.planned_from = self.world
         self.recorded = self.world.state
         """The State before the last burst, or before the daemon started."""
@@ -372,7 +372,7 @@ class Reality(Host):
         self.feed(SettingsChanged(to_builtins(settings)))
 
     def connect(self, *, is_slow: bool = False) -> None:
-        """Reach the engine, and look at everything; other news may come before all of that is delivered."""
+        """Reach the engine, and look at everything; other news may come before that is delivered."""
         self.is_reached, self.there_when_reached = True, frozenset(self.containers)
         self.feed(EngineConnected(self.engine_info(), self.ticket()))
         self.begin_inventory()
@@ -395,5 +395,5 @@ class Reality(Host):
         self.landed, self.inventories, self.bursts, self.stopping = set(), [], [], []
         self.paused, self.failed_with_memory, self.told_alone, self.answered = {}, set(), {}, set()
         self.recorded = saved = decode(encode(self.checkpoint), State)
-        self.first = self.world = begin(saved, self.topology(), self.settings)
+        self.first = self.world = self.knowing(begin(saved, self.topology(), self.settings))
         self.connect(is_slow=is_slow)

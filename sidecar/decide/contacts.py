@@ -1,0 +1,67 @@
+"""Contacts: what is known of the engines of a host, and which of them can be decided for now (decision 0069)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from sidecar.decide.facts import EngineInfo
+
+
+class Away(msgspec.Struct, frozen=True, tag="away"):
+    """The engine is not reached: changes are unseen. `reason` is for people."""
+
+    reason: str = ""
+
+
+class Connected(msgspec.Struct, frozen=True, tag="connected"):
+    """The engine was reached at this ticket, and not all containers have been looked at since."""
+
+    since: int
+
+
+class Ready(msgspec.Struct, frozen=True, tag="ready"):
+    """The engine was reached at this ticket, and an inventory was taken since: only now are orders given."""
+
+    since: int
+
+
+Readiness = Away | Connected | Ready
+
+
+class Contact(msgspec.Struct, frozen=True):
+    """An engine: what it told of itself, None before it was ever reached, and whether it is reached now."""
+
+    info: EngineInfo | None = None
+    readiness: Readiness = Away()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether all of its containers were looked at since it was reached."""
+        return isinstance(self.readiness, Ready)
+
+    @property
+    def is_away(self) -> bool:
+        """Whether it is not reached."""
+        return isinstance(self.readiness, Away)
+
+    @property
+    def starts_unseen(self) -> bool:
+        """Whether its containers may start although nothing of it is reached."""
+        return self.info is not None and not self.info.traits.needs_service
+
+
+def sees_all(contacts: Iterable[Contact]) -> bool:
+    """Return whether there are engines, and all are ready."""
+    found = [each.is_ready for each in contacts]
+    return bool(found) and all(found)
+
+
+def may_start_unseen(contacts: Iterable[Contact]) -> bool:
+    """Return whether containers of an engine may start now and be seen by nothing but a hand: it is away, and does not
+    need its service for that; or it is not ready beside another that is, and so may have been started again already.
+    """
+    known = list(contacts)
+    any_ready = any(each.is_ready for each in known)
+    return any(not each.is_ready and (any_ready or each.starts_unseen) for each in known)
