@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import msgspec
 
-from sidecar.decide.contacts import Contact, may_start_unseen, sees_all
+from sidecar.decide.contacts import Contact, info_of, may_start_unseen, sees_all
 from sidecar.decide.container.askers import is_waiting
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.footprint import Reach, reach_of
@@ -107,15 +107,11 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def is_away(self, key: ContainerKey) -> bool:
         """Return whether the engine of a container is not reached; all engines, if it is not known of which it is."""
         contact = self.contacts.get(key.engine)
-        asked = self.contacts.values() if contact is None else (contact,)
-        return all(each.is_away for each in asked)
+        return all(each.is_away for each in (self.contacts.values() if contact is None else (contact,)))
 
     def info_of(self, engine: str) -> EngineInfo | None:
         """Return what an engine told of itself, or else the only engine; None if it is not known."""
-        contact = self.contacts.get(engine)
-        if contact is None and len(self.contacts) == 1:
-            (contact,) = self.contacts.values()
-        return contact.info if contact else None
+        return info_of(self.contacts, engine)
 
     @property
     def engine(self) -> EngineInfo | None:
