@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ from trio.testing import MockClock
 
 from sidecar.decide.settings import PolicyName
 from state import ack
-from state.cpuset import CPUSet
+from state.cpuset import EMPTY, CPUSet
 from state.projection import Projection
 from tests.support.daemon.host import Host
+from tests.support.hand.kernel_hand import KernelHand
 
 ELASTIC = {"cpuset.exclusive": "2", "cpuset.max": "7", "cpuset.grace": "4s", "cpuset.signal": "HUP"}
 THREE = {"cpuset.exclusive": "3"}
@@ -27,6 +29,15 @@ class Taken(Host):
 
     batch = ""
     rt = ""
+    said: tuple[Projection, ...] = ()
+    """All that the elastic container was told, in order."""
+
+    def see(self) -> None:
+        """Note what it is told, too."""
+        super().see()
+        told = self.told(self.batch) if self.batch else None
+        if told is not None and told not in self.said[-1:]:
+            self.said += (told,)
 
     async def grow(self) -> None:
         """Run the elastic container alone until it has grown."""
@@ -144,6 +155,42 @@ async def test_a_restart_begins_the_grace_again_and_keeps_acknowledgements(
         took = trio.current_time() - began
         assert 3.9 < took < 4.2 if when == "never" else took < 0.6
         assert host.books().forced == (1 if when == "never" else 0)
+    assert host.broken == []
+
+
+@pytest.mark.parametrize("dies", [False, True], ids=["is stopped", "is killed"])
+@pytest.mark.parametrize("has_hand", [False, True], ids=["no hand", "a hand"])
+async def test_no_restart_takes_a_notice_back(
+    autojump_clock: MockClock, host: Taken, has_hand: bool, dies: bool
+) -> None:
+    """From the first announcement until they are gone, each file has the CPUs that leave as its own, and as leaving."""
+    if has_hand:
+        host.open_hand = partial(KernelHand, host.kernel)
+    stop, life = trio.Event(), trio.CancelScope()
+
+    async def live() -> None:
+        with life:
+            await host.serve(stop)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(live)
+        await host.grow()
+        told = await host.take()
+        await trio.sleep(1)
+        if dies:
+            life.cancel()
+        else:
+            stop.set()
+    await trio.sleep(3)
+    async with host.running():
+        began = trio.current_time()
+        await host.until(host.is_over)
+        assert 3.9 < trio.current_time() - began < 4.2
+    said = [each for each in host.said if each.generation >= told.generation]
+    first_without = next(place for place, each in enumerate(said) if each.leaving != told.leaving)
+    assert said[first_without].cpus == told.cpus - told.leaving
+    assert all(each.leaving == EMPTY for each in said[first_without:])
+    assert said[first_without - 1].generation > told.generation
     assert host.broken == []
 
 

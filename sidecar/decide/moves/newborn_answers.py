@@ -2,7 +2,9 @@
 
 1. A container with a grant gets what it may be sent now (`target`): at rest its whole grant, but for CPUs of another
    exclusive container's footprint. A grant of which only the State knows is answered in full, so that a restart of the
-   daemon protects it at once. One that was told to start alone, and lost its grant meanwhile, gets what it was told.
+   daemon protects it at once; CPUs that are leaving are still those of the container that leaves them, as far as it may
+   stay there, and no notice that it was given is taken back. One that was told to start alone, and lost its grant
+   meanwhile, gets what it was told.
 2. A container that is left alone gets nothing: one that is pinned by hand at once, since it counts where it is pinned;
    any other from the first look that shows it run. Until then it is born as all others are, so that no owner is told to
    be alone beside it.
@@ -31,8 +33,9 @@ from sidecar.decide.orders import Answers, HoldAnswers
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World, replace
 from sidecar.systemd_names import outside_containers
-from state.cpuset import CPUSet
+from state.cpuset import EMPTY, CPUSet
 from state.key import ContainerKey
+from state.model import Assignment, State
 
 _LEFT_ALONE = (Standing.STRANGER, Standing.UNMANAGED)
 
@@ -94,7 +97,7 @@ def answers_of(world: World) -> Answers:
     reached, where = world.reach, desires(world)
     own: dict[ContainerKey, CPUSet | None] = {
         # 1. Known from the State alone.
-        key: assignment.cpus - state.lent or state.refuge
+        key: _from_the_state(state, assignment)
         for key, assignment in state.assignments.items()
         if key not in world.containers
     }
@@ -128,6 +131,12 @@ def answers_of(world: World) -> Answers:
         return answers
     unplaced = frozenset(key for key in own if not _is_placed(world.containers.get(key)))
     return replace(answers, named=named, unplaced=unplaced)
+
+
+def _from_the_state(state: State, grant: Assignment) -> CPUSet:
+    """Return the answer for a grant of which only the State knows."""
+    stays = grant.leaving.waiting if grant.leaving else EMPTY
+    return ((grant.cpus - state.leaving) | stays) - state.lent or state.refuge
 
 
 def _parent_of(container: Container) -> str:

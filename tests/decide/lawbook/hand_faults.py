@@ -221,6 +221,10 @@ def trusts_a_hand_that_does_not_answer_yet(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(World, "is_blind", property(lambda world: world.hand is None and honest.__get__(world)))
 
 
+def answers_a_take_in_the_books_as_if_it_were_over(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(newborn_answers, "_from_the_state", lambda state, grant: grant.cpus - state.lent or state.refuge)
+
+
 FAULTS = (
     Fault(forgets_the_record_of_a_newcomer, placelaws.AGREED, first=388),
     Fault(overlooks_a_limit_in_force, laws.IN_FORCE, first=81),
@@ -239,11 +243,13 @@ FAULTS = (
     Fault(records_before_it_writes, handlaws.KERNEL_FIRST, first=1),
     Fault(waits_for_the_record, laws.COMES_TO_REST, first=3),
     Fault(protects_no_owner_that_only_the_books_know, handlaws.PROTECTED, first=1),
-    Fault(takes_the_record_for_the_kernel, placelaws.GUARDED, first=110),
-    Fault(forgets_the_older_answer, laws.FOOTPRINTS, first=20),
+    Fault(takes_the_record_for_the_kernel, placelaws.GUARDED, first=4569),
+    Fault(forgets_the_older_answer, laws.FOOTPRINTS, first=37),
     Fault(confirms_answers_too_early, handlaws.NEWBORNS, first=85),
     Fault(leaves_newborns_with_the_older_answer, handlaws.NEWBORNS, first=59),
-    Fault(believes_looks_from_before_the_hand_was_lost, laws.TOLD, first=3022),
     Fault(trusts_a_hand_that_does_not_answer_yet, laws.UNSEEN, first=582),
-    Fault(covers_without_a_look, laws.FOOTPRINTS, first=5451),
+    Fault(covers_without_a_look, laws.FOOTPRINTS, first=8783),
 )
+
+DYNAMIC_FAULTS = (Fault(answers_a_take_in_the_books_as_if_it_were_over, laws.NOTICES, first=109),)
+"""Under the policy dynamic."""

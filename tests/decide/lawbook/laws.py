@@ -255,6 +255,7 @@ UNSEEN = Law("where others start unseen, none is told to be alone", alonelaws.to
 NEVER_ALONE = Law("what is never alone is granted nothing", alonelaws.granted_though_never)
 TOLD = Law("no CPU is told that is not there", _projections_are_true)
 TOLD_FIRST = Law("CPUs are withdrawn before others are let in", toldlaws.let_in_early)
+NOTICES = Law("a notice is not taken back before its time", toldlaws.notices_taken_back)
 ONE_ORDER = Law("a container has one order at a time", _one_order_each)
 FEW_ORDERS = Law("few orders are outstanding at once", _few_orders_at_once)
 ORIGINALS = Law("originals are remembered", _originals_are_remembered)
@@ -327,6 +328,7 @@ LAWS: tuple[Law[Reality], ...] = (
         NEVER_ALONE,
         TOLD,
         TOLD_FIRST,
+        NOTICES,
         ONE_ORDER,
         FEW_ORDERS,
     ),

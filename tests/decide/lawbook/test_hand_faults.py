@@ -7,12 +7,16 @@ from collections.abc import Sequence
 import pytest
 
 from sidecar.decide.settings import Settings
-from tests.decide.lawbook import hand_faults, pool_faults
+from state.topology import uniform
+from tests.decide.lawbook import hand_faults, laws, pool_faults
 from tests.decide.lawbook.faults import Fault
-from tests.support.decide.histories import STATIC
+from tests.support.decide.handreality import HandReality
+from tests.support.decide.histories import DYNAMIC, STATIC, Broken, check
+from tests.support.laws import When
 
 PLANTED: tuple[tuple[Fault, Sequence[Settings]], ...] = (
     *((fault, STATIC) for fault in hand_faults.FAULTS),
+    *((fault, DYNAMIC) for fault in hand_faults.DYNAMIC_FAULTS),
     *((fault, pool_faults.SETTINGS) for fault in pool_faults.HAND_FAULTS),
 )
 
@@ -25,3 +29,39 @@ def test_a_daemon_with_one_broken_rule_of_the_hand_is_caught(
     """In some history that law is broken before any other. Slow: a history with a hand takes twice as long."""
     fault.plant(monkeypatch)
     assert fault.caught(settings, with_hand=True) is not None
+
+
+def _lost_after_a_look() -> None:
+    """Look at a newcomer, have the hand move it for an owner, and lose hand and engine before the look is reported."""
+    reality = HandReality(uniform(cores=4, threads=2), STATIC[0])
+    while reality.go_on():
+        pass
+    owner, newcomer = reality.create({"cpuset.exclusive": "2"}), reality.create({})
+    for real in (owner, newcomer):
+        reality.start(real)
+        reality.begin_look(real.key)
+    reality.deliver_look(0)
+    while reality.act():
+        pass
+    assert newcomer.effective is not None
+    assert newcomer.effective != reality.online
+    reality.lose_hand()
+    while reality.hear():
+        pass
+    # No order may be given: it would hide what is believed.
+    reality.disconnect()
+    reality.deliver_look(0)
+    check(reality, When.STEP)
+
+
+def test_a_look_from_before_the_hand_was_lost_is_not_believed() -> None:
+    """It shows where the newcomer was before the hand moved it."""
+    _lost_after_a_look()
+
+
+def test_a_daemon_that_believes_such_a_look_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A story shows it, because few histories do: the next order mostly makes good what was believed."""
+    hand_faults.believes_looks_from_before_the_hand_was_lost(monkeypatch)
+    with pytest.raises(Broken) as caught:
+        _lost_after_a_look()
+    assert laws.TOLD in caught.value.laws

@@ -1,4 +1,6 @@
-"""The law of the order of telling: what is told to be a container's own is withdrawn before others are let in."""
+"""The laws of the order of telling: what is told to be a container's own is withdrawn before others are let in, and
+what was announced to leave is not withdrawn before its time.
+"""
 
 from __future__ import annotations
 
@@ -40,6 +42,24 @@ def let_in_early(reality: Reality) -> list[str]:
             if other != key and (both := left & cpus)
         ]
     return found
+
+
+def notices_taken_back(reality: Reality) -> list[str]:
+    """Return what the last orders withdraw, for a birth to come, from a container that runs, while it may stay there:
+    its notice would seem to be over, and begin again.
+    """
+    world = reality.world
+    return [
+        f"{grant.name} is told that {lost} are gone, which it may still use"
+        for order in reality.last_orders
+        if isinstance(order, HoldAnswers)
+        for key, cpus in opened.taken_at_birth(world, order)
+        if (grant := world.state.assignments.get(key)) is not None
+        and grant.leaving is not None
+        and (real := reality.containers.get(key)) is not None
+        and real.effective is not None
+        and (lost := (grant.leaving.waiting & real.effective) - cpus)
+    ]
 
 
 def _entered(orders: tuple[Order, ...]) -> Iterator[tuple[ContainerKey, CPUSet]]:
