@@ -68,7 +68,7 @@ class Bench:
             use=self.used.append,
             again=lambda: setattr(self, "again", self.again + 1),
             hints=Hints(nursery, self.board, self.looks.append),
-            newcomers=Newcomers(self.board, self.looks.append, lambda _: False),
+            newcomers=Newcomers(self.board, self.looks.append, lambda _: False, lambda: "docker"),
             look_at_everything=lambda: setattr(self, "inventories", self.inventories + 1),
             tickets=itertools.count(1).__next__,
             log=Log(self.lines),
