@@ -19,6 +19,7 @@ from sidecar.cli.table import table_rows
 from sidecar.decide.facts import Phase
 from sidecar.decide.settings import PolicyName
 from sidecar.status.document import ContainerStatus, HoleStatus, LeavingStatus, SharingStatus, Status
+from sidecar.status.engine_status import EngineStatus
 from sidecar.status.problem_list import Problem, ProblemKind, problems_of
 from sidecar.status.sight import Sight
 from sidecar.status.status_reader import read_last_status
@@ -83,10 +84,14 @@ def rendered(
 ) -> list[str]:
     """Return the whole page as lines."""
     status, letters = sight.told(status), letters_of(status)
+    head: tuple[str, ...] = (" ", "NAME", "ID", "KIND", "CPUS", "STATE")
     rows = [(letters.get(each.id, " "), *_row(each, now, status.waiting, sight)) for each in status.containers]
+    if status.engines:
+        head = (" ", "ENGINE", *head[1:])
+        rows = [(row[0], each.engine, *row[1:]) for each, row in zip(status.containers, rows, strict=True)]
     lines = [*headline(status, sight, width), *wrapped(freshness(status, now, sight), width), ""]
     if rows:
-        lines += painted((" ", "NAME", "ID", "KIND", "CPUS", "STATE"), rows, paint, width)
+        lines += painted(head, rows, paint, width)
     else:
         lines.append("no containers")
     if status.units:
@@ -99,7 +104,7 @@ def rendered(
     return [*lines, "", *draw(status.machine, marks_of(status), paint, width), "", *legend(status, paint, width)]
 
 
-def _row(each: ContainerStatus, now: datetime, waiting: int, sight: Sight) -> tuple[str, str, str, str, str]:
+def _row(each: ContainerStatus, now: datetime, waiting: int, sight: Sight) -> tuple[str, ...]:
     cpus = str(each.cpus) if Phase(each.phase).is_live else "-"
     state = sight.state(state_of(each, now, waiting), {each.name})
     return each.name, each.id[:12], each.sharing.value, cpus, state
@@ -165,6 +170,8 @@ def left(leaving: LeavingStatus, now: datetime) -> str:
 def headline(status: Status, sight: Sight, width: int | None) -> list[str]:
     """Return the policy, the engine, and the kinds of CPUs: one line if the page is wide enough."""
     engine = f"{status.engine.name} {status.engine.version}" if status.engine else "no engine yet"
+    if status.engines:
+        engine = ", ".join(map(_engine, status.engines))
     options = f" ({', '.join(status.options)})" if status.options else ""
     parts = [f"policy {status.policy}{options} on {engine}"]
     if status.policy == PolicyName.NONE:
@@ -175,6 +182,11 @@ def headline(status: Status, sight: Sight, width: int | None) -> list[str]:
         *joined(parts, width),
         *(line for each in (status.hand, status.host) if each for line in wrapped(each.text, width)),
     ]
+
+
+def _engine(each: EngineStatus) -> str:
+    told = f"{each.name} {each.version}".strip()
+    return told if each.is_ready else f"{told} (not ready: {each.why_not})"
 
 
 def freshness(status: Status, now: datetime, sight: Sight) -> str:

@@ -24,6 +24,7 @@ from sidecar.decide.moves.timers import grace_of
 from sidecar.decide.settings import IsolatedRule, PolicyName
 from sidecar.decide.world import World
 from sidecar.natural_order import natural
+from sidecar.status.engine_status import EngineStatus, engine_of, engines_of
 from sidecar.status.machine_map import MachineMap, machine_of
 from sidecar.words.causes import why
 from sidecar.words.explanations import explanation, trouble, waits_for
@@ -109,6 +110,8 @@ class ContainerStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     name: str
+    engine: str = ""
+    """That it is a container of, where there are several."""
     kind: ViewKind = ViewKind.CONTAINER
     phase: str
     sharing: SharingStatus
@@ -183,6 +186,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     isolated: IsolatedRule = IsolatedRule.IGNORE
     shared_min: int = 0
     engine: EngineInfo | None = None
+    engines: tuple[EngineStatus, ...] = ()
     is_ready: bool = False
     is_releasing: bool = False
     reserved: CPUSet = EMPTY
@@ -239,6 +243,7 @@ def status_of(
         isolated=world.settings.isolated,
         shared_min=world.settings.shared_min,
         engine=world.engine,
+        engines=engines_of(world),
         is_ready=world.is_ready,
         is_releasing=world.is_releasing,
         reserved=world.state.reserved,
@@ -291,6 +296,7 @@ def container_status(world: World, container: Container, deadlines: Deadlines) -
     made = ContainerStatus(
         id=key.id,
         name=container.view.name,
+        engine=engine_of(world, key),
         kind=container.view.kind,
         phase=container.view.phase.value,
         sharing=sharing_of(world, container),
