@@ -10,30 +10,17 @@ import trio
 from trio.testing import MockClock
 
 from sidecar.decide.contacts import Away, Contact
-from sidecar.decide.facts import ContainerView
 from sidecar.decide.step import step
-from sidecar.decide.world import replace
 from sidecar.observe.event_stream import follow_events
 from sidecar.observe.looks import Looker
 from state.key import ContainerKey
 from state.topology import uniform
 from tests.observe.bench import Bench
+from tests.support.daemon.second_engine import OTHER, SecondEngine
 from tests.support.engine.simulated import SimulatedEngine
 from tests.support.engine.simulated_docker import SimulatedDocker
 
 pytestmark = pytest.mark.trio
-
-OTHER = "podman"
-
-
-class Other(SimulatedEngine):
-    """Shows its containers under its own name."""
-
-    async def inspect(self, container: str) -> ContainerView:
-        return replace(await super().inspect(container), engine=OTHER)
-
-    async def glance(self, container: str) -> ContainerView:
-        return replace(await super().glance(container), engine=OTHER)
 
 
 class TwoFeeds(Bench):
@@ -41,9 +28,8 @@ class TwoFeeds(Bench):
 
     def __init__(self, nursery: trio.Nursery) -> None:
         super().__init__(nursery)
-        self.other_docker = SimulatedDocker(uniform(cores=4), chance=Random(2))
-        self.other = Other(self.other_docker)
-        self.other.name = OTHER
+        self.other = SecondEngine(uniform(cores=4))
+        self.other_docker = self.other.docker
         for name in (self.engine.name, OTHER):
             self.board.post(self.board.latest.with_contact(name, Contact()))
         self.feed(self.engine, self.docker, OTHER)
