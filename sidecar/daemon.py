@@ -47,6 +47,7 @@ from sidecar.decide.world import World
 from sidecar.disturbance.sampler import DisturbanceSampler
 from sidecar.engine_rooms import EngineRooms, infos_of
 from sidecar.engines import open_engine as open_engine_module
+from sidecar.engines.address import addresses
 from sidecar.engines.host_tenants import HostedEngine
 from sidecar.failures import CgroupClosed, SidecarError
 from sidecar.hand.cgroup_hand import CgroupHand
@@ -94,12 +95,13 @@ OpenHand = Callable[[str], Hand]
 
 
 @asynccontextmanager
-async def open_engine(address: str, labels: frozenset[str] = frozenset()) -> AsyncIterator[Engine]:
-    """Open the engine at this address, or the one that `auto` finds; `labels` are read in addition to our own.
+async def open_engine(address: str, labels: frozenset[str] = frozenset(), name: str = "") -> AsyncIterator[Engine]:
+    """Open the engine at this address, or the one that `auto` finds; `labels` are read in addition to our own. `name`
+    is what it is expected to call itself.
 
     Raise EngineUnavailable if there is no engine to try.
     """
-    async with open_engine_module.open_engine(address, labels=labels, machine=HostKernel()) as engine:
+    async with open_engine_module.open_engine(address, labels=labels, machine=HostKernel(), name=name) as engine:
         yield engine
 
 
@@ -166,7 +168,8 @@ async def serve(
         engine_lock = stack.enter_context(closing(EngineLock(config.cgroup)))
         tcp = stack.enter_context(listening_on("" if is_release else config.listen))
         if engine is None:
-            real = await stack.enter_async_context(open_engine(config.engine, label_keys(config.unmanaged)))
+            places, labels = addresses(config.engine, config.engines), label_keys(config.unmanaged)
+            real, *others = [await stack.enter_async_context(open_engine(at, labels, name)) for name, at in places]
             engine = with_shared_group(real, config.shared_slice, cgroup=config.cgroup)
             hosted = with_host_units(engine, host, config, log)
             open_hand = partial(_open_hand, config, log)

@@ -33,8 +33,15 @@ class FoundEngine:
     """The port `Engine`, on whichever engine answers. `open_engine` makes it."""
 
     def __init__(
-        self, room: AsyncioRoom, client: Client, patience: Patience, labels: frozenset[str], machine: LiveMachine
+        self,
+        room: AsyncioRoom,
+        client: Client,
+        patience: Patience,
+        labels: frozenset[str],
+        machine: LiveMachine,
+        name: str = "",
     ) -> None:
+        self._name = name
         self._room = room
         self._client = client
         self._patience = patience
@@ -44,8 +51,8 @@ class FoundEngine:
 
     @property
     def name(self) -> str:
-        """What the engine calls itself; "" before it was found."""
-        return "" if self._engine is None else self._engine.name
+        """What the engine calls itself; before it was found, what it is expected to, "" if it may be any."""
+        return self._name if self._engine is None else self._engine.name
 
     async def info(self) -> EngineInfo:
         """Return what the engine is, and what it can do. Raise EngineUnavailable if another one answered before."""
@@ -119,8 +126,10 @@ async def open_engine(
     *,
     machine: LiveMachine,
     labels: frozenset[str] = frozenset(),
+    name: str = "",
 ) -> AsyncIterator[FoundEngine]:
     """Yield the engine at this address; None or "auto" looks for it. It connects at the first call, and reconnects.
+    `name` is what it is expected to call itself, "" if it may be any.
 
     Views have the labels that matter to the sidecar, and the given ones. Raise EngineUnavailable if no address is
     found.
@@ -129,7 +138,7 @@ async def open_engine(
     async with open_room() as room:
         client = await room.call(_client_at, where)
         try:
-            yield FoundEngine(room, client, patience or Patience(), labels, machine)
+            yield FoundEngine(room, client, patience or Patience(), labels, machine, name)
         finally:
             with trio.CancelScope(shield=True):
                 await room.call(client.close)
