@@ -95,13 +95,9 @@ OpenHand = Callable[[str], Hand]
 
 
 @asynccontextmanager
-async def open_engine(address: str, labels: frozenset[str] = frozenset(), name: str = "") -> AsyncIterator[Engine]:
-    """Open the engine at this address, or the one that `auto` finds; `labels` are read in addition to our own. `name`
-    is what it is expected to call itself.
-
-    Raise EngineUnavailable if there is no engine to try.
-    """
-    async with open_engine_module.open_engine(address, labels=labels, machine=HostKernel(), name=name) as engine:
+async def open_engine(address: str) -> AsyncIterator[Engine]:
+    """Open the engine at this address, or the one that `auto` finds. Raise EngineUnavailable if there is none."""
+    async with open_engine_module.open_engine(address, machine=HostKernel()) as engine:
         yield engine
 
 
@@ -169,7 +165,8 @@ async def serve(
         tcp = stack.enter_context(listening_on("" if is_release else config.listen))
         if engine is None:
             places, labels = addresses(config.engine, config.engines), label_keys(config.unmanaged)
-            real, *others = [await stack.enter_async_context(open_engine(at, labels, name)) for name, at in places]
+            opened = open_engine_module.open_engines(places, labels=labels, machine=HostKernel())
+            real, *others = await stack.enter_async_context(opened)
             engine = with_shared_group(real, config.shared_slice, cgroup=config.cgroup)
             hosted = with_host_units(engine, host, config, log)
             open_hand = partial(_open_hand, config, log)
