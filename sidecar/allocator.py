@@ -5,8 +5,9 @@
 3. Commit: the burst in the journal, and the State in the checkpoint, on disk, before any order is sent.
 4. Post: readers see the new world, and pause a little before they work on it.
 5. Tell: the container's files stop naming the CPUs that an order takes, or that it will not have at its birth, before
-   the order is sent; and those that this decision opens to other containers before any order is. A notice or a change
-   is in the workload's files before its grace begins or its signal is sent.
+   the order is sent; and those that this decision opens to other containers before any order is. So do the files of an
+   owner stop saying that it is settled, before an order gives it more. A notice or a change is in the workload's files
+   before its grace begins or its signal is sent.
 6. Start the orders. Orders of containers that are not live come first, and may be sent before anything else is done: a
    container that is about to start cannot wait.
 
@@ -35,7 +36,7 @@ from sidecar.decide.orders import AnswerStart, ApplyCpuset, HoldAnswers, Order, 
 from sidecar.failures import StateUnwritable
 from sidecar.log import Log
 from sidecar.ports import Checkpoints, Journals, StartOrder, Telling
-from sidecar.projection.opened import joined, losers, taken_at_birth
+from sidecar.projection.opened import gainers, joined, losers, taken_at_birth
 from sidecar.projection.projection_of import names_of, projection_of
 from sidecar.sifting import decide
 from state.cpuset import CPUSet
@@ -122,7 +123,7 @@ class Allocator:
         if world is not before:
             self._board.post(world)
         # 5. and 6. Tell, start the orders that cannot wait, let them be sent, and then start the rest.
-        for key in {*losers(before, world), *joined(world, orders)}:
+        for key in {*losers(before, world), *joined(world, orders), *gainers(world, orders)}:
             self.correct(key)
         waiting = [order for order in orders if isinstance(order, ApplyCpuset) and order.live]
         hurried = [order for order in orders if order not in waiting]
@@ -188,7 +189,9 @@ class Allocator:
                 self._report("projections", str(error))
 
     def correct(self, container: ContainerKey) -> None:
-        """Write what is true now into a container's files: from now on, some of its CPUs are open to others."""
+        """Write what is true now into a container's files: some of its CPUs are open to others from now on, or it is
+        about to have more.
+        """
         with self._crashes.contained(container, "projection"):
             world = self._board.latest
             try:

@@ -1,4 +1,4 @@
-"""Imports that the garbage collector leaves alone: a short command takes 0.20 s of processor time instead of 0.29."""
+"""Imports that the garbage collector leaves alone: a command that imports much takes a third less."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 
 
 @functools.cache
@@ -11,6 +10,9 @@ def version() -> str:
     """Return the version of the installed distribution, as it was when the process first asked; "unknown (not
     installed)" where the code runs from a folder.
     """
+    # Only here: it is a large import.
+    import importlib.metadata
+
     try:
         return importlib.metadata.version("cpuset-sidecar")
     except importlib.metadata.PackageNotFoundError:

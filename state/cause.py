@@ -63,7 +63,19 @@ class FewerToShare(Surplus, frozen=True, kw_only=True, tag=True):
 
 
 class Gone(msgspec.Struct, frozen=True, tag=True):
-    """These CPUs of it went offline or became reserved."""
+    """These CPUs of it went offline or became reserved: of an earlier version, which did not tell them apart."""
+
+    cpus: CPUSet
+
+
+class WentOffline(msgspec.Struct, frozen=True, tag=True):
+    """These CPUs of it went offline."""
+
+    cpus: CPUSet
+
+
+class BecameReserved(msgspec.Struct, frozen=True, tag=True):
+    """These CPUs of it became reserved: by a setting, or in place of others that went offline."""
 
     cpus: CPUSet
 
@@ -132,6 +144,8 @@ Cause = (
     | Supplied
     | FewerToShare
     | Gone
+    | WentOffline
+    | BecameReserved
     | ByItsRules
     | Completed
     | NumberOnly

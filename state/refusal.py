@@ -145,7 +145,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     `kinds` are the kinds of cores to which the request is limited; `is_isolated` limits it to isolated CPUs. With
     `at_floors`, free CPUs are counted as if every container were at its floor. `neighbours` are on the other CPUs; they
     do not make it another refusal. With `is_final`, the facts are those of the machine without any container: no
-    container that gives up CPUs makes room for it.
+    container that gives up CPUs makes room for it. With `offline` they are, too, as long as these CPUs are offline.
     """
 
     count: int
@@ -156,7 +156,13 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     is_isolated: bool = False
     at_floors: bool = False
     is_final: bool = False
+    offline: CPUSet = EMPTY
     neighbours: Neighbours | None = None
+
+    @property
+    def is_of_the_machine(self) -> bool:
+        """Whether the facts are those of the machine without any container."""
+        return self.is_final or bool(self.offline)
 
 
 class TooFew(Asked, frozen=True, kw_only=True, tag=True):
@@ -301,7 +307,7 @@ class Refusal(msgspec.Struct, frozen=True):
         had = earlier.detail.had if isinstance(earlier.detail, Asked) else EMPTY
         had = earlier.detail.cpus if isinstance(earlier.detail, Lost) else had
         # What would fit instead is said only of the machine: it asks for what it had.
-        would_fit = self.detail.would_fit if self.detail.is_final else ()
+        would_fit = self.detail.would_fit if self.detail.is_of_the_machine else ()
         return Refusal(
             RefusalCode.CPUS_LOST, msgspec.structs.replace(self.detail, had=had, would_fit=would_fit, limit=None)
         )

@@ -10,7 +10,8 @@ import msgspec
 from sidecar.decide.facts import ContainerView
 from sidecar.decide.world import World
 from sidecar.failures import SidecarError
-from sidecar.status.document import Deadlines, LeavingStatus, container_status
+from sidecar.status.describe import Deadlines, container_status
+from sidecar.status.document import LeavingStatus
 from sidecar.status.find_container import NotFound, find
 from sidecar.status.last_state import ContainerReading, container_reading_of, last_word
 from sidecar.words.causes import why

@@ -145,8 +145,8 @@ class HttpConnection:
             if not self._http.they_are_waiting_for_100_continue:
                 await self._body(headers, MAX_BODY)  # So that the next request can be read.
             raise
-        last, known = (headers.get(name, b"").decode("latin-1") for name in (b"last-event-id", b"if-none-match"))
-        question = Question(container, await self._body(headers, route.most_body), query_of(target), last, known)
+        sent = (headers.get(name, b"").decode("latin-1") for name in (b"last-event-id", b"if-none-match", b"accept"))
+        question = Question(container, await self._body(headers, route.most_body), query_of(target), *sent)
         if route.places and self._is_crowded(route, self.peer):
             raise Declined(503, route.crowded)
         self.route, self.waits_since, self.answers_since = route, None, trio.current_time()

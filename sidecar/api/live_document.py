@@ -26,7 +26,8 @@ from sidecar.decide.facts import ContainerView
 from sidecar.decide.world import World
 from sidecar.log import Log
 from sidecar.status.deadlines import Deadlines
-from sidecar.status.document import ContainerStatus, status_of
+from sidecar.status.describe import status_of
+from sidecar.status.document import ContainerStatus
 from sidecar.status.last_state import StatusReading, reading_of
 from sidecar.version import version
 from state import codec

@@ -1,19 +1,23 @@
-"""The World as Prometheus metrics, by the kubelet's names if it has one.
+"""The World as Prometheus metrics: by names of our own, and by the kubelet's (`kubelet_metrics.py`).
 
 Gauges are read from the latest World, and counters from the State, where they survive. Only refusals are counted here,
 from the start of the daemon, since the State does not number them.
+
+The number of series is bounded: only what is sampled of owners has a series for each container, and there is at most
+one owner for each CPU.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator
-from typing import Final
 
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from sidecar.api.exposition import exposition
+from sidecar.api.kubelet_metrics import KubeletMetrics
 from sidecar.board import BirthCounts, Board, SampledDisturbance
 from sidecar.decide.books.clashes import clashes
 from sidecar.decide.books.room import capacity, free
@@ -23,13 +27,12 @@ from sidecar.decide.facts import ViewKind
 from sidecar.decide.moves.alone import is_alone
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
-from sidecar.status.document import SharingStatus, hand_status, sharing_of
+from sidecar.status.describe import hand_status, sharing_of
+from sidecar.status.document import SharingStatus
 from sidecar.version import version
 from sidecar.words.changes import new_refusals
 from sidecar.words.units import HostConfinement
 from state.refusal import RefusalCode
-
-CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Metrics:
@@ -38,6 +41,7 @@ class Metrics:
     def __init__(self, board: Board) -> None:
         self._board = board
         self._refusals: Counter[RefusalCode] = Counter()
+        self._kubelet = KubeletMetrics(board.latest)
         self._version = version()
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(_FromWorld(self))
@@ -52,20 +56,19 @@ class Metrics:
     def see(self, before: World, now: World) -> None:
         """Count what changed between two worlds."""
         self._refusals.update(each.refusal.code for each in new_refusals(before, now))
+        self._kubelet.see(before, now)
 
-    def text(self) -> bytes:
-        """Return the exposition, in Prometheus' text format."""
-        return generate_latest(self._registry)
+    def exposed(self, accept: str = "") -> tuple[bytes, str]:
+        """Return the exposition in the format that a header `Accept` asks for, and its content type."""
+        return exposition(self._registry, accept)
 
     def families(self) -> Iterator[Metric]:
         """Yield every metric, of the latest World."""
         world, problems = self._board.latest, self._board.problems
         state = world.state
-        refused = sum(self._refusals.values())
-        yield _gauge("cpu_manager_shared_pool_size_millicores", "Size of the shared pool.", 1000 * len(state.shared))
-        yield _gauge("cpu_manager_exclusive_cpu_allocation_count", "CPUs that are granted.", len(state.exclusive))
-        yield _counter("cpu_manager_pinning_requests", "Wishes for exclusive CPUs.", state.grants + refused)
-        yield _counter("cpu_manager_pinning_errors", "Wishes for exclusive CPUs that were refused.", refused)
+        yield from self._kubelet.families(world)
+        yield _gauge("cpuset_sidecar_shared_cpus", "CPUs of the shared pool.", len(state.shared))
+        yield _gauge("cpuset_sidecar_exclusive_cpus", "CPUs that are granted.", len(state.exclusive))
         yield _refusals(self._refusals)
         yield _counter("cpuset_sidecar_grants", "Grants ever made.", state.grants)
         yield _counter("cpuset_sidecar_grant_changes", "Changes of grants ever made.", state.takes)
@@ -93,6 +96,11 @@ class Metrics:
         yield from _sampled(self._board.disturbances.values())
         told = "Unexpected errors in the work for one container, since the start."
         yield _counter("cpuset_sidecar_crashes", told, self._board.crashes)
+        hooks = self._board.hooks
+        yield _counter("cpuset_sidecar_hook_runs", "How often hooks were told of changes, since the start.", hooks.runs)
+        yield _counter("cpuset_sidecar_hook_failures", "How often that failed, since the start.", hooks.failures)
+        told = "Changes that hooks missed, since the start."
+        yield _counter("cpuset_sidecar_hook_missed_changes", told, hooks.missed)
         yield _advertised(world)
         yield _about(world, self._version)
         yield _gauge("cpuset_sidecar_ready", "Whether everything was looked at.", int(world.is_ready))

@@ -25,7 +25,7 @@ from sidecar.decide.world import World
 from sidecar.readers import kept
 from sidecar.status.cpu_view import cpu_view
 from sidecar.status.deadlines import Deadlines
-from sidecar.status.document import container_status, status_of
+from sidecar.status.describe import container_status, status_of
 from sidecar.status.last_state import container_reading_of
 from sidecar.status.planned_requests import planned
 from sidecar.words.machine_text import no_cpu

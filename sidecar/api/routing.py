@@ -56,7 +56,7 @@ class Following(msgspec.Struct, frozen=True):
 class Question(msgspec.Struct, frozen=True):
     """The parts of a request beside its route: the container in the path, decoded, or "", and the whole body; what
     follows the question mark, as it was sent; the last event that a follower has, and the version of the answer that a
-    browser has, as headers, "" for none.
+    browser has, and the kinds of answers that are accepted, as headers, "" for none.
     """
 
     container: str = ""
@@ -64,6 +64,7 @@ class Question(msgspec.Struct, frozen=True):
     query: str = ""
     last_event: str = ""
     known: str = ""
+    accept: str = ""
 
 
 class Route(msgspec.Struct, frozen=True):

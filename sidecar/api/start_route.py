@@ -209,8 +209,8 @@ class Starts:
             world = self._board.latest
             key = world.key_of(asked.id)
             if known := world.containers.get(key):
-                # A glance shows no limits.
-                return _with_limits(known.view, asked) if known.view.is_glance else known.view
+                # A glance shows no limits; a look may be older than a pin by hand.
+                return (_with_limits if known.view.is_glance else _with_cpus)(known.view, asked)
             with trio.move_on_after(GLANCE_SECONDS), contextlib.suppress(EngineError):
                 try:
                     return _with_limits(await self._glance(asked.id), asked)
@@ -230,6 +230,10 @@ def _named(asked: StartBody, key: ContainerKey) -> ContainerView:
 
 def _ours(asked: StartBody) -> dict[str, str]:
     return {key: value for key, value in asked.annotations.items() if key.startswith(_OURS) or meant(key)}
+
+
+def _with_cpus(view: ContainerView, asked: StartBody) -> ContainerView:
+    return msgspec.structs.replace(view, cpuset=asked.cpus, mems=asked.mems)
 
 
 def _with_limits(view: ContainerView, asked: StartBody) -> ContainerView:

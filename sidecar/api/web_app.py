@@ -28,7 +28,7 @@ from sidecar.api.documents import (
     sizing,
 )
 from sidecar.api.live_document import LiveDocument
-from sidecar.api.metrics import CONTENT_TYPE, Metrics
+from sidecar.api.metrics import Metrics
 from sidecar.api.page_routes import EVENT_STREAM, PageRoutes, Tell
 from sidecar.api.requests import Requests
 from sidecar.api.routing import Answer, Following, Question, Route, RouteTable, as_json, listed, within
@@ -39,7 +39,7 @@ from sidecar.board import Board
 from sidecar.decide.facts import Fact
 from sidecar.log import Log
 from sidecar.status.deadlines import Deadlines
-from sidecar.status.document import status_of
+from sidecar.status.describe import status_of
 from sidecar.status.last_state import reading_of
 from sidecar.status.machine_levels import whole_machine_of
 from sidecar.version import version
@@ -116,8 +116,9 @@ class Api:
             raise Declined(503, "not everything was looked at since the engine was reached")
         return as_json({"status": "ready"})
 
-    async def _exposition(self, _: Question) -> Answer:
-        return Answer(self._metrics.text(), kind=CONTENT_TYPE)
+    async def _exposition(self, question: Question) -> Answer:
+        content, kind = self._metrics.exposed(question.accept)
+        return Answer(content, kind=kind, headers=(("vary", "accept"),))
 
     async def _list(self, _: Question) -> Answer:
         return as_json(listed(self.routes))

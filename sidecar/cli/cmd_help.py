@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from functools import partial
 from typing import Final
 
+from sidecar.cli.man_page import man_page
 from sidecar.misreadings import ListKind, Misreading, Unknown
 from sidecar.readers import kept
 
 _EXAMPLES: Final = """examples:
   cpuset-sidecar help
   cpuset-sidecar help run
+  cpuset-sidecar help --man > /usr/local/share/man/man8/cpuset-sidecar.8
 """
 
 
@@ -30,12 +33,15 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         return word if word in subparsers.choices else Misreading(name=kept(word), flaw=flaw)
 
     parser.add_argument("command", nargs="?", type=known, metavar="COMMAND", help="a command")
+    parser.add_argument("--man", action="store_true", help="print the manual page of all commands, for man")
     parser.set_defaults(func=partial(run, subparsers))
 
 
 def run(subparsers: argparse._SubParsersAction[argparse.ArgumentParser], args: argparse.Namespace) -> int:
     """Print the help."""
-    if args.command:
+    if args.man:
+        sys.stdout.write(man_page(args.program, subparsers.choices))
+    elif args.command:
         subparsers.choices[args.command].print_help()
     else:
         args.program.print_help()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from sidecar.cli.flags import add_config, config_of, this_machine
+from sidecar.cli.flags import add_config, config_of
+from sidecar.cli.this_machine import this_machine
 from sidecar.config.config import Config
 from sidecar.config.keys import KEYS
 from sidecar.decide.container.rules import idle_rules

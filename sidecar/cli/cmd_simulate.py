@@ -10,11 +10,12 @@ from functools import partial
 from typing import Final
 
 from sidecar.cli.arguments import misused, typed
-from sidecar.cli.flags import add_config, add_json, daemons_config, this_machine
+from sidecar.cli.flags import add_config, add_json, add_no_color, daemons_config
 from sidecar.cli.machine_drawing import Paint, draw, legend, marks_of, plain
 from sidecar.cli.output_files import check_writable, clashes, unwritable
 from sidecar.cli.printout import printout, wrapped
 from sidecar.cli.table import table
+from sidecar.cli.this_machine import this_machine
 from sidecar.host.machine.sysfs import read_topology
 from sidecar.log import printable
 from sidecar.readers import above_zero
@@ -24,7 +25,8 @@ from sidecar.simulation.scenario import Scenario, simulation_of
 from sidecar.simulation.scenario_file import Host, scenario_in
 from sidecar.simulation.summary import Summary, summary_of
 from sidecar.simulation.virtual_host import Simulation
-from sidecar.status.document import Status, status_of
+from sidecar.status.describe import status_of
+from sidecar.status.document import Status
 from sidecar.words.counts import counted
 from sidecar.words.settings_text import settings_of
 from state import codec
@@ -78,6 +80,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--svg", metavar="FILE", help="also draw which container has which CPUs when")
     parser.add_argument("--trace", metavar="FILE", help="also write the journal that the daemon would have written")
     add_json(parser)
+    add_no_color(parser)
     add_config(parser)
     parser.set_defaults(func=partial(run, parser))
 

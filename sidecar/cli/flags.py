@@ -13,12 +13,9 @@ from sidecar.cli.arguments import given_flags
 from sidecar.config.config import DEFAULT_FILE, Config, load, load_over
 from sidecar.config.keys import KEYS
 from sidecar.config.running_settings import overridden, read_settings
-from sidecar.host.machine.machine_file import machine_in
-from sidecar.host.machine.sysfs import read_topology
 from sidecar.status.status_file import is_daemon_running
 from sidecar.words.settings_text import daemon_on, last_daemon_on
 from state import codec
-from state.errors import StateError
 from state.topology import Topology
 
 
@@ -37,6 +34,18 @@ def add_config(parser: argparse.ArgumentParser, keys: Iterable[str] = ("state_di
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add `--json`."""
     parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+
+
+def add_no_color(parser: argparse.ArgumentParser) -> None:
+    """Add `--no-color`."""
+    parser.add_argument("--no-color", action=_NoColor, nargs=0, help="no colours, as with NO_COLOR=1")
+
+
+class _NoColor(argparse.Action):
+    """Is the same as the variable, so that also another command that is started has none."""
+
+    def __call__(self, *_: object) -> None:
+        os.environ["NO_COLOR"] = "1"
 
 
 def config_of(
@@ -103,14 +112,6 @@ def _over(
 ) -> Config:
     """Return a daemon's configuration, with what the flags set. Its directory may have another name here than there."""
     return load_over(msgspec.structs.replace(running, state_dir=state_dir), given_flags(args), machine)
-
-
-def this_machine(recorded: str = "") -> Topology | None:
-    """Return this machine, or the one that is `recorded` in a file; None where it cannot be read."""
-    try:
-        return machine_in(recorded) if recorded else read_topology()
-    except StateError:
-        return None
 
 
 def print_json(value: object) -> None:

@@ -323,8 +323,8 @@ class DefragmentRequested(msgspec.Struct, frozen=True, tag=True):
 class StartHeld(msgspec.Struct, frozen=True, tag=True):
     """The OCI runtime asks about a start that it holds (strict start) until `AnswerStart` with this number.
 
-    `view` is what a look showed already, or a glance with the limits of the runtime's own bundle. Meanwhile the engine
-    holds the container's lock, and answers neither looks nor orders.
+    `view` is what a look showed already, with the cpuset and memory nodes of the runtime's own bundle; or a glance with
+    the limits of that. Meanwhile the engine holds the container's lock, and answers neither looks nor orders.
     """
 
     view: ContainerView

@@ -52,13 +52,11 @@ def _as_it_is_now(world: World) -> World:
     return replace(world, containers=_recognized(now).containers)
 
 
-def with_topology(world: World, topology: Topology) -> World:
-    """Return the world on a changed machine; the same world if nothing changed. Updates that the engine refused before
-    may be tried again. CPUs that came online are in use by all that may have them, until a look shows otherwise. What
-    lost its last CPU, the kernel runs on others.
+def on_machine(world: World, topology: Topology) -> World:
+    """Return the world whose containers are on a changed machine, and its State not yet: `with_settings` fits that.
+    Updates that the engine refused before may be tried again. CPUs that came online are in use by all that may have
+    them, until a look shows otherwise. What lost its last CPU, the kernel runs on others.
     """
-    if topology == world.topology:
-        return world
     for each in world.containers.values():
         if (left := stranded(each, topology.online)) is not each:
             world = world.with_container(left)
@@ -68,4 +66,4 @@ def with_topology(world: World, topology: Topology) -> World:
         }
         containers = {key: after(each, CpusCame(places[key])) for key, each in world.containers.items()}
         world = replace(world, containers=containers)
-    return with_settings(replace(world, topology=topology), world.settings)
+    return replace(world, topology=topology)

@@ -12,12 +12,12 @@ from sidecar.decide.container.copied import copied
 from sidecar.decide.container.machine import after, first_seen, rests
 from sidecar.decide.container.news import Came, CpusWent, Disputed, HeldBack, Lapsed, Looked, Recognized
 from sidecar.decide.container.originals import cpu_limit, originals_of
-from sidecar.decide.container.place import place_of
+from sidecar.decide.container.place import cpus_of, place_of
 from sidecar.decide.container.wish import wish_of
 from sidecar.decide.facts import ContainerView, InventoryTaken, Phase
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World, replace
-from state.cpuset import CPUSet
+from state.cpuset import EMPTY, CPUSet
 from state.key import ContainerKey
 from state.model import IN_BUNDLE, State
 from state.renaming import with_name
@@ -43,7 +43,7 @@ def sighted(world: World, view: ContainerView, began: int) -> World:
     if world.settings.policy is not PolicyName.NONE and (own := copied(world.state, before, view)):
         world = replace(world, state=world.state.remembering(view.key, own))
     if before is None:
-        made = first_seen(view, place, _wish(world, view), world.numbers, began)
+        made = first_seen(view, place, _wish(world, view), world.numbers, began, left_in_engine(world, view))
         if not view.is_glance and not world.is_absent(view.key):
             made = after(made, Came())
         if _has_lapsed(world.state, view):
@@ -56,6 +56,16 @@ def sighted(world: World, view: ContainerView, began: int) -> World:
     wish = before.wish if _shows_the_same_wish(before.view, view) else _wish(world, view)
     looked = after(before, Looked(view=view, place=place, wish=wish, began=began))
     return with_terms(world, view, wish).with_container(stranded(looked, world.topology.online))
+
+
+def left_in_engine(world: World, view: ContainerView) -> CPUSet:
+    """Return where an order that an earlier run of the sidecar left in the engine may put a container that is seen
+    first: anywhere, as no books have it; empty if there is none.
+
+    The engine does one thing at a time for a container, so a look waits until such an order is carried out. A glance
+    waits for nothing. And none is ordered before the books have its originals.
+    """
+    return world.state.online if view.is_glance and view.key in world.state.originals else EMPTY
 
 
 def with_terms(world: World, view: ContainerView, wish: Wish) -> World:
@@ -76,6 +86,21 @@ def stranded(container: Container, online: CPUSet) -> Container:
     since, and the kernel runs it elsewhere. The same container if it is not.
     """
     return after(container, CpusWent(online)) if not container.is_idle and not container.present & online else container
+
+
+def with_bundle(world: World, known: Container, bundle: ContainerView) -> ContainerView:
+    """Return what is shown of a container whose runtime asks: what was known, and by its bundle what a look would show.
+
+    1. Nothing but glances showed it: the bundle shows more.
+    2. The sidecar does not place it, and its bundle has another cpuset than was looked at: its owner pinned it since,
+       or ended its pin. The bundle of one that the sidecar places has what the sidecar wrote; another cpuset is drift.
+    """
+    if known.view.is_glance:
+        return bundle
+    is_placed = known.wish.standing in (Standing.MANAGED, Standing.MEMBER) or bundle.key in world.state.originals
+    if is_placed or cpus_of(bundle.cpuset, EMPTY) == cpus_of(known.view.cpuset, EMPTY):
+        return known.view
+    return replace(known.view, cpuset=bundle.cpuset, mems=bundle.mems)
 
 
 def recognized(world: World, container: Container) -> Container:

@@ -1,6 +1,8 @@
 """step(world, facts): fold facts into the world, then decide once. The only entry point to all decisions.
 
 1. Each fact changes what is known. An outcome that leaves a doubt also asks for a look, or for a read of the machine.
+   The machine and the settings change last, and at once: so grants are fitted to what the whole burst tells, whatever
+   came first in it.
 2. The policy settles the State.
 3. The plan gives the orders that are possible now.
 
@@ -60,7 +62,7 @@ from sidecar.decide.moves.signals import after_failed_stop
 from sidecar.decide.moves.starts import after_hold, after_letting_go
 from sidecar.decide.moves.timers import after_timer, interrupted, with_rests_over
 from sidecar.decide.orders import LookAgain, Order, ReadTopology
-from sidecar.decide.reconcile import with_settings, with_topology
+from sidecar.decide.reconcile import on_machine, with_settings
 from sidecar.decide.settings import Settings
 from sidecar.decide.sightings import (
     believed_until_a_look,
@@ -86,6 +88,8 @@ def step(world: World, facts: Sequence[Fact]) -> tuple[World, tuple[Order, ...]]
     for fact in facts:
         world, asked = _fold(world, fact)
         doubts += asked
+    world, asked = _fitted(world, facts)
+    doubts += asked
     doubts += [LookAgain(key) for key in moved_unseen(before, world)]
     world = with_loads_of_grants(with_held_back(before, with_lapses(with_rests_over(world))))
     world = told_of_answers(world)
@@ -167,16 +171,30 @@ def _fold(world: World, fact: Fact) -> tuple[World, tuple[Order, ...]]:
             return named.with_contact(name, Contact(fact.engine, Connected(fact.began))), ()
         case EngineDisconnected():
             return _disconnected(world, fact), ()
-        case TopologyRead():
-            changed = with_topology(world, fact.topology)
-            return changed, () if changed is world else tuple(LookAgain(key) for key in changed.containers)
-        case SettingsChanged():
-            return with_settings(world, convert(fact.settings, Settings)), ()
+        case TopologyRead() | SettingsChanged():
+            # Once all else is known (`_fitted`).
+            return world, ()
         case ReleaseRequested():
             return start_releasing(world), ()
         case HandReady() | HandLost() | AnswersHeld() | CpusetWritten() | WriteFailed() | Overwritten():
             return after_hand(world, fact)
     assert_never(fact)
+
+
+def _fitted(world: World, facts: Sequence[Fact]) -> tuple[World, tuple[Order, ...]]:
+    """Return the world on the machine and under the settings that were read last in a burst; all containers are looked
+    at again if the machine was another meanwhile.
+    """
+    settings, moved = world.settings, world
+    for fact in facts:
+        if isinstance(fact, TopologyRead) and fact.topology != moved.topology:
+            moved = on_machine(moved, fact.topology)
+        elif isinstance(fact, SettingsChanged):
+            settings = convert(fact.settings, Settings)
+    is_moved = moved is not world
+    if not is_moved and not any(isinstance(fact, SettingsChanged) for fact in facts):
+        return world, ()
+    return with_settings(moved, settings), tuple(map(LookAgain, moved.containers)) if is_moved else ()
 
 
 def _disconnected(world: World, fact: EngineDisconnected) -> World:

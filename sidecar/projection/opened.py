@@ -1,4 +1,4 @@
-"""Which containers lose CPUs, or are alone no more, without an order of their own, now or at their next birth. Pure.
+"""Which files are no longer true once the orders of a decision leave, though no withdrawal narrows them. Pure.
 
 Within a policy a container leaves CPUs by an order of its own, which withdraws them first, and other containers wait
 for its footprint. A grant that ends, or of which CPUs become reserved, opens them in the same decision, without such
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sidecar.decide.orders import Answers, AnswerStart, HoldAnswers, Order
+from sidecar.decide.orders import Answers, AnswerStart, ApplyCpuset, HoldAnswers, Order, WriteCpuset
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
 from state.cpuset import EMPTY, CPUSet
@@ -57,6 +57,15 @@ def joined(world: World, orders: Sequence[Order]) -> Iterator[ContainerKey]:
             known = world.containers.get(key)
             if known is not None and known.footprint & mask:
                 yield key
+
+
+def gainers(world: World, orders: Sequence[Order]) -> Iterator[ContainerKey]:
+    """Yield the owners that these orders give CPUs which they do not have for sure."""
+    for order in orders:
+        if isinstance(order, ApplyCpuset | WriteCpuset) and order.container in world.state.assignments:
+            known = world.containers.get(order.container)
+            if known is not None and not order.update.cpus <= known.sure:
+                yield order.container
 
 
 def taken_at_birth(world: World, order: HoldAnswers) -> Iterator[tuple[ContainerKey, CPUSet]]:

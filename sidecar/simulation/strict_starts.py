@@ -109,8 +109,9 @@ class StrictStarts:
         if not sidecar.is_running:
             self._end_in(PATIENCE_SECONDS, real, number, NOT_RUNNING)
             return
-        known = sidecar.world.containers.get(real.key)
-        view = known.view if known and not known.view.is_glance else real.bundle()
+        known, view = sidecar.world.containers.get(real.key), real.bundle()
+        if known and not known.view.is_glance:
+            view = msgspec.structs.replace(known.view, cpuset=view.cpuset, mems=view.mems)
         sidecar.hear(StartHeld(view, number, sidecar.ticket()))
         self._end_in(ANSWER_SECONDS, real, number, TOO_LATE, lambda: sidecar.hear(StartLetGo(real.key, number)))
 

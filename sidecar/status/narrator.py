@@ -12,7 +12,7 @@ from sidecar.decide.facts import ViewKind
 from sidecar.decide.settings import PolicyName
 from sidecar.log import Log, now
 from sidecar.status.deadlines import Deadlines
-from sidecar.status.document import status_of
+from sidecar.status.describe import status_of
 from sidecar.status.status_file import write_status
 from sidecar.status.status_lease import end_status_lease
 from sidecar.version import version

@@ -6,6 +6,7 @@ from typing import Final, assert_never
 
 from sidecar.words.counts import counted, cpus, named, some
 from state.cause import (
+    BecameReserved,
     ByItsRules,
     Cause,
     CeilingSank,
@@ -24,7 +25,10 @@ from state.cause import (
     TakenOver,
     Together,
     Used,
+    WentOffline,
 )
+from state.cpuset import CPUSet
+from state.model import Assignment
 from state.refusal import Said
 
 _LEVELS: Final = {Level.NODE: "NUMA node", Level.CACHE: "cache", Level.CORE: "core"}
@@ -52,6 +56,10 @@ def why(cause: Cause) -> str:
             return f"the machine or a setting leaves fewer CPUs to share, which takes {_surplus(cause)}"
         case Gone():
             return f"{named(cause.cpus)} went offline or became reserved"
+        case WentOffline():
+            return f"{named(cause.cpus)} went offline"
+        case BecameReserved():
+            return f"{named(cause.cpus)} became reserved"
         case CeilingSank():
             return f"it may have at most {cpus(cause.ceiling)} now"
         case Pinned():
@@ -69,6 +77,24 @@ def why(cause: Cause) -> str:
         case ForOthers():
             return "moved to improve the placement of others"
     assert_never(cause)
+
+
+def why_leaving(grant: Assignment) -> str:
+    """Return why CPUs are being taken from a grant, as a clause; "" if none are. Each has the reason for which it was
+    lost: where there are several, each names its CPUs.
+    """
+    if grant.leaving is None:
+        return ""
+    parts, rest = list[tuple[CPUSet, str]](), grant.leaving.cpus
+    for move in reversed(grant.moves):
+        if part := rest & move.lost:
+            parts.append((part, why(move.cause)))
+            rest -= part
+    if rest or not parts:
+        parts.append((rest, why(grant.leaving.cause)))
+    if len({reason for _, reason in parts}) == 1:
+        return parts[0][1]
+    return "; ".join(f"{named(cpus)}: {reason}" for cpus, reason in reversed(parts))
 
 
 def _surplus(cause: Surplus) -> str:

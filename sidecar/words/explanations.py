@@ -21,7 +21,7 @@ from sidecar.decide.moves.timers import grace_of
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
 from sidecar.natural_order import natural
-from sidecar.words.causes import why
+from sidecar.words.causes import why, why_leaving
 from sidecar.words.counts import agree, cpus, exclusive_cpus, named, ordinal, some
 from sidecar.words.hands import leg_told
 from sidecar.words.neighbours import clash_text, company, pin_text, pinned_text
@@ -177,7 +177,7 @@ def _prospect(world: World, container: Container, refused: Refused) -> Iterator[
         yield f"{head}: no release of CPUs makes room for it."
     elif container.is_idle:
         yield "It gets them if they come free before it starts, and asks again when it does."
-    elif is_waiting:
+    elif turn:
         yield "It runs in the shared pool until they are available."
     else:
         yield "It runs in the shared pool, and asks again when it is next started."
@@ -244,9 +244,9 @@ def _size(world: World, container: Container, assignment: Assignment) -> str:
 
 def _leaving(world: World, assignment: Assignment, leaving: Leaving) -> str:
     if leaving.is_due:
-        return f"It is losing {named(leaving.cpus)} now (take {leaving.number}): {why(leaving.cause)}."
+        return f"It is losing {named(leaving.cpus)} now (take {leaving.number}): {why_leaving(assignment)}."
     until = f"until it acknowledges, for {grace_of(world, assignment):g} s at most"
-    return f"It keeps {named(leaving.cpus)} (take {leaving.number}) {until}: {why(leaving.cause)}."
+    return f"It keeps {named(leaving.cpus)} (take {leaving.number}) {until}: {why_leaving(assignment)}."
 
 
 def _changes(assignment: Assignment) -> Iterator[str]:

@@ -8,9 +8,10 @@ from typing import Final
 from sidecar.decide.books.clashes import Clash, clashes
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.facts import ViewKind
-from sidecar.decide.moves.alone import neighbours
+from sidecar.decide.moves.alone import is_alone, neighbours
 from sidecar.decide.world import World
 from sidecar.words.counts import agree, named, some
+from sidecar.words.neighbour_names import SHOWN, may_run_there
 from state.cpuset import CPUSet, union
 
 _NEVER_MOVED: Final = "it is never moved, and no other container gets these CPUs exclusively"
@@ -19,9 +20,6 @@ _NEVER_MOVED_AND_RESTS: Final = "it is never moved, but others may be granted th
 
 UNSEEN: Final = "the engine does not answer, and its containers start without it: others may be there unseen"
 
-_SHOWN: Final = 5
-"""Names in one sentence; of more, their number."""
-
 
 def company(world: World, container: Container) -> str:
     """Return which containers may run on the CPUs of one with a grant, as a clause; "" if none."""
@@ -29,19 +27,16 @@ def company(world: World, container: Container) -> str:
     return "; ".join(filter(None, (beside, UNSEEN if world.is_blind else "")))
 
 
-def may_run_there(others: Sequence[tuple[str, str]]) -> str:
-    """Return that these containers may run there too, each given by its name and what it is; "" for none."""
-    if not others:
-        return ""
-    shown = [f"{name} ({'pinned by hand' if kind == 'stranger' else kind})" for name, kind in others[:_SHOWN]]
-    return f"{some(shown, of=len(others))} may run there too"
+def whether_alone(world: World, container: Container) -> str:
+    """Return that a settled container with a grant is alone, or which others may run there, as a clause."""
+    return "alone" if is_alone(world, container) else company(world, container) or "not alone"
 
 
 def clash_text(found: Sequence[Clash]) -> str:
     """Return what is wrong, and what to do, where containers are pinned by hand to CPUs of one owner; "" for none."""
     if not found:
         return ""
-    names = some([each.pinned.view.name for each in found[:_SHOWN]], of=len(found))
+    names = some([each.pinned.view.name for each in found[:SHOWN]], of=len(found))
     where = named(union(each.cpus for each in found))
     return (
         f"pinned by hand to its {where}: {names}; no other CPUs that it may have are free: "
@@ -76,6 +71,6 @@ def pinned_text(world: World, container: Container) -> str:
         return f"{head}: {_UNIT_NEVER_MOVED}"
     if container.wish.standing is not Standing.STRANGER or not found:
         return f"{head}: {_NEVER_MOVED}" if world.holds_its_pin(container) else f"{head}: {_NEVER_MOVED_AND_RESTS}"
-    owners = some([each.owner.name for each in found[:_SHOWN]], of=len(found))
+    owners = some([each.owner.name for each in found[:SHOWN]], of=len(found))
     shared = named(union(each.cpus for each in found))
     return f"{head}: it is never moved, and shares {shared} with {owners}, which had them and cannot move"

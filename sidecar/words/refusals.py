@@ -64,7 +64,7 @@ def cure(refusal: Refusal) -> str:
     detail = refusal.detail
     if not isinstance(detail, Asked):
         return ""
-    is_said = detail.is_final and not isinstance(detail, NoMultiple | CutCore)
+    is_said = detail.is_of_the_machine and not isinstance(detail, NoMultiple | CutCore)
     because = f", because {_limited(detail.limit)}" if detail.limit is not None else ""
     fitting = f"{' or '.join(map(str, detail.would_fit))} would fit" if detail.would_fit and not is_said else ""
     if not isinstance(detail, Scattered):
@@ -138,7 +138,7 @@ def _told(detail: Detail) -> str:
 def _asked(detail: Asked) -> str:
     asked = f"it held {named(detail.had)}, and needs" if detail.had else "asked for"
     asked += f" {exclusive_cpus(detail.count)}"
-    if detail.is_final and not isinstance(detail, NoMultiple | CutCore):
+    if detail.is_of_the_machine and not isinstance(detail, NoMultiple | CutCore):
         return f"{asked}{_one_node(detail)}, {_most(detail)}"
     match detail:
         case TooFew():
@@ -148,7 +148,8 @@ def _asked(detail: Asked) -> str:
         case TooFewWholeCores():
             return f"{asked}, {_free(detail.free)} on whole cores (full-pcpus-only)"
         case CutCore():
-            return f"{asked}, but whole cores do not add up to that (full-pcpus-only), {_free(detail.free)}"
+            head = f"{asked}, but whole cores do not add up to that (full-pcpus-only){_while_offline(detail)}"
+            return f"{head}, {_free(detail.free)}"
         case Scattered():
             return f"{asked}{_one_node(detail)}, {_free(detail.free)}"
         case PoolEmptied():
@@ -185,9 +186,10 @@ def _nodes_allowed(numa: str) -> str:
 
 
 def _most(detail: Asked) -> str:
-    """Return the most that the machine can give, if it could never give what was asked for."""
+    """Return the most that the machine can give, if it could never give what was asked for, or not as it is now."""
     most = max(detail.would_fit, default=0)
     said = f"but this machine can give {most} at most" if most else "but this machine can give none"
+    said += _while_offline(detail)
     match detail:
         case TooFewWholeCores():
             return f"{said} on cores without a reserved CPU (full-pcpus-only)"
@@ -195,6 +197,11 @@ def _most(detail: Asked) -> str:
             return f"{said}: {_stays(detail.keep, by_cores=detail.by_cores)} must stay shared"
         case _:
             return said
+
+
+def _while_offline(detail: Asked) -> str:
+    """Return which CPUs are offline that may be the reason, as the end of a clause; "" if none are."""
+    return f" while {named(detail.offline)} {agree(len(detail.offline), 'is', 'are')} offline" if detail.offline else ""
 
 
 def _stays(keep: int, *, by_cores: bool) -> str:

@@ -14,7 +14,7 @@ import pytest
 from sidecar.api import connections
 from sidecar.api.unix_socket import PEER, group_id, is_owner, listening, open_to_group
 from sidecar.failures import ConfigError, StateUnwritable
-from sidecar.status.document import status_of
+from sidecar.status.describe import status_of
 from sidecar.status.status_file import NAME, is_daemon_running, write_status
 from tests.api.apirig import Rig
 from tests.support.decide.stories import Story

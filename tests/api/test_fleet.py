@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 
 from sidecar.api.metrics import Metrics
-from sidecar.board import Board
+from sidecar.board import Board, SampledDisturbance
 from sidecar.decide.world import replace
 from state.topology import uniform
 from tests.cli.worlds import ENGINE, container, world
@@ -27,6 +27,9 @@ WORDS: Final = {
     *("by", "and", "or", "instance"),
 }
 
+PANELS: Final = {"stat", "table", "timeseries"}
+"""The kinds of panels that the dashboard has: Grafana's own."""
+
 
 @pytest.fixture(scope="module")
 def there() -> dict[str, set[str]]:
@@ -34,6 +37,7 @@ def there() -> dict[str, set[str]]:
     made = world(uniform(cores=4), container("rt", exclusive=2), container("too big", exclusive=9))
     assert made.state.refusals
     board = Board(with_info(made, replace(ENGINE, in_swarm=True, advertised=3)))
+    board.disturbances = {key: SampledDisturbance("rt", {"process": 0.5}) for key in made.state.assignments}
     samples = [sample for family in Metrics(board).families() for sample in family.samples]
     found = {sample.name: {*sample.labels, "job", "instance"} for sample in samples}
     return found | OWN
@@ -101,6 +105,27 @@ def test_panels_have_places_of_their_own() -> None:
         assert at["x"] + at["w"] <= 24
         for place in ((x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])):
             assert taken.setdefault(place, panel["title"]) == panel["title"]
+
+
+def test_panels_are_complete() -> None:
+    """What Grafana needs of each, as far as it can be said without Grafana: its schema is not to be had here."""
+    shown = dashboard()
+    assert isinstance(shown["uid"], str)
+    assert isinstance(shown["schemaVersion"], int)
+    ids = [panel["id"] for panel in shown["panels"]]
+    assert sorted(ids) == sorted(set(ids))
+    variables = {variable["name"] for variable in shown["templating"]["list"]}
+    for panel in shown["panels"]:
+        assert panel["type"] in PANELS
+        assert panel["title"]
+        assert set(panel["gridPos"]) == {"x", "y", "w", "h"}
+        assert panel["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
+        assert set(panel["fieldConfig"]) == {"defaults", "overrides"}
+        references = [target["refId"] for target in panel["targets"]]
+        assert references
+        assert sorted(references) == sorted(set(references))
+        used = set(re.findall(r"\$(\w+)", json.dumps(panel["targets"])))
+        assert used <= variables
 
 
 def kept(expression: str) -> set[str]:

@@ -276,7 +276,7 @@ async def test_a_defragmentation_says_what_it_moved(tmp_path: Path) -> None:
         assert (code, told) == (200, {"moves": [move], "notes": []})
 
 
-async def test_metrics_are_prometheus_text_by_the_kubelets_names(rig: Rig) -> None:
+async def test_metrics_are_prometheus_text(rig: Rig) -> None:
     """Pool, grants, refusals, takes; counters from the State."""
     story = rig.story
     assert isinstance(story, Elastic)
@@ -289,17 +289,17 @@ async def test_metrics_are_prometheus_text_by_the_kubelets_names(rig: Rig) -> No
     text = content.decode()
     values = {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in text.splitlines() if line[0] != "#"}
     assert code == 200
-    assert values["cpu_manager_shared_pool_size_millicores"] == 1000
-    assert values["cpu_manager_exclusive_cpu_allocation_count"] == 7
-    assert values["cpu_manager_pinning_requests_total"] == 3
-    assert values["cpu_manager_pinning_errors_total"] == 1
+    assert (values["cpuset_sidecar_shared_cpus"], values["cpuset_sidecar_exclusive_cpus"]) == (1, 7)
+    assert values["kubelet_cpu_manager_exclusive_cpu_allocation_count"] == 7
+    assert values["kubelet_cpu_manager_pinning_requests_total"] == 1
+    assert values["kubelet_cpu_manager_pinning_errors_total"] == 1
     assert values['cpuset_sidecar_refusals_total{code="not-enough"}'] == 1
     assert values["cpuset_sidecar_takes_pending"] == 1
     assert values["cpuset_sidecar_cpus_leaving"] == 2
     assert values["cpuset_sidecar_takes_forced_total"] == values["cpuset_sidecar_takes_acknowledged_total"] == 0
     assert values['cpuset_sidecar_containers{sharing="exclusive"}'] == 2
     assert values["cpuset_sidecar_answers_births"] == values["cpuset_sidecar_births_answered_total"] == 0
-    assert "# TYPE cpu_manager_pinning_requests_total counter" in text
+    assert "# TYPE kubelet_cpu_manager_pinning_requests_total counter" in text
 
 
 async def test_events_tell_every_change_with_its_reason(rig: Rig) -> None:

@@ -229,7 +229,8 @@ def fits(chronicle: Chronicle, stage: Stage, asked: Asked) -> bool:
 
 def the_queue_is_in_order(chronicle: Chronicle) -> Iterator[Finding]:
     """ "Requests that wait are in a queue: by `cpuset.priority`, then in the order in which they were first decided"
-    (labels): of those that ask for the same, none comes before its turn.
+    (labels): of those that ask for the same, none comes before its turn. One whose CPUs people released "asks again at
+    its next start" (commands), and is in no queue before.
     """
     waiting: list[str] = []
     for before, after in chronicle.pairs():
@@ -245,7 +246,7 @@ def the_queue_is_in_order(chronicle: Chronicle) -> Iterator[Finding]:
                 is_alike = _bare(elder) == _bare(asked) and elder.priority >= asked.priority
                 still = first in before.running and first in after.running and after.place(first).granted is None
                 # One that replaces another container gets the place of that one.
-                is_alike &= not asked.role
+                is_alike &= not asked.role and not chronicle.is_given_up(first, after.at)
                 if still and is_alike and elder.number and elder.shortage == "wait":
                     yield Finding(
                         "the_queue_is_in_order", after.at, name, f"granted before {first}, which asked earlier"

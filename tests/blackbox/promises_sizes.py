@@ -47,17 +47,23 @@ def invalid_demands_are_granted_nothing(chronicle: Chronicle) -> Iterator[Findin
 
 def cores_are_whole(chronicle: Chronicle) -> Iterator[Finding]:
     """ "Whole physical cores only" (configuration); "gains and loses whole cores" (dynamic). A core that had an offline
-    thread since is let pass: a container keeps what is left of it.
+    thread since is let pass: a container keeps what is left of it. So is what it was moved to while it asked for no
+    whole cores: "new options apply to new grants" (upgrade-and-change-policy).
     """
     ever_gone: CPUs = frozenset()
+    had: dict[str, CPUs] = {}
     for stage in chronicle.stages:
         ever_gone |= chronicle.plan.all - stage.online
         for name, place in stage.places.items():
-            if not chronicle.asked(name, stage).whole_cores or not place.granted:
+            granted = place.granted or frozenset()
+            if not chronicle.asked(name, stage).whole_cores:
+                had[name] = granted
                 continue
+            had[name] = had.get(name, frozenset()) & granted
             for core in chronicle.plan.cores:
-                if core & place.granted and not core <= place.granted and not core & ever_gone:
-                    text = f"{listed(core & place.granted)} is a part of core {listed(core)}"
+                part = core & granted
+                if part and part != core and not core & ever_gone and not part <= had[name]:
+                    text = f"{listed(part)} is a part of core {listed(core)}"
                     yield Finding("cores_are_whole", stage.at, name, text)
 
 

@@ -13,7 +13,7 @@ from sidecar.commit.state_lock import hold_lock
 from sidecar.decide.reconcile import begin
 from sidecar.decide.settings import IsolatedRule, PolicyName, Settings
 from sidecar.decide.world import replace
-from sidecar.status.document import status_of
+from sidecar.status.describe import status_of
 from sidecar.status.status_file import write_status
 from state.checkpoint import CheckpointFile
 from state.cpuset import CPUSet

@@ -14,7 +14,8 @@ from sidecar.cli.cmd_status import rendered
 from sidecar.commit.state_lock import hold_lock
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import replace
-from sidecar.status.document import HandStatus, status_of
+from sidecar.status.describe import status_of
+from sidecar.status.document import HandStatus
 from sidecar.status.sight import GONE, UNSEEN, WORKS
 from sidecar.status.status_file import write_status
 from sidecar.words.past import in_past

@@ -18,7 +18,8 @@ from sidecar.__main__ import DAEMON_PACKAGES, main
 from sidecar.cli import cmd_explain
 from sidecar.commit.state_lock import hold_lock
 from sidecar.decide.world import World
-from sidecar.status.document import Status, status_of
+from sidecar.status.describe import status_of
+from sidecar.status.document import Status
 from sidecar.status.machine_map import MachineMap
 from sidecar.status.status_file import decode_status, write_status
 from sidecar.status.status_lease import renew_status_lease

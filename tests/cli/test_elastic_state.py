@@ -10,7 +10,7 @@ from sidecar.__main__ import main
 from sidecar.cli.cmd_state import rendered
 from sidecar.commit.state_lock import hold_lock
 from sidecar.decide.settings import PolicyName
-from sidecar.status.document import status_of
+from sidecar.status.describe import status_of
 from sidecar.status.status_file import write_status
 from sidecar.words.causes import why
 from state.checkpoint import CheckpointFile

@@ -8,7 +8,7 @@ from sidecar.cli import cmd_status
 from sidecar.decide.contacts import Away, Contact, Ready
 from sidecar.decide.facts import EngineInfo
 from sidecar.decide.world import World, replace
-from sidecar.status.document import status_of
+from sidecar.status.describe import status_of
 from sidecar.status.sight import WORKS
 from state.topology import uniform
 from tests.cli.worlds import container, world

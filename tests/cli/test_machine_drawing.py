@@ -9,7 +9,7 @@ import pytest
 
 from sidecar.cli.machine_drawing import coloured, draw, legend, letters_of, marks_of
 from sidecar.decide.settings import IsolatedRule, PolicyName, Settings
-from sidecar.status.document import status_of
+from sidecar.status.describe import status_of
 from sidecar.status.machine_map import machine_of
 from state.cpuset import CPUSet
 from state.topology import Topology, topology, uniform

@@ -15,7 +15,7 @@ from sidecar.decide.facts import ContainerView, Phase
 from sidecar.decide.reconcile import begin
 from sidecar.disturbance.account import ExclusiveCPUs
 from sidecar.disturbance.disturbance_report import Method, Report
-from sidecar.status.document import status_of
+from sidecar.status.describe import status_of
 from sidecar.status.status_file import write_status
 from state.cpuset import CPUSet
 from state.model import State

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from sidecar.status.document import status_of
+from sidecar.status.describe import status_of
 from sidecar.status.status_file import write_status
 from state.topology import uniform
 from tests.cli.worlds import container, world

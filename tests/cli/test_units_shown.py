@@ -14,7 +14,7 @@ import pytest
 from sidecar.api.documents import Vouching, one
 from sidecar.api.metrics import Metrics
 from sidecar.board import Board
-from sidecar.cli import cmd_explain, cmd_status, cmd_top
+from sidecar.cli import cmd_status, cmd_top, explained_tenant
 from sidecar.crashes import Crashes
 from sidecar.decide.facts import ContainerView, Phase, ViewKind
 from sidecar.decide.settings import PolicyName, Settings
@@ -22,7 +22,8 @@ from sidecar.decide.world import World
 from sidecar.log import Log
 from sidecar.observe.unseen import Unseen
 from sidecar.status.cpu_view import cpu_view
-from sidecar.status.document import Status, status_of
+from sidecar.status.describe import status_of
+from sidecar.status.document import Status
 from sidecar.status.last_state import unvouched
 from sidecar.status.sight import WORKS
 from sidecar.words.units import HostConfinement
@@ -123,12 +124,12 @@ def test_top_counts_units_apart() -> None:
 def test_explain_calls_a_unit_a_unit() -> None:
     """No sentence on it, or on who is on a CPU, calls it a container."""
     units = {each.name: each for each in told().units}
-    assert cmd_explain.rendered(units["ssh.service"], WORKS) == [
+    assert explained_tenant.rendered(units["ssh.service"], WORKS) == [
         "ssh.service (a unit of the host): shared, running, on 0,2-5",
         "  It is a unit of the host, which is confined to the shared pool, 0,2-5.",
         "  It runs on exactly these.",
     ]
-    assert cmd_explain.rendered(units["db.service"], WORKS) == [
+    assert explained_tenant.rendered(units["db.service"], WORKS) == [
         "db.service (a unit of the host): stranger, running, on 5",
         "  It is pinned by hand to CPU 5: it is never moved, and no container gets these CPUs exclusively.",
     ]
@@ -150,7 +151,7 @@ def test_the_api_knows_a_unit_by_its_name() -> None:
 def test_metrics_count_units_apart() -> None:
     board = Board(busy())
     board.host = CONFINING
-    lines = Metrics(board).text().decode().splitlines()
+    lines = Metrics(board).exposed()[0].decode().splitlines()
     assert 'cpuset_sidecar_containers{sharing="shared"} 1.0' in lines
     assert 'cpuset_sidecar_containers{sharing="stranger"} 0.0' in lines
     assert 'cpuset_sidecar_units{sharing="shared"} 1.0' in lines

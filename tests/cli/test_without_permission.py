@@ -37,6 +37,7 @@ COMMANDS = [
     ["resize", "web", "2"],
     ["defragment"],
     ["page"],
+    ["events"],
     ["state"],
     ["state", "--file", f"{STATE}/checkpoint.json"],
     ["doctor"],

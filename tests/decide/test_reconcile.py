@@ -7,7 +7,7 @@ import pytest
 
 from sidecar.decide.container.place import Place
 from sidecar.decide.facts import ContainerView, InventoryTaken, Phase, TopologyRead
-from sidecar.decide.reconcile import begin, with_topology
+from sidecar.decide.reconcile import begin, on_machine, with_settings
 from sidecar.decide.settings import PolicyName, Settings
 from sidecar.decide.sightings import differs, sighted
 from sidecar.decide.world import replace
@@ -201,7 +201,7 @@ def test_cpus_that_come_back_are_everybodys_until_a_look() -> None:
     pinned = ContainerView(id="b" * 64, name="b", phase=Phase.RUNNING, cpuset="1,5", effective=cpus("1"))
     for number, view in enumerate((glance, pinned), 1):
         world = sighted(world, view, number)
-    world = with_topology(world, machine)
+    world = with_settings(on_machine(world, machine), world.settings)
     one, two = (world.containers[view.key] for view in (glance, pinned))
     assert one.footprint == cpus("0-7").mask
     assert two.footprint == cpus("1,5").mask

@@ -130,7 +130,7 @@ async def test_owners_are_sampled_every_period_and_the_metrics_have_the_sums(aut
     with trio.move_on_after(95):
         await rig.sampler.run()
     assert rig.tracer.asked == 3
-    text = Metrics(rig.board).text().decode()
+    text = Metrics(rig.board).exposed()[0].decode()
     assert 'cpuset_sidecar_disturbed_seconds_total{container="db",kind="process"} 0.09' in text
     assert 'cpuset_sidecar_disturbed_sampled_seconds_total{container="db"} 6.0' in text
     assert 'cpuset_sidecar_disturbed_incomplete_samples_total{container="db"} 0.0' in text

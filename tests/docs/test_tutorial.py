@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.cli.cmd_explain import rendered as explained
 from sidecar.cli.cmd_status import rendered
+from sidecar.cli.explained_tenant import rendered as explained
 from sidecar.decide.container.container import Standing
 from sidecar.decide.container.grip import Guarded
 from sidecar.decide.facts import ContainerView
 from sidecar.decide.hand_state import HandState
 from sidecar.decide.orders import Answers, HoldAnswers
 from sidecar.decide.world import World, replace
-from sidecar.status.document import status_of
+from sidecar.status.describe import status_of
 from sidecar.status.sight import WORKS
 from sidecar.words.reasons import reason_of
 from sidecar.words.units import HostConfinement

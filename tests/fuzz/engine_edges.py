@@ -23,7 +23,7 @@ from sidecar.engines.podman import libpod_wire
 from sidecar.failures import EngineError
 from sidecar.log import Log
 from sidecar.projection.projection_of import names_of, projection_of
-from sidecar.status.document import status_of
+from sidecar.status.describe import status_of
 from sidecar.words.changes import news
 from state import codec
 from state.cpuset import CPUSet

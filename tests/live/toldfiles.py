@@ -18,6 +18,9 @@ class ToldFiles:
         self.by_id = projections / "by-id"
         self._on_half = on_half
         self._known: dict[str, tuple[bytes, Projection | None]] = {}
+        # Each reader decodes in a thread of its own. msgspec makes the table of a type at its first use, and a thread
+        # that meets half a table crashes (Python 3.13): so it is made here, before the thread begins.
+        msgspec.json.Decoder(Projection)
 
     def read(self, id: str) -> Projection | None:
         """Return a container's projection now; the very same object as long as the file is the same."""

@@ -184,7 +184,7 @@ def test_a_grant_that_ends_at_a_start_is_in_the_log() -> None:
     sim.start_sidecar()
     (why,) = [each.why for each in sim.log if each.what == ADAPTED]
     assert why.startswith("e lost its exclusive CPUs: it held CPUs 1-2, and needs 2 exclusive CPUs")
-    assert "can give 1 at most (1 reserved: 0)" in why
+    assert "can give 1 at most while CPU 2 is offline (1 reserved: 0)" in why
 
 
 def test_a_replacement_at_a_start_leaves_a_hand_pinned_containers_cpu() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from sidecar.decide.settings import PolicyName, Settings
 from sidecar.status.cpu_view import CPUKind, CPUView, cpu_view
-from sidecar.status.document import status_of
+from sidecar.status.describe import status_of
 from state.cpuset import CPUSet
 from state.topology import uniform
 from tests.cli.worlds import container, world

@@ -14,7 +14,8 @@ from sidecar.decide.container.place import Place
 from sidecar.decide.facts import Phase
 from sidecar.decide.settings import PolicyName, Settings
 from sidecar.decide.world import replace
-from sidecar.status.document import ContainerStatus, SharingStatus, Status, status_of
+from sidecar.status.describe import status_of
+from sidecar.status.document import ContainerStatus, SharingStatus, Status
 from sidecar.status.machine_map import machine_of
 from sidecar.status.status_file import NAME, decode_status, is_daemon_running, read_status, write_status
 from state import codec

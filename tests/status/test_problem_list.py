@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sidecar.decide.world import replace
-from sidecar.status.document import status_of
+from sidecar.status.describe import status_of
 from sidecar.status.problem_list import Problem, ProblemKind, problems_of
 from state.topology import uniform
 from tests.cli.worlds import container, world

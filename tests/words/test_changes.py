@@ -100,7 +100,7 @@ def test_what_a_new_configuration_did_to_the_books_is_told() -> None:
     story.settle()
     before = story.world
     story.change_settings(reserved_cpus=cpus("1"))
-    lines, why = told(story, before), "CPU 1 went offline or became reserved"
+    lines, why = told(story, before), "CPU 1 became reserved"
     assert (
         LogLevel.INFO,
         "exchanged",

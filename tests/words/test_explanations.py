@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from sidecar.decide.facts import Load, LoadMeasured, Purpose
 from sidecar.decide.settings import PolicyName
-from sidecar.status.document import ContainerStatus, LoadStatus, MoveStatus, status_of
+from sidecar.status.describe import status_of
+from sidecar.status.document import ContainerStatus, LoadStatus, MoveStatus
 from tests.support.decide.stories import Story, cpus
 
 

@@ -10,7 +10,7 @@ from sidecar.decide.hand_state import HandState
 from sidecar.decide.orders import Answers, HoldAnswers
 from sidecar.decide.reconcile import begin
 from sidecar.decide.world import World, replace
-from sidecar.status.document import status_of
+from sidecar.status.describe import status_of
 from sidecar.words.hands import MOUNT, births_told, leg_told, many_writes, unwritable
 from state.cpuset import CPUSet
 from state.model import State

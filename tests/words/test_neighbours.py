@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sidecar.decide.settings import TenantRight
 from sidecar.status.cpu_view import CPUKind, cpu_view
-from sidecar.status.document import status_of
+from sidecar.status.describe import status_of
 from sidecar.words.neighbours import pin_text, pinned_text
 from state.cpuset import EMPTY
 from state.topology import uniform

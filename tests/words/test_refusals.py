@@ -12,6 +12,7 @@ from sidecar.words.causes import why
 from sidecar.words.refusals import cure, sentence
 from sidecar.words.strays import told
 from state.cause import (
+    BecameReserved,
     ByItsRules,
     Cause,
     CeilingSank,
@@ -29,6 +30,7 @@ from state.cause import (
     TakenOver,
     Together,
     Used,
+    WentOffline,
 )
 from state.cpuset import CPUSet
 from state.mistakes import Mistake, OneOf, TrueOrFalse
@@ -91,6 +93,17 @@ DETAILS: tuple[tuple[Detail, str], ...] = (
     (
         TooFew(count=9, would_fit=(7,), is_final=True),
         "asked for 9 exclusive CPUs, but this machine can give 7 at most",
+    ),
+    (
+        TooFew(count=9, would_fit=(7,), offline=CPUSet.parse("5-6")),
+        "asked for 9 exclusive CPUs, but this machine can give 7 at most while CPUs 5-6 are offline",
+    ),
+    (
+        CutCore(count=5, would_fit=(4, 6), free=FREE[:1], offline=CPUSet.of(3)),
+        (
+            "asked for 5 exclusive CPUs, but whole cores do not add up to that (full-pcpus-only) while CPU 3 is "
+            "offline, 2 free: 1,5; 4 or 6 would fit"
+        ),
     ),
     (TooFew(count=1, is_final=True), "asked for 1 exclusive CPU, but this machine can give none"),
     (
@@ -198,6 +211,8 @@ CAUSES: tuple[tuple[Cause, str], ...] = (
         "the machine or a setting leaves fewer CPUs to share, which takes 2 CPUs above web's floor of 1",
     ),
     (Gone(CPUSet.of(1)), "CPU 1 went offline or became reserved"),
+    (WentOffline(CPUSet.of(1)), "CPU 1 went offline"),
+    (BecameReserved(CPUSet.of(1, 2)), "CPUs 1-2 became reserved"),
     (ByItsRules(), "it lies on whole cores and NUMA nodes again as its rules require"),
     (Completed(4), "it needs at least 4 CPUs"),
     (CeilingSank(2), "it may have at most 2 CPUs now"),

@@ -37,10 +37,10 @@ from sidecar.decide.books.load_wish import with_measured
 from sidecar.decide.books.pinned import off_the_pinned
 from sidecar.decide.books.replacing import in_whole_cores
 from sidecar.decide.books.room import room_in
-from sidecar.decide.books.size_causes import Events, why_gained, why_lost
+from sidecar.decide.books.size_causes import Events, losses, why_gained, why_lost
 from sidecar.decide.books.sizes import Claims, least_for, least_of, sizes, unit_for
 from sidecar.decide.books.takers import with_true_takers
-from sidecar.decide.books.takes import changed, held, without_ended_takes
+from sidecar.decide.books.takes import changed, held, taken_for, without_ended_takes
 from sidecar.decide.books.vacancies import answered
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.placement.order.packed import packed
@@ -192,7 +192,7 @@ def _all_shrunk(world: World, state: State, targets: dict[ContainerKey, int], ev
                 state = _in_whole_cores(world.topology, state, each, found, cause)
                 continue
         if lost:
-            state = changed(state, each.container, why_lost(world, each, len(lost), events), lost=lost)
+            state = taken_for(state, each.container, losses(world, each, lost, events))
     return state
 
 
@@ -210,7 +210,7 @@ def _with_enough_in_the_pool(world: World, state: State, events: Events) -> Stat
         return state
     for each in sorted(state.assignments.values(), key=lambda each: each.since):
         if lost := _given_to_the_pool(world, state, each, len(each.cpus) - least_of(world, each)):
-            state = changed(state, each.container, why_lost(world, each, len(lost), events), lost=lost)
+            state = taken_for(state, each.container, losses(world, each, lost, events))
     return state
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from sidecar.decide.books.offline import offline_in_the_way
 from sidecar.decide.books.room import room as room_of
 from sidecar.decide.books.room import room_in
 from sidecar.decide.container.askers import is_waiting
@@ -174,7 +175,7 @@ def never(world: World, state: State, demand: Demand, count: int) -> Refusal | N
     """Return why `count` CPUs for a demand, or more up to its own number, could not be granted even without any other
     container; None if they could: a larger number may use more NUMA nodes.
 
-    The refusal says the most that could be, if fewer could.
+    The refusal says the most that could be, if fewer could, and which CPUs are offline if these may be the reason.
     """
     empty = replace(state, assignments={}, vacancies={})
     room = room_of(world.topology, world.settings, empty)
@@ -205,7 +206,8 @@ def never(world: World, state: State, demand: Demand, count: int) -> Refusal | N
     else:
         fitting = largest_fitting(most, unit, fits)
         refusal = with_facts(refusal, would_fit=(fitting,) if fitting else ())
-    return with_facts(refusal, is_final=True, neighbours=Neighbours(reserved=empty.reserved))
+    offline = offline_in_the_way(world, empty, demand, count, refusal)
+    return with_facts(refusal, is_final=not offline, offline=offline, neighbours=Neighbours(reserved=empty.reserved))
 
 
 def ask_of(world: World, demand: Demand, count: int) -> Ask:
@@ -251,7 +253,7 @@ def with_neighbours(world: World, state: State, counted: Callable[[State], State
     neighbours = _neighbours(world, beside, world.strangers & beside.assignable)
     for key, refused in state.refusals.items():
         detail, container = refused.refusal.detail, world.containers.get(key)
-        is_asked = isinstance(detail, Asked) and detail.neighbours is not None
+        is_asked = isinstance(detail, Asked) and detail.neighbours is not None and not detail.is_of_the_machine
         if is_asked and container and is_waiting(container, refused):
             told[key] = replace(refused, refusal=with_facts(refused.refusal, neighbours=neighbours))
     return replace(state, refusals={**state.refusals, **told}) if told else state

@@ -9,13 +9,13 @@ from sidecar.decide.books.grants import options_of
 from sidecar.decide.books.once import once
 from sidecar.decide.books.size_causes import fewer_to_share, given_to
 from sidecar.decide.books.sizes import Claims, least_for, sizes
-from sidecar.decide.books.takes import changed
+from sidecar.decide.books.takes import taken_for
 from sidecar.decide.placement.order.packed import packed
 from sidecar.decide.placement.tiers import around, beside
 from sidecar.decide.placement.whole_cores import is_by_cores
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World, replace
-from state.cause import ByItsRules, Cause, Completed, Gone, NumberOnly
+from state.cause import BecameReserved, ByItsRules, Cause, Completed, NumberOnly, Pinned, WentOffline
 from state.cpuset import EMPTY, CPUSet, union
 from state.demand import Demand
 from state.key import ContainerKey
@@ -147,25 +147,40 @@ def _original(topology: Topology, grant: Assignment, cpus: CPUSet) -> CPUSet:
     return original | beside(topology, around(topology, cpus - original, original), size - len(original), ())
 
 
-def recorded(world: World, fitted: State, grant: Assignment, cause: Cause | None = None) -> State:
-    """Return the fitted State with what a grant gained and lost in its moves, for this cause or one that the CPUs show;
-    and under `dynamic` with what it lost as leaving, except CPUs that are offline or reserved now.
+def recorded(
+    world: World, fitted: State, grant: Assignment, cause: Cause | None = None, *, pinned: CPUSet = EMPTY
+) -> State:
+    """Return the fitted State with what a grant gained and lost in its moves, each CPU for its own reason: that it went
+    offline, became reserved, or is one of those `pinned` by hand; or else this cause, or one that the CPUs show. Under
+    `dynamic`, what it lost is leaving, except CPUs that are offline or reserved now.
     """
     key, now = grant.container, fitted.assignments[grant.container]
     lost, gained = grant.cpus - now.cpus, now.cpus - grant.cpus
-    taken = (lost & fitted.online) - fitted.reserved
-    gone = lost - taken
-    if gone:
-        cause = Gone(gone)
-    why_taken = cause or _why_taken(world, fitted, grant, taken)
-    with_notice = taken if world.settings.policy is PolicyName.DYNAMIC else EMPTY
-    if gained or lost - with_notice:
-        why = cause or (_why_gained(world, grant, now) if gained else why_taken)
-        move = Move(gained=gained, lost=lost - with_notice, cause=why)
-        now = replace(now, moves=(*now.moves, move)[-KEPT_MOVES:])
-    if with_notice:
-        return changed(fitted.holding(replace(now, cpus=now.cpus | taken)), key, why_taken, lost=taken)
-    return fitted.holding(now)
+    offline, reserved = lost - fitted.online, lost & fitted.online & fitted.reserved
+    gone: list[tuple[CPUSet, Cause]] = [(reserved, BecameReserved(reserved)), (offline, WentOffline(offline))]
+    gone = [(cpus, why) for cpus, why in gone if cpus]
+    taken = list(_taken(world, fitted, grant, lost - offline - reserved, cause, pinned))
+    if not gone and not taken and not gained:
+        return fitted.holding(now)
+    is_dynamic = world.settings.policy is PolicyName.DYNAMIC
+    at_once, with_notice = (gone, taken) if is_dynamic else ([*taken, *gone], [])
+    why_gained = cause or (gone[-1][1] if gone else Pinned(lost & pinned) if lost & pinned else None)
+    moves = list(_moves(at_once, gained, why_gained or _why_gained(world, grant, now)))
+    fitted = fitted.holding(replace(now, moves=(*now.moves, *moves)[-KEPT_MOVES:]))
+    if not with_notice:
+        return fitted
+    left = union(cpus for cpus, _ in with_notice)
+    return taken_for(fitted.holding(replace(fitted.assignments[key], cpus=now.cpus | left)), key, with_notice)
+
+
+def _moves(parts: Iterable[tuple[CPUSet, Cause]], gained: CPUSet, cause: Cause) -> Iterator[Move]:
+    """Yield what was lost at once, each part with its reason, and what was gained with the part of the same reason."""
+    for lost, why in parts:
+        is_exchange = bool(gained) and why == cause
+        yield Move(gained=gained if is_exchange else EMPTY, lost=lost, cause=why)
+        gained = EMPTY if is_exchange else gained
+    if gained:
+        yield Move(gained=gained, cause=cause)
 
 
 def _why_gained(world: World, grant: Assignment, now: Assignment) -> Cause:
@@ -174,13 +189,43 @@ def _why_gained(world: World, grant: Assignment, now: Assignment) -> Cause:
     return Completed(least) if len(grant.cpus) < least <= len(now.cpus) else ByItsRules()
 
 
-def _why_taken(world: World, fitted: State, grant: Assignment, taken: CPUSet) -> Cause:
-    """Return why a grant lost CPUs that are online and not reserved."""
-    if fitted.assignments[grant.container].cpus - grant.cpus:
-        return ByItsRules()
-    if world.settings.policy is not PolicyName.DYNAMIC:
-        return NumberOnly(grant.demand.cpus)
-    takers = [each.name for each in in_order(fitted) if each.container != grant.container and each.cpus & taken]
-    if takers:
-        return given_to(world, grant, len(taken), takers)
-    return fewer_to_share(world, grant, len(taken))
+def _taken(
+    world: World, fitted: State, grant: Assignment, taken: CPUSet, cause: Cause | None, pinned: CPUSet
+) -> Iterator[tuple[CPUSet, Cause]]:
+    """Yield why a grant lost CPUs that are online and not reserved, in disjoint parts.
+
+    1. A container is pinned there by hand. What else it left for that, it left for its rules.
+    2. It was placed elsewhere, or it gave up the rest of a core that became reserved in part: for its rules.
+    3. Under `static` it has its number, and no more.
+    4. Others have them, with the rest of their cores; or no container has, because fewer can be shared out.
+    """
+    now = fitted.assignments[grant.container]
+    if cause is not None and taken:
+        yield taken, cause
+        return
+    # 1. Pinned: what it did for its rules comes before the reason for that.
+    hit, rest = taken & pinned, taken - pinned
+    # 2. By its rules.
+    by_rules = rest if now.cpus - grant.cpus or hit else EMPTY
+    is_by_whole_cores = is_by_cores(options_of(world, grant.demand))
+    if is_by_whole_cores:
+        by_rules |= rest & world.topology.whole_cores(grant.cpus & fitted.reserved)
+    if by_rules:
+        yield by_rules, ByItsRules()
+    if hit:
+        yield hit, Pinned(hit)
+    rest -= by_rules
+    # 3. The number.
+    if rest and world.settings.policy is not PolicyName.DYNAMIC:
+        yield rest, NumberOnly(grant.demand.cpus)
+        return
+    # 4. Others.
+    takers = [each for each in in_order(fitted) if each is not now and each.cpus & rest]
+    given = rest & union(each.cpus for each in takers)
+    if is_by_whole_cores:
+        given = rest & world.topology.whole_cores(given)
+    if given:
+        before = replace(grant, cpus=now.cpus | rest)
+        yield given, given_to(world, before, len(given), [each.name for each in takers])
+    if left := rest - given:
+        yield left, fewer_to_share(world, replace(grant, cpus=now.cpus | left), len(left))

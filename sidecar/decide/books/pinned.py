@@ -82,7 +82,7 @@ def without_gains(world: World, grant: Assignment, claimed: CPUSet) -> CPUSet | 
 def _exchanged(world: World, state: State, grant: Assignment, cpus: CPUSet, pinned: CPUSet) -> State:
     for each in in_order(state):
         if each is grant:
-            state = recorded(world, state.holding(lying_on(world, each, cpus)), each, Pinned(pinned))
+            state = recorded(world, state.holding(lying_on(world, each, cpus)), each, pinned=pinned)
         elif each.cpus & cpus:
             state = recorded(
                 world,

@@ -59,7 +59,7 @@ from sidecar.decide.world import Note, World
 from state.cpuset import EMPTY, CPUSet, union
 from state.key import ContainerKey
 from state.model import Assignment, Refused, State
-from state.refusal import Refusal, RefusalCode
+from state.refusal import Asked, Refusal, RefusalCode
 
 replace = msgspec.structs.replace
 
@@ -82,6 +82,7 @@ def refit(world: World) -> tuple[State, tuple[Note, ...]]:
         holdings = _by_their_rules(world, bare, holdings)
     # 6. The pool.
     holdings = _within_the_room(world, bare, holdings)
+    refused = _beside_what_stays(world, bare, holdings, refused)
     # 7. With notice.
     fitted = bare
     for grant in in_order(state):
@@ -287,6 +288,21 @@ def _refusal_of(grant: Assignment, refusal: Refusal) -> Refused:
     """Return the refusal of a grant that ended: what is missing for its least size, and that it had CPUs."""
     told = refusal.after(Refusal(RefusalCode.CPUS_LOST, with_facts(refusal, had=grant.cpus).detail))
     return Refused(container=grant.container, name=grant.name, refusal=told, demand=grant.demand)
+
+
+def _beside_what_stays(
+    world: World, bare: State, holdings: Holdings, refused: Mapping[ContainerKey, Refused]
+) -> dict[ContainerKey, Refused]:
+    """Return the refusals of the grants that ended, with what each lacks beside the grants that stay. What it lacked in
+    the trial was counted beside others, or beside none of the newer ones.
+    """
+    stay, told = with_holdings(world, bare, holdings), dict[ContainerKey, Refused]()
+    for key, each in refused.items():
+        grant = world.state.assignments[key]
+        found = place(world, stay, grant.demand, fewest_for(world, grant.demand))
+        is_final = isinstance(each.refusal.detail, Asked) and each.refusal.detail.is_of_the_machine
+        told[key] = each if is_final or isinstance(found, CPUSet) else _refusal_of(grant, found)
+    return told
 
 
 def _notes(state: State, fitted: State) -> Iterator[Note]:

@@ -8,8 +8,8 @@ from typing import Final
 import msgspec
 
 from sidecar.decide.books.resize import size_of_order
-from sidecar.decide.books.sizes import least_for, least_of, wish_for
-from sidecar.decide.world import World
+from sidecar.decide.books.sizes import least_for, least_of, unit_for, wish_for
+from sidecar.decide.world import World, replace
 from state.cause import Cause, CeilingSank, FewerToShare, Pinned, Resized, SharedAnew, Spare, Supplied, TakenOver, Used
 from state.cpuset import EMPTY, CPUSet
 from state.demand import Scale
@@ -27,6 +27,20 @@ class Events(msgspec.Struct, frozen=True, kw_only=True):
     arrived: tuple[str, ...] = ()
     grew: tuple[str, ...] = ()
     pinned: CPUSet = EMPTY
+
+
+def losses(world: World, assignment: Assignment, lost: CPUSet, events: Events) -> tuple[tuple[CPUSet, Cause], ...]:
+    """Return why a grant lost each of these CPUs: those above its ceiling for that, and the rest for what decides the
+    size of a grant at its ceiling.
+    """
+    unit = unit_for(world, assignment.demand, assignment.cpus)
+    above = len(assignment.cpus) - assignment.demand.ceiling
+    above += -above % unit
+    if not 0 < above < len(lost):
+        return ((lost, why_lost(world, assignment, len(lost), events)),)
+    sank = CPUSet(list(lost)[-above:])
+    rest, left = lost - sank, replace(assignment, cpus=assignment.cpus - sank)
+    return (sank, CeilingSank(assignment.demand.ceiling)), (rest, why_lost(world, left, len(rest), events))
 
 
 def why_lost(world: World, assignment: Assignment, count: int, events: Events) -> Cause:

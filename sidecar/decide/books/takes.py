@@ -15,12 +15,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sidecar.decide.container.askers import is_coming
 from sidecar.decide.container.container import Container
 from sidecar.decide.facts import TakeAcknowledged
 from sidecar.decide.world import World, replace
 from state.cause import Cause
-from state.cpuset import EMPTY, CPUSet
+from state.cpuset import EMPTY, CPUSet, union
 from state.key import ContainerKey
 from state.model import KEPT_MOVES, Assignment, Leaving, Move, State
 
@@ -69,6 +71,14 @@ def changed(state: State, key: ContainerKey, cause: Cause, *, gained: CPUSet = E
         moves=(*was.moves, Move(gained=gained, lost=lost, cause=cause))[-KEPT_MOVES:],
     )
     return replace(state.holding(made), takes=state.takes + 1)
+
+
+def taken_for(state: State, key: ContainerKey, parts: Sequence[tuple[CPUSet, Cause]]) -> State:
+    """Return the State after a grant lost CPUs for several reasons: one take, and each part with its own reason."""
+    moves = state.assignments[key].moves
+    state = changed(state, key, parts[-1][1], lost=union(cpus for cpus, _ in parts))
+    moves += tuple(Move(lost=cpus, cause=cause) for cpus, cause in parts)
+    return state.holding(replace(state.assignments[key], moves=moves[-KEPT_MOVES:]))
 
 
 def exchanged(state: State, key: ContainerKey, cpus: CPUSet, original: CPUSet, cause: Cause) -> State:

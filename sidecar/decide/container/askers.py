@@ -13,7 +13,7 @@ from state.refusal import Asked, RefusalCode
 _COMING: Final = (Phase.CREATED, Phase.RESTARTING)
 
 _RECONSIDERED: Final = (RefusalCode.CPUS_LOST, RefusalCode.AWAITS_PLACE)
-"""Refusals that do not wait for another start, whatever the container chose: it had CPUs, or they are kept for it."""
+"""Refusals of a container that had CPUs, or for which they are kept."""
 
 
 def is_coming(container: Container) -> bool:
@@ -27,10 +27,18 @@ def asks_again(container: Container, refused: Refused) -> bool:
     """
     if refused.refusal.code is RefusalCode.GIVEN_UP:
         return container.is_held or has_restarted(container, refused)
-    if container.is_idle or has_restarted(container, refused) or refused.refusal.code in _RECONSIDERED:
+    if container.is_idle or has_restarted(container, refused) or _is_reconsidered(refused):
         return True
     wished = container.wish.demand
     return wished is not None and wished.shortage is Shortage.WAIT
+
+
+def _is_reconsidered(refused: Refused) -> bool:
+    """Return whether a refusal does not wait for another start, whatever the container chose: it had CPUs, they are
+    kept for it, or CPUs that are offline now may be all that it lacks.
+    """
+    detail = refused.refusal.detail
+    return refused.refusal.code in _RECONSIDERED or (isinstance(detail, Asked) and bool(detail.offline))
 
 
 def has_restarted(container: Container, refused: Refused) -> bool:

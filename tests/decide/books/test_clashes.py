@@ -8,7 +8,7 @@ from sidecar.decide.books.clashes import clashes
 from sidecar.decide.settings import PolicyName
 from sidecar.log import LogLevel
 from sidecar.projection.projection_of import projection_of
-from sidecar.status.document import status_of
+from sidecar.status.describe import status_of
 from sidecar.status.problem_list import ProblemKind, problems_of
 from sidecar.words.changes import news
 from state.cause import Pinned
@@ -50,7 +50,7 @@ def test_an_elastic_owner_that_cannot_move_gives_up_what_it_gained() -> None:
     assert (str(story.grant(rt).original), story.granted(rt)) == ("1-2", "1-3")
     story.arrive("pinned", cpuset="2-3")
     assert story.granted(rt) == "1-2"
-    assert story.why(rt) == "a container was pinned by hand to CPUs 2-3"
+    assert story.why(rt) == "a container was pinned by hand to CPU 3"
     (clash,) = clashes(story.world)
     assert clash.cpus == cpus("2")
 

@@ -54,9 +54,12 @@ def test_options_that_keep_a_core_for_the_pool_take_it_from_the_latest_grant() -
     assert (where(owners[2]), where(plain)) == ("3-4,7", "3-4,7")
     refusal = story.refusal(owners[2])
     assert refusal.code is RefusalCode.CPUS_LOST
-    said = "it held CPUs 3,7, and needs 2 exclusive CPUs; 3 CPUs are shared, and a whole core must stay shared"
+    said = (
+        "it held CPUs 3,7, and needs 2 exclusive CPUs; 3 CPUs are shared, and a whole core must stay shared "
+        "(1 reserved: 0; 4 held by first, second)"
+    )
     assert notes(story) == [f"third lost its exclusive CPUs: {said}"]
-    assert story.why_refused(owners[2]) == f"{said} (1 reserved: 0; 4 held by first, second)"
+    assert story.why_refused(owners[2]) == said
 
 
 def test_a_grant_that_ends_on_a_machine_that_is_too_small_is_refused_for_that() -> None:

@@ -69,7 +69,7 @@ def lies(seeds: Iterable[int]) -> list[str]:
             continue
         for count in detail.would_fit:
             fixed = {label: text for label, text in labels.items() if label != "cpuset.min"}
-            later = imagined(State(), world.topology, world.settings, {}) if detail.is_final else world
+            later = imagined(State(), world.topology, world.settings, {}) if detail.is_of_the_machine else world
             after = asking(later, [("late", {**fixed, "cpuset.exclusive": str(count)})])
             granted = after.state.assignments.get(requested("late"))
             if granted is None or len(granted.cpus) != count:
@@ -97,7 +97,7 @@ def silent(seeds: Iterable[int]) -> list[str]:
         late = asking(world, [("late", some_request(chance, len(world.topology.online)))])
         refused = late.state.refusals.get(requested("late"))
         detail = refused.refusal.detail if refused else None
-        if refused is None or not isinstance(detail, TooFew | TooFewWholeCores) or detail.is_final:
+        if refused is None or not isinstance(detail, TooFew | TooFewWholeCores) or detail.is_of_the_machine:
             continue
         free, most = len(union(part.cpus for part in detail.free)), max(detail.would_fit, default=0)
         if most < min(free, detail.count - 1) and " because " not in sentence(refused.refusal):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from sidecar.decide import step
@@ -28,8 +30,9 @@ from sidecar.decide.moves import settled, signals, timers
 from sidecar.decide.moves import target as target_module
 from sidecar.decide.settings import Band
 from sidecar.decide.world import World, replace
+from sidecar.projection import opened
 from state.cause import Cause
-from state.cpuset import EMPTY, CPUSet
+from state.cpuset import EMPTY, CPUSet, union
 from state.demand import Demand
 from state.key import ContainerKey
 from state.model import Assignment, State
@@ -54,7 +57,8 @@ def takes_without_leaving(patch: pytest.MonkeyPatch) -> None:
         made = honest(state, key, cause, gained=gained, lost=lost)
         return made.holding(replace(made.assignments[key], leaving=None))
 
-    patch.setattr(dynamic, "changed", changed)
+    for module in (dynamic, takes):
+        patch.setattr(module, "changed", changed)
 
 
 def hears_every_acknowledgement(patch: pytest.MonkeyPatch) -> None:
@@ -210,11 +214,11 @@ def calls_it_off_when_it_restarts(patch: pytest.MonkeyPatch) -> None:
 def refits_without_notice(patch: pytest.MonkeyPatch) -> None:
     """Take CPUs at once when the State is fitted to other settings or another machine."""
 
-    def changed(state: State, key: ContainerKey, cause: Cause, *, lost: CPUSet) -> State:
+    def taken_for(state: State, key: ContainerKey, parts: Sequence[tuple[CPUSet, Cause]]) -> State:
         grant = state.assignments[key]
-        return state.holding(replace(grant, cpus=grant.cpus - lost))
+        return state.holding(replace(grant, cpus=grant.cpus - union(cpus for cpus, _ in parts)))
 
-    patch.setattr(holdings, "changed", changed)
+    patch.setattr(holdings, "taken_for", taken_for)
 
 
 def stays_where_another_is_leaving(patch: pytest.MonkeyPatch) -> None:
@@ -244,15 +248,20 @@ def blames_the_load_for_every_loss(patch: pytest.MonkeyPatch) -> None:
 def blames_the_machine_for_a_pin(patch: pytest.MonkeyPatch) -> None:
     """Say of what a container lost since another was pinned by hand that the machine or a setting took it."""
 
-    def blamed(world: World, fitted: State, grant: Assignment, cause: Cause | None = None) -> State:
+    def blamed(world: World, fitted: State, grant: Assignment, *_: Cause, **__: CPUSet) -> State:
         return holdings.recorded(world, fitted, grant)
 
     patch.setattr(pinned, "recorded", blamed)
     patch.setattr(holdings, "given_to", lambda world, grant, count, others: fewer_to_share(world, grant, count))
 
 
+def tells_of_more_after_it_is_given(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(opened, "gainers", lambda world, orders: ())
+
+
 FAULTS = (
     Fault(takes_at_once, laws.NOTICE, first=8),
+    Fault(tells_of_more_after_it_is_given, laws.TOLD_BEFORE_IT_GROWS, first=138),
     Fault(takes_without_leaving, laws.NOTICE, first=10),
     Fault(hears_every_acknowledgement, laws.NOTICE, first=8427),
     Fault(hears_every_timer, laws.NOTICE, first=1572),

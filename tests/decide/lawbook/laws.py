@@ -23,6 +23,7 @@ from tests.decide.lawbook import (
     enginelaws,
     grantlaws,
     handlaws,
+    offlinelaws,
     pinlaws,
     placelaws,
     poollaws,
@@ -255,6 +256,7 @@ UNSEEN = Law("where others start unseen, none is told to be alone", alonelaws.to
 NEVER_ALONE = Law("what is never alone is granted nothing", alonelaws.granted_though_never)
 TOLD = Law("no CPU is told that is not there", _projections_are_true)
 TOLD_FIRST = Law("CPUs are withdrawn before others are let in", toldlaws.let_in_early)
+TOLD_BEFORE_IT_GROWS = Law("what is given more CPUs is not told to be settled", toldlaws.settled_as_it_grows)
 NOTICES = Law("a notice is not taken back before its time", toldlaws.notices_taken_back)
 ONE_ORDER = Law("a container has one order at a time", _one_order_each)
 FEW_ORDERS = Law("few orders are outstanding at once", _few_orders_at_once)
@@ -328,6 +330,7 @@ LAWS: tuple[Law[Reality], ...] = (
         NEVER_ALONE,
         TOLD,
         TOLD_FIRST,
+        TOLD_BEFORE_IT_GROWS,
         NOTICES,
         ONE_ORDER,
         FEW_ORDERS,
@@ -366,6 +369,8 @@ LAWS: tuple[Law[Reality], ...] = (
     ),
     *poollaws.LAWS,
     *handlaws.LAWS,
+    *offlinelaws.LAWS,
+    *refitlaws.LAWS,
     *placelaws.LAWS,
     *rulelaws.LAWS,
     *enginelaws.LAWS,

@@ -1,4 +1,4 @@
-"""The law of reasons: what a change of a grant names as its cause happened in the same burst."""
+"""The law of reasons: what a change of a grant names as its cause happened in the same burst, to each of its CPUs."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from sidecar.decide.placement.whole_cores import unit_of
 from sidecar.words.causes import why
 from sidecar.words.changes import new_moves
 from state.cause import (
+    BecameReserved,
     Cause,
     CeilingSank,
     Completed,
     FewerToShare,
-    Gone,
     NumberOnly,
     Pinned,
     SharedAnew,
     Supplied,
     Surplus,
     TakenOver,
+    WentOffline,
 )
 from state.model import KEPT_MOVES, Assignment, Move
 from tests.support.decide.reality import Reality
@@ -39,6 +40,7 @@ def untrue(reality: Reality) -> list[str]:
             continue
         for place, move in enumerate(moves, 1):
             wrong = [*_wrong(reality, after, move.cause), *_of_another(reality, move)]
+            wrong += _of_other_cpus(reality, was, move)
             if isinstance(move.cause, Surplus):
                 wrong += _miscounted(reality, after, move.cause, len(move.lost))
                 if place == len(moves) and len(after.cpus) < max(move.cause.floor, move.cause.kept):
@@ -69,10 +71,37 @@ def _wrong(reality: Reality, after: Assignment, cause: Cause) -> Iterator[str]:
             yield "not all of these gained CPUs"
         case Pinned() if not is_adapted and cause.cpus.isdisjoint(world.strangers):
             yield "no container is pinned there"
-        case Gone() if not is_adapted:
+        case WentOffline() | BecameReserved() if not is_adapted:
             yield "nothing went"
         case Completed() if len(after.cpus) < cause.cpus:
             yield f"it has {after.cpus}"
+
+
+def _of_other_cpus(reality: Reality, was: Assignment, move: Move) -> Iterator[str]:
+    """Yield which of the CPUs that a change gave up went for another reason than it names."""
+    world, cause = reality.world, move.cause
+    offline = move.lost - world.topology.online
+    reserved = move.lost & world.topology.online & world.state.reserved - reality.recorded.reserved
+    match cause:
+        case WentOffline():
+            if wrong := move.lost - offline:
+                yield f"{wrong} are online"
+        case BecameReserved():
+            if wrong := move.lost - reserved:
+                yield f"{wrong} are not"
+        case _:
+            if gone := offline | reserved:
+                yield f"{gone} went offline or became reserved"
+    match cause:
+        case WentOffline() | BecameReserved() | Pinned() if (named := cause.cpus & was.cpus) and not move.lost <= named:
+            yield f"it lost {move.lost}"
+        case CeilingSank(ceiling=ceiling):
+            unit = unit_of(world.topology, options_of(world, was.demand))
+            above = len(was.cpus) - ceiling
+            if len(move.lost) > above + -above % unit:
+                yield f"it had {was.cpus}, and lost {move.lost} for that"
+        case _:
+            pass
 
 
 def _of_another(reality: Reality, move: Move) -> Iterator[str]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.decide.books import refit, replacing
+from sidecar.decide.books import grants, holdings, refit, replacing
 from sidecar.decide.books.holdings import Holdings
 from sidecar.decide.container import askers
 from sidecar.decide.settings import PolicyName, Settings
 from sidecar.decide.world import World
-from state.cpuset import CPUSet
+from state.cause import Cause, WentOffline
+from state.cpuset import EMPTY, CPUSet
 from state.model import Assignment, State
 from state.refusal import RefusalCode
-from tests.decide.lawbook import laws
+from tests.decide.lawbook import laws, offlinelaws
 from tests.decide.lawbook.faults import Fault
 
 
@@ -40,6 +41,30 @@ def asks_only_for_those_that_wait(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(askers, "_RECONSIDERED", (RefusalCode.AWAITS_PLACE,))
 
 
+def gives_up_on_what_is_offline(patch: pytest.MonkeyPatch) -> None:
+    """Refuse for good what the CPUs that are online cannot serve."""
+    patch.setattr(grants, "offline_in_the_way", lambda *_: EMPTY)
+
+
+def blames_what_is_online(patch: pytest.MonkeyPatch) -> None:
+    """Name all CPUs as offline that a refusal could do with."""
+    patch.setattr(grants, "offline_in_the_way", lambda world, *_: world.topology.online)
+
+
+def says_that_what_became_reserved_went_offline(patch: pytest.MonkeyPatch) -> None:
+    """Give one reason for both."""
+    patch.setattr(holdings, "BecameReserved", WentOffline)
+
+
+def says_that_all_went_offline(patch: pytest.MonkeyPatch) -> None:
+    """Give what a grant leaves for its rules, or for others, the reason of what went."""
+
+    def taken(world: World, fitted: State, grant: Assignment, lost: CPUSet, *_: object) -> list[tuple[CPUSet, Cause]]:
+        return [(lost, WentOffline(lost))] if lost else []
+
+    patch.setattr(holdings, "_taken", taken)
+
+
 SETTINGS = (
     Settings(policy=PolicyName.STATIC, reserved_count=1),
     Settings(policy=PolicyName.DYNAMIC, reserved_count=1),
@@ -50,4 +75,8 @@ FAULTS = (
     Fault(takes_what_is_nearest, laws.ORIGINAL, first=1669),
     Fault(replaces_from_any_node, laws.NUMA, first=2802),
     Fault(asks_only_for_those_that_wait, laws.REGRANTED, first=1319),
+    Fault(says_that_what_became_reserved_went_offline, laws.REASONS, first=105),
+    Fault(says_that_all_went_offline, laws.REASONS, first=101),
+    Fault(gives_up_on_what_is_offline, offlinelaws.FOR_GOOD, first=42),
+    Fault(blames_what_is_online, offlinelaws.OFFLINE, first=6),
 )

@@ -6,18 +6,20 @@ their own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from sidecar.decide.books.holdings import fewest_for
 from sidecar.decide.books.room import room_in
 from sidecar.decide.container.terms import Terms
 from sidecar.decide.settings import IsolatedRule, PolicyName
-from sidecar.decide.world import World, replace
-from state.cpuset import CPUSet
+from sidecar.decide.world import Note, World, replace
+from state.cpuset import CPUSet, union
 from state.demand import NumaRule
 from state.model import Assignment, Refused, State
-from state.refusal import RefusalCode
+from state.refusal import RefusalCode, Scattered, TooFew, TooFewWholeCores
 from tests.support.decide.reality import Reality
+from tests.support.laws import Law
 
 
 def floors_lost(reality: Reality) -> list[str]:
@@ -27,6 +29,25 @@ def floors_lost(reality: Reality) -> list[str]:
     if reality.world.notes is reality.planned_from.notes:
         return []
     return ended_though_they_fit(reality.recorded, reality.world)
+
+
+def said_to_be_free(reality: Reality) -> list[str]:
+    """Return the CPUs that the refusal of a grant that ended calls free, and that are not beside those that stay, as
+    sentences. The policy's next decision may use them, so this is seen where a burst makes none.
+    """
+    world, before = reality.world, reality.planned_from
+    is_fitted = not world.is_ready and world.notes is not before.notes
+    return list(not_free(world.state, world.notes)) if is_fitted else []
+
+
+def not_free(fitted: State, notes: Sequence[Note]) -> Iterator[str]:
+    """Yield the same of the notes of a refit."""
+    for note in notes:
+        detail = note.refusal.detail if note.refusal else None
+        if not isinstance(detail, TooFew | TooFewWholeCores | Scattered) or detail.is_of_the_machine:
+            continue
+        if wrong := union(part.cpus for part in detail.free) - fitted.assignable:
+            yield f"{note.name} is told that {wrong} are free"
 
 
 def ended_though_they_fit(before: State, world: World) -> list[str]:
@@ -130,3 +151,8 @@ def _fewest_nodes(world: World, count: int) -> int:
         if total >= count:
             return number
     return len(world.topology.nodes)
+
+
+FREE: Final = Law("what the refusal of a lost grant calls free is free", said_to_be_free)
+
+LAWS: Final[tuple[Law[Reality], ...]] = (FREE,)

@@ -30,8 +30,8 @@ def originals_reserved(reality: Reality) -> list[str]:
     """Return the original CPUs that stand in for others since the last burst, although CPUs are free or above floors,
     as sentences. A CPU on which a container is pinned by hand is not free. Under `static` no grant has CPUs above its
     number, also if its original set is smaller since it was made under `dynamic`. Nor has one of which no more than its
-    least size is online. Of a grant of whole cores, the rest of an original CPU's core is above no floor: if it stands
-    in, the original is lost with it.
+    least size is online. A grant of whole cores gives up the rest of a core with a CPU that stands in: so the rest of
+    an original CPU's core is above no floor, nor is a core without which it has less than its least size.
     """
     before, world = reality.recorded, reality.world
     chosen, online = _chosen(world), world.topology.online
@@ -47,11 +47,14 @@ def originals_reserved(reality: Reality) -> list[str]:
 
 def _never_spare(world: World, grant: Assignment) -> CPUSet:
     """Return the CPUs of a grant that are above no floor."""
-    is_static = world.settings.policy is PolicyName.STATIC
-    if is_static or len(grant.cpus & world.topology.online) <= least_of(world, grant):
+    topology, held = world.topology, grant.cpus & world.topology.online
+    surplus = len(held) - least_of(world, grant)
+    if world.settings.policy is PolicyName.STATIC or surplus <= 0:
         return grant.cpus
-    is_whole = is_by_cores(options_of(world, grant.demand))
-    return grant.cpus & world.topology.whole_cores(grant.original) if is_whole else grant.original
+    if not is_by_cores(options_of(world, grant.demand)):
+        return grant.original
+    others = [core.cpus & held for core in topology.cores if core.cpus.isdisjoint(grant.original)]
+    return grant.cpus - union(part for part in others if len(part) <= surplus)
 
 
 def _chosen(world: World) -> CPUSet | None:

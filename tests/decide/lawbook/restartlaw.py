@@ -11,7 +11,7 @@ from __future__ import annotations
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.world import World, replace
 from sidecar.projection.projection_of import projection_of
-from sidecar.status.document import status_of
+from sidecar.status.describe import status_of
 from state.codec import to_builtins
 from tests.support.decide import strictstarts
 from tests.support.decide.reality import Reality

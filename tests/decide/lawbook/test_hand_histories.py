@@ -43,6 +43,7 @@ def test_histories_with_a_hand_break_no_law(first: int, last: int) -> None:
         pytest.param(7412166, id="the rest of an original core that stands in for a reserved CPU"),
         pytest.param(7420388, id="a pin onto a reserved CPU, in a group that has none"),
         pytest.param(9100904, id="a CPU that came online after a limit was lifted"),
+        pytest.param(30001209, id="half a core above a floor, which stands in for a reserved CPU"),
     ],
 )
 def test_rare_histories_with_a_hand_break_no_law(seed: int) -> None:

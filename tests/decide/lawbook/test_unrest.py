@@ -15,7 +15,7 @@ from sidecar.decide.reconcile import begin
 from sidecar.decide.settings import Settings
 from sidecar.decide.world import World, replace
 from sidecar.projection import projection_of
-from sidecar.status import document
+from sidecar.status import describe
 from state.cpuset import EMPTY
 from state.model import State
 from state.topology import Topology
@@ -129,7 +129,7 @@ def forgets_gaps(patch: pytest.MonkeyPatch) -> None:
 
 
 def reads_what_a_start_that_asks_will_not_use(patch: pytest.MonkeyPatch) -> None:
-    for module in (document, projection_of):
+    for module in (describe, projection_of):
         patch.setattr(module, "awaits_answer", lambda world, container: False)
 
 

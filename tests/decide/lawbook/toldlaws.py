@@ -1,5 +1,5 @@
-"""The laws of the order of telling: what is told to be a container's own is withdrawn before others are let in, and
-what was announced to leave is not withdrawn before its time.
+"""The laws of the order of telling: what is told to be a container's own is withdrawn before others are let in; what
+was announced to leave is not withdrawn before its time; what is about to have more CPUs is not told to be settled.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from sidecar.decide.facts import Phase
 from sidecar.decide.orders import AnswerStart, ApplyCpuset, HoldAnswers, Order, WriteCpuset
+from sidecar.decide.settings import PolicyName
 from sidecar.projection import opened
 from sidecar.projection.projection_of import projection_of
 from state.cpuset import CPUSet
@@ -24,7 +25,7 @@ def let_in_early(reality: Reality) -> list[str]:
     entered = [*_entered(reality.last_orders), *_let_go(reality)]
     if not entered:
         return []
-    corrected = {*opened.losers(before, reality.world), *opened.joined(reality.world, reality.last_orders)}
+    corrected = _corrected(reality)
     for key in before.state.assignments.keys() & reality.world.containers.keys():
         if reality.world.containers[key].view.phase is Phase.DEAD:
             continue
@@ -44,6 +45,27 @@ def let_in_early(reality: Reality) -> list[str]:
     return found
 
 
+def settled_as_it_grows(reality: Reality) -> list[str]:
+    """Return the owners that are told to be settled while an order gives them CPUs which their files do not name: from
+    the kernel's obedience to its answer, they do not run exactly where their files say. What rests runs nowhere, and
+    under the policy `none` there are no files.
+    """
+    before, corrected, found = reality.planned_from, _corrected(reality), list[str]()
+    for order in reality.last_orders:
+        if not isinstance(order, WriteCpuset) and not (isinstance(order, ApplyCpuset) and order.live):
+            continue
+        world = reality.world if order.container in corrected else before
+        known = world.containers.get(order.container)
+        if known is None or order.container not in world.state.assignments or world.settings.policy is PolicyName.NONE:
+            continue
+        told = projection_of(world, known)
+        if not told.cpus <= order.update.cpus:
+            told = told.within(order.update.cpus)
+        if told.settled and (more := order.update.cpus - told.cpus):
+            found.append(f"{known.view.name} is told to be settled on {told.cpus}, and is given {more}")
+    return found
+
+
 def notices_taken_back(reality: Reality) -> list[str]:
     """Return what the last orders withdraw, for a birth to come, from a container that runs, while it may stay there:
     its notice would seem to be over, and begin again.
@@ -60,6 +82,12 @@ def notices_taken_back(reality: Reality) -> list[str]:
         and real.effective is not None
         and (lost := (grant.leaving.waiting & real.effective) - cpus)
     ]
+
+
+def _corrected(reality: Reality) -> set[ContainerKey]:
+    """Return the containers whose files are written anew before any order of the last step leaves."""
+    world, orders = reality.world, reality.last_orders
+    return {*opened.losers(reality.planned_from, world), *opened.joined(world, orders), *opened.gainers(world, orders)}
 
 
 def _entered(orders: tuple[Order, ...]) -> Iterator[tuple[ContainerKey, CPUSet]]:

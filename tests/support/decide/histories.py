@@ -260,7 +260,8 @@ def _pick(
 
 
 def _crash(reality: Reality, who: int, how: int) -> None:
-    reality.crash([bool(who >> bit & 1) for bit in range(5)], is_slow=how % 3 == 0)
+    fates = [bool(who >> bit & 1) for bit in range(5)]
+    reality.crash(fates, is_slow=how % 3 == 0, is_busy=how % 5 == 4)
 
 
 def _release(reality: Reality, who: int, how: int) -> None:

@@ -1,0 +1,16 @@
+"""The machine that a command answers for: this one, or a recorded one."""
+
+from __future__ import annotations
+
+from sidecar.host.machine.machine_file import machine_in
+from sidecar.host.machine.sysfs import read_topology
+from state.errors import StateError
+from state.topology import Topology
+
+
+def this_machine(recorded: str = "") -> Topology | None:
+    """Return this machine, or the one that is `recorded` in a file; None where it cannot be read."""
+    try:
+        return machine_in(recorded) if recorded else read_topology()
+    except StateError:
+        return None
