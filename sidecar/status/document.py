@@ -13,6 +13,7 @@ import msgspec
 
 from sidecar.decide.facts import EngineInfo, ViewKind
 from sidecar.decide.settings import IsolatedRule
+from sidecar.status.engine_status import EngineStatus
 from sidecar.status.machine_map import MachineMap
 from state.cpuset import EMPTY, CPUSet
 from state.demand import NumaRule
@@ -86,6 +87,8 @@ class ContainerStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     name: str
+    engine: str = ""
+    """That it is a container of, where there are several."""
     kind: ViewKind = ViewKind.CONTAINER
     phase: str
     sharing: SharingStatus
@@ -160,6 +163,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     isolated: IsolatedRule = IsolatedRule.IGNORE
     shared_min: int = 0
     engine: EngineInfo | None = None
+    engines: tuple[EngineStatus, ...] = ()
     is_ready: bool = False
     is_releasing: bool = False
     reserved: CPUSet = EMPTY
