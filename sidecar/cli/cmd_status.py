@@ -24,8 +24,7 @@ from sidecar.decide.facts import Phase
 from sidecar.decide.settings import PolicyName
 from sidecar.failures import Misuse
 from sidecar.readers import cpu_list, word
-from sidecar.status.document import ContainerStatus, HoleStatus, LeavingStatus, SharingStatus, Status
-from sidecar.status.engine_status import EngineStatus
+from sidecar.status.document import ContainerStatus, EngineStatus, HoleStatus, LeavingStatus, SharingStatus, Status
 from sidecar.status.problem_list import Problem, ProblemKind, problems_of
 from sidecar.status.sight import Sight
 from sidecar.status.status_reader import read_last_status

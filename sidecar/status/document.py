@@ -13,7 +13,6 @@ import msgspec
 
 from sidecar.decide.facts import EngineInfo, ViewKind
 from sidecar.decide.settings import IsolatedRule
-from sidecar.status.engine_status import EngineStatus
 from sidecar.status.machine_map import MachineMap
 from state.cpuset import EMPTY, CPUSet
 from state.demand import NumaRule
@@ -29,6 +28,17 @@ class SharingStatus(enum.StrEnum):
     STRANGER = "stranger"
     """Pinned by hand, and never moved."""
     UNMANAGED = "unmanaged"
+
+
+class EngineStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """One of several engines: its `name`, the `version` that it told of itself, "" before it was ever reached, and
+    whether all of its containers were looked at since it was reached. `why_not` is why that is not so.
+    """
+
+    name: str
+    version: str = ""
+    is_ready: bool = False
+    why_not: str = ""
 
 
 class NeighbourStatus(msgspec.Struct, frozen=True, kw_only=True):

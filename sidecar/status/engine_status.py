@@ -4,24 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-import msgspec
-
 from sidecar.decide.contacts import Away, Contact
 from sidecar.decide.world import World
+from sidecar.status.document import EngineStatus
 from state.key import ContainerKey
 
 _NOT_REACHED: Final = "was not reached yet"
-
-
-class EngineStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """One of several engines: its `name`, the `version` that it told of itself, "" before it was ever reached, and
-    whether all of its containers were looked at since it was reached. `why_not` is why that is not so.
-    """
-
-    name: str
-    version: str = ""
-    is_ready: bool = False
-    why_not: str = ""
 
 
 def engines_of(world: World) -> tuple[EngineStatus, ...]:
