@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sidecar.decide.container.container import Container, Standing
+from sidecar.decide.covering import home_of
 from sidecar.decide.facts import Phase
 from sidecar.decide.moves.settled import is_by_hand
 from sidecar.decide.orders import ApplyCpuset, WriteCpuset
@@ -164,7 +165,7 @@ def never_covered(reality: Reality) -> list[str]:
     if not isinstance(reality, HandReality) or reality.hand is None:
         return []
     world = reality.world
-    if world.hand is None or not world.hand.is_answering or not world.hand.home:
+    if world.hand is None or not world.hand.is_answering or not home_of(world, world.hand):
         return []
     return [
         f"{container.view.name} is not covered"
