@@ -20,6 +20,8 @@ from sidecar.cli.top.measurement import Measurement
 SECONDS: Final = 5.0
 """How long it measures: long enough for what comes once a second, short enough to wait for."""
 
+PROGRAM: Final = (sys.executable, "-m", "sidecar")
+
 _END_SECONDS: Final = 2.0
 """How long it may take to end the kernel's trace."""
 
@@ -30,9 +32,10 @@ _MOST_PRINTED: Final = 256 * 1024
 class MeasuringProcess:
     """The last measurement: it goes on, or it is over."""
 
-    def __init__(self, options: Sequence[str], clock: Callable[[], float]) -> None:
+    def __init__(self, options: Sequence[str], clock: Callable[[], float], program: Sequence[str] = PROGRAM) -> None:
         """Measure nothing yet. `options` are those of the state directory; `clock` counts seconds."""
         self._options = tuple(options)
+        self._program = tuple(program)
         self._clock = clock
         self._process: subprocess.Popen[bytes] | None = None
         self._began = 0.0
@@ -48,7 +51,7 @@ class MeasuringProcess:
         """Measure this container, unless a measurement goes on."""
         if self._process:
             return
-        command = [sys.executable, "-m", "sidecar", "disturbed", id, "--seconds", f"{SECONDS:g}", *self._options]
+        command = [*self._program, "disturbed", id, "--seconds", f"{SECONDS:g}", *self._options]
         self._made = Measurement(name=name, seconds=SECONDS)
         self._printed, self._began = b"", self._clock()
         try:
@@ -84,6 +87,8 @@ class MeasuringProcess:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+            if process.stdout:
+                process.stdout.close()
 
     def _end(self, made: Measurement) -> None:
         """Keep what was printed: its end was reached."""

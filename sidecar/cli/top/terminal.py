@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import select
 import shutil
@@ -157,14 +158,23 @@ class Terminal:
         if not is_again:
             self._guard.start()
         if self._keyboard is not None:
-            try:
-                self._before = self._before if is_again else termios.tcgetattr(self._keyboard)
-                tty.setcbreak(self._keyboard, termios.TCSADRAIN)
-            except termios.error:
-                self.end(_GONE)
+            self._set_keyboard(self._keyboard, is_again=is_again)
         self._is_taken = True
         self._shown = None
         self._write(_TAKE)
+
+    def _set_keyboard(self, keyboard: int, *, is_again: bool) -> None:
+        """Keep the settings, and read keys without a line and without echo."""
+        while True:
+            try:
+                self._before = self._before if is_again else termios.tcgetattr(keyboard)
+                tty.setcbreak(keyboard, termios.TCSADRAIN)
+            except termios.error as error:
+                if error.args[0] == errno.EINTR:
+                    # In the background it was stopped for this, and goes on in the foreground.
+                    continue
+                self.end(_GONE)
+            return
 
     def _give(self) -> None:
         """Undo all of it (1)."""

@@ -16,6 +16,8 @@ from tests.support.sources import ROOT
 
 PATIENCE_SECONDS: Final = 40.0
 
+_BASH: Final = "bash --norc --noprofile"
+
 needs_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux: .ci/run installs it")
 
 
@@ -64,12 +66,11 @@ class TmuxScreen:
 
 
 @contextmanager
-def tmux_screen(folder: Path, width: int, height: int) -> Iterator[TmuxScreen]:
+def tmux_screen(folder: Path, width: int, height: int, shell: str = _BASH) -> Iterator[TmuxScreen]:
     """Yield a screen of this size with a shell in it."""
     screen = TmuxScreen(folder)
-    shell = "LANG=C.UTF-8 exec bash --norc --noprofile"
     size = ["-x", str(width), "-y", str(height)]
-    screen.run("-u", "new-session", "-d", *size, "-c", str(ROOT), shell)
+    screen.run("-u", "new-session", "-d", *size, "-c", str(ROOT), f"LANG=C.UTF-8 exec {shell}")
     try:
         screen.wait_for(lambda text: bool(text.strip()))
         yield screen

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sidecar.decide.container.container import Container, Standing
-from sidecar.decide.covering import home_of
 from sidecar.decide.facts import Phase
 from sidecar.decide.moves.settled import is_by_hand
 from sidecar.decide.orders import ApplyCpuset, WriteCpuset
@@ -165,8 +164,9 @@ def never_covered(reality: Reality) -> list[str]:
     if not isinstance(reality, HandReality) or reality.hand is None:
         return []
     world = reality.world
-    if world.hand is None or not world.hand.is_answering or not home_of(world, world.hand):
+    if world.hand is None or not world.hand.is_answering:
         return []
+    homes = world.hand.homes
     return [
         f"{container.view.name} is not covered"
         for container in world.containers.values()
@@ -174,6 +174,7 @@ def never_covered(reality: Reality) -> list[str]:
         and container.view.phase is not Phase.DEAD
         and not container.view.in_shared_group
         and not container.view.cgroup_parent
+        and (world.hand.home or homes.get(container.view.engine))
         and not container.is_covered
     ]
 
