@@ -16,7 +16,7 @@ HASHED = $(PY) -m pip -q install --require-hashes --only-binary=:all:
 # A lane of live tests is one worker's, and lanes come first (tests/live/lanes.py).
 SPREAD = $(if $(findstring no:xdist,$(ARGS)),,-n $(or $(WORKERS),2) --dist loadgroup --no-loadscope-reorder)
 
-.PHONY: help venv check test soak vm-test image demo demo-dynamic demo-swarm demo-clean bench benefit hashes sbom clean
+.PHONY: help venv check test soak vm-test image demo demo-dynamic demo-swarm demo-clean bench benefit hashes schemas sbom clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -84,6 +84,9 @@ benefit: venv  ## what changing CPUs are worth: the simulated study of docs/bene
 
 hashes: venv  ## write requirements/*.txt anew: the digests of all files of the versions in constraints.txt
 	@compose/host/hashes.sh
+
+schemas: venv  ## write sidecar/cli/schemas: the JSON Schemas of what commands print
+	@$(PY) -m sidecar.cli.json_schemas
 
 sbom: venv  ## write build/sbom.json: what the daemon consists of, in CycloneDX, with the digest of each file
 	@.venv/bin/cyclonedx-py --version >/dev/null 2>&1 || $(HASHED) -r requirements/sbom.txt

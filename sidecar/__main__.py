@@ -1,6 +1,6 @@
 """The command `cpuset-sidecar`: finds the subcommand, and turns errors into a line on stderr and an exit code.
 
-0 done; 1 not done, with the reason on stderr; 2 wrong usage.
+The codes and what they mean: `words/exit_codes.py`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ with quick_imports():
     from sidecar.failures import Misuse, SidecarError
     from sidecar.log import printable
     from sidecar.version import version
+    from sidecar.words.exit_codes import EXIT_CODES
     from state.errors import StateError
 
 COMMANDS: Final[Mapping[str, str]] = {
@@ -60,8 +61,8 @@ _EPILOG = """a container asks with a label:
 and the daemon gives it two CPUs that no other container runs on:
   cpuset-sidecar run --policy static --reserved 0
 
-exit codes: 0 done, 1 not done (the reason is on stderr), 2 wrong usage
-"""
+exit codes:
+""" + "".join(f"  {code}  {means}\n" for code, means in EXIT_CODES.items())
 
 DAEMON_PACKAGES = ("trio", "aiodocker", "aiohttp", "rich", "h11", "jeepney", "prometheus_client")
 """Packages of the extra `daemon`; the base install is the workload's side."""

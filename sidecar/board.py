@@ -27,6 +27,14 @@ class BirthCounts(msgspec.Struct, frozen=True):
     overwritten: int = 0
 
 
+class HookCounts(msgspec.Struct, frozen=True):
+    """How often hooks were told since the daemon began, how often that failed, and the changes that they missed."""
+
+    runs: int = 0
+    failures: int = 0
+    missed: int = 0
+
+
 class SampledDisturbance(msgspec.Struct, frozen=True):
     """What was sampled of a container's CPUs since the daemon began.
 
@@ -53,6 +61,8 @@ class Board:
         """What the hand did since the daemon began."""
         self.disturbances: Mapping[ContainerKey, SampledDisturbance] = {}
         """What disturbed owners, as far as it is sampled."""
+        self.hooks = HookCounts()
+        """What became of hooks."""
         self.host: HostConfinement | None = None
         """Whether the host's own processes are confined; None if that is not asked for."""
         self.crashes = 0

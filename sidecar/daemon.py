@@ -50,6 +50,7 @@ from sidecar.failures import CgroupClosed, SidecarError
 from sidecar.hand.cgroup_hand import CgroupHand
 from sidecar.hand.reflex_queue import find_library
 from sidecar.held_starts import Desk
+from sidecar.hooks.hook_runner import run_hooks
 from sidecar.host.cgroup.engine_lock import EngineLock
 from sidecar.host.cgroup.host_kernel import HostKernel
 from sidecar.host.cgroup.usage import HostUsages
@@ -330,7 +331,7 @@ class _Daemon:
         *,
         is_release: bool,
     ) -> int:
-        state_dir, report = self._config.state_dir, self._narrator.report
+        config, state_dir, report = self._config, self._config.state_dir, self._narrator.report
         reloading = Reloading(self._config, self._kernel, stop=self._stop, log=self._log)
         sources.start_soon(reloading.run, outbox)
         guard = DirectoryGuard(self._lock, self._board, self._checkpoints, state_dir)
@@ -350,13 +351,13 @@ class _Daemon:
         sources.start_soon(Voucher(self._board, self._projections, state_dir, report, signs).run)
         sources.start_soon(AckReader(self._board, self._projections, outbox, log=self._log).run)
         sources.start_soon(self._measure, outbox)
-        period = self._config.disturbed_period_seconds
+        period = config.disturbed_period_seconds
         sources.start_soon(DisturbanceSampler(self._board, period_seconds=period, log=self._log).run)
         sources.start_soon(self._watch_cpus, looker, outbox)
         sources.start_soon(follow_writes, self._board, self._kernel, looker.look, looker.look_at_everything)
         sources.start_soon(self._narrator.keep_status)
-        group = self._config.api_group
-        served = ServedSocket(self._board, self._desk, self._deadlines, state_dir, group, projection_of)
+        told = (state_dir, config.api_group, projection_of, partial(run_hooks, config.hooks, self._board, self._log))
+        served = ServedSocket(self._board, self._desk, self._deadlines, *told)
         sources.start_soon(served.run, outbox, engine, self._tickets, self._log, self._tcp)
         sources.start_soon(self._narrator.narrate)
         await self._stop.wait()
@@ -372,11 +373,8 @@ class _Daemon:
             tickets=self._tickets,
             rng=self._rng,
             log=self._log,
-            see_that_alone=self._see_that_alone,
+            see_that_alone=lambda info: self._engine_lock.hold(info.home),
         )
-
-    def _see_that_alone(self, info: EngineInfo) -> None:
-        self._engine_lock.hold(info.home)
 
     async def _watch_cpus(self, looker: Looker, outbox: trio.MemorySendChannel[Fact]) -> None:
         look = looker.look_at_everything

@@ -44,6 +44,15 @@ class Form(enum.StrEnum):
     GROUP = "group"
     MATCH = "match"
     """The patterns of a rule."""
+    TEMPLATE = "template"
+    """A line with fields of a container."""
+    HOOK = "hook"
+    """A hook has a command or a webhook."""
+    HOOKS = "hooks"
+    """There are not too many."""
+    HOOK_NAME = "hook-name"
+    COMMAND = "command"
+    WEBHOOK = "webhook"
 
 
 class NotOfForm(Flaw, frozen=True):
@@ -88,6 +97,7 @@ class ListKind(enum.StrEnum):
     FLAG = "flag"
     COMMAND = "command"
     LABEL = "label"
+    FIELD = "field"
 
 
 class Unknown(Flaw, frozen=True):

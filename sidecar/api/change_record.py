@@ -21,9 +21,11 @@ from sidecar.board import Board
 from sidecar.crashes import Crashes
 from sidecar.log import Log, LogLevel
 from sidecar.status.event_file import BEGAN, ENDED, shortened
-from sidecar.status.grant_history import GrantChange, GrantHistory, changes_at_start, changes_between, history, kept
+from sidecar.status.grant_changes import changes_at_start, changes_between
+from sidecar.status.grant_history import GrantChange, GrantHistory, history, kept
 from sidecar.status.history_file import HistoryFile
 from sidecar.status.line_file import LineFile
+from sidecar.status.recorded_change import RecordedChange
 from sidecar.words.changes import Line, news
 from state import codec
 from state.errors import StateError
@@ -55,6 +57,7 @@ class ChangeRecord:
         self._event_file = events
         self._run = f"{int(clock().timestamp() * 1000):x}"
         self._events: deque[bytes] = deque(maxlen=MOST)
+        self._recorded: deque[RecordedChange] = deque(maxlen=MOST)
         self._changed = trio.Event()
         self._grants: tuple[GrantChange, ...] = ()
         self.last = 0
@@ -101,6 +104,13 @@ class ChangeRecord:
         some = [self._events[place] for place in range(first, min(first + _AT_ONCE, len(self._events)))]
         return b"".join(some), number + len(some)
 
+    def changes(self, number: int, most: int) -> tuple[tuple[RecordedChange, ...], int, int]:
+        """Return the changes from this number on, `most` at most, the number of the next, and how many were missed."""
+        missed = max(0, self._oldest - number)
+        first = number + missed - self._oldest
+        found = tuple(self._recorded[place] for place in range(first, min(first + most, len(self._recorded))))
+        return found, number + missed + len(found), missed
+
     def grants(self, number: int) -> tuple[GrantChange, ...]:
         """Return the changes of grants after so many, as far as they are kept."""
         return self._grants[-(self.granted - number) :] if number < self.granted else ()
@@ -120,6 +130,7 @@ class ChangeRecord:
             id = f"{self._run}-{self.last}"
             self._events.append(_event(id, line, at))
             recorded.append(_told(id, line, at))
+            self._recorded.append(RecordedChange(line.level, line.message, recorded[-1]))
         if lines:
             self._changed.set()
             self._changed = trio.Event()
@@ -145,12 +156,14 @@ class ChangeRecord:
         self._write_down([_told(f"{self._run}-0", Line(LogLevel.INFO, BEGAN, {}), self._clock())])
 
     def _begin_events(self, file: LineFile, log: Log) -> None:
+        """Begin with what is there, without a line that was cut off, and readable by those that may read it now."""
         with self._reporting("events"):
             try:
-                file.read()
+                recorded = shortened(file.read())
             except StateError as error:
                 log.warning(f"a new file of events is begun: {error}")
-                file.replace(())
+                recorded = []
+            file.replace(recorded)
 
     def _record(self, changes: list[GrantChange]) -> None:
         if not changes:

@@ -96,6 +96,11 @@ class Metrics:
         yield from _sampled(self._board.disturbances.values())
         told = "Unexpected errors in the work for one container, since the start."
         yield _counter("cpuset_sidecar_crashes", told, self._board.crashes)
+        hooks = self._board.hooks
+        yield _counter("cpuset_sidecar_hook_runs", "How often hooks were told of changes, since the start.", hooks.runs)
+        yield _counter("cpuset_sidecar_hook_failures", "How often that failed, since the start.", hooks.failures)
+        told = "Changes that hooks missed, since the start."
+        yield _counter("cpuset_sidecar_hook_missed_changes", told, hooks.missed)
         yield _advertised(world)
         yield _about(world, self._version)
         yield _gauge("cpuset_sidecar_ready", "Whether everything was looked at.", int(world.is_ready))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from types import ModuleType
 from typing import Final
 
@@ -23,6 +23,7 @@ from sidecar.status.deadlines import Deadlines
 from sidecar.status.event_file import event_file
 from sidecar.status.history_file import HistoryFile
 from sidecar.status.narrator import STATUS_PAUSE
+from sidecar.status.recorded_change import Changes
 from state.projection import Projection
 
 READY_SECONDS: Final = 2.0
@@ -40,9 +41,13 @@ class ServedSocket:
         state_dir: str,
         api_group: str,
         tell: Callable[[World, Container], Projection] | None = None,
+        follow: Callable[[Changes], Awaitable[None]] | None = None,
     ) -> None:
-        """`tell` makes the projection of a container, for people who ask what it was told."""
+        """`tell` makes the projection of a container, for people who ask what it was told; `follow` follows all changes
+        for as long as these are recorded.
+        """
         self._tell = tell
+        self._follow = follow
         self._record = ChangeRecord(board, now, HistoryFile(state_dir), event_file(state_dir))
         self._board = board
         self._desk = desk
@@ -62,6 +67,8 @@ class ServedSocket:
         with listening(self._state_dir, group_id(self._api_group)) as listener:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._record.keep, log)
+                if self._follow is not None:
+                    nursery.start_soon(self._follow, self._record)
                 await self._serve(listener, outbox, engine, tickets, log, tcp)
 
     async def _serve(

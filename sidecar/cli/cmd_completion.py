@@ -33,10 +33,26 @@ _BASH: Final = """_cpuset_sidecar() {{
         [ "${{COMP_WORDS[1]}}" = help ] && words="{commands}"
     fi
     COMPREPLY=($(compgen -W "$words" -- "$typed"))
+    case $COMP_CWORD:${{COMP_WORDS[1]}}:$typed in
+        *:-*) ;;
+        2:{owners}:*)
+            while IFS= read -r words; do
+                case $words in
+                    "" | *[!A-Za-z0-9_.@-]*) ;;
+                    "$typed"*) COMPREPLY+=("$words") ;;
+                esac
+            done < <(cpuset-sidecar status --format '{{{{.Name}}}}' 2>/dev/null)
+            ;;
+    esac
 }}
 complete -o default -F _cpuset_sidecar cpuset-sidecar
 """
-"""`-o default`: where nothing fits, the names of files."""
+"""`-o default`: where nothing fits, the names of files. Names of containers are read and compared, and never expanded:
+a name that a shell would take for more than a word is left out.
+"""
+
+_TAKES: Final = "container"
+"""The argument whose words are names of containers."""
 
 _ZSH: Final = """#compdef cpuset-sidecar
 autoload -U +X bashcompinit && bashcompinit
@@ -69,8 +85,14 @@ def script(shell: str, commands: Mapping[str, argparse.ArgumentParser], helps: M
         return "\n".join(_fish(commands, helps)) + "\n"
     flags = {name: " ".join(_flags(parser)) for name, parser in commands.items()}
     cases = "\n".join(f'        {name}) words="{words}" ;;' for name, words in flags.items())
-    made = _BASH.format(commands=" ".join(commands), cases=cases)
+    owners = ":* | 2:".join(_naming(commands))
+    made = _BASH.format(commands=" ".join(commands), cases=cases, owners=owners)
     return _ZSH + made if shell == "zsh" else made
+
+
+def _naming(commands: Mapping[str, argparse.ArgumentParser]) -> list[str]:
+    """Return the commands that take the name of a container."""
+    return [name for name, parser in commands.items() if any(each.dest == _TAKES for each in parser._actions)]  # noqa: SLF001  # no public name
 
 
 def _flags(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
@@ -83,6 +105,9 @@ def _flags(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
 
 
 def _fish(commands: Mapping[str, argparse.ArgumentParser], helps: Mapping[str, str]) -> Iterator[str]:
+    owners = _quoted(f"__fish_seen_subcommand_from {' '.join(_naming(commands))}")
+    known = _quoted(f"({PROGRAM} status --format '{{{{.Name}}}}' 2>/dev/null)")
+    yield f"complete -c {PROGRAM} -f -n {owners} -a {known}"
     for name, parser in commands.items():
         yield f"complete -c {PROGRAM} -f -n __fish_use_subcommand -a {name} -d {_quoted(helps.get(name, ''))}"
         for flag, action in _flags(parser).items():

@@ -9,8 +9,8 @@ import time
 
 from sidecar.cli.cmd_plan import pinned
 from sidecar.cli.cmd_state import read_books
+from sidecar.cli.explained_tenant import rendered
 from sidecar.cli.flags import add_config, add_json, config_of, print_json
-from sidecar.decide.facts import ViewKind
 from sidecar.decide.settings import PolicyName, Settings
 from sidecar.decide.whatif import imagined
 from sidecar.decide.world import replace
@@ -109,14 +109,6 @@ def placement(found: ContainerStatus, status: Status, state: State, topology: To
     world = imagined(state, topology, settings, pinned(status))
     grant = world.state.assignments.get(world.key_of(found.id))
     return placement_told(world, grant) if grant else ()
-
-
-def rendered(each: ContainerStatus, sight: Sight) -> list[str]:
-    """Return the sentences below the container's name."""
-    was = "was " if sight.is_last_word else ""
-    whose = "a unit of the host" if each.kind is ViewKind.UNIT else each.id[:12]
-    head = f"{each.name} ({whose}): {was}{each.sharing}, {each.phase}, on {each.cpus or 'no CPUs'}"
-    return [printable(head), *(f"  {printable(sentence)}" for sentence in each.explanation)]
 
 
 def rendered_cpu(view: CPUView, sight: Sight) -> list[str]:

@@ -13,7 +13,7 @@ import msgspec
 from sidecar.cli.arguments import typed
 from sidecar.cli.cmd_state import read_books
 from sidecar.cli.defragment_preview import drawn, rearranged
-from sidecar.cli.flags import add_config, add_json, config_of, daemons_config, print_json
+from sidecar.cli.flags import add_config, add_json, add_no_color, config_of, daemons_config, print_json
 from sidecar.cli.machine_drawing import IDLE, ISOLATED, LETTERS, MORE, Paint, draw, plain
 from sidecar.cli.printout import printout, wrapped
 from sidecar.cli.this_machine import this_machine
@@ -86,6 +86,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--machine", metavar="FILE", help="a recorded machine instead of this one (implies --empty)")
     parser.add_argument("--empty", action="store_true", help="plan as if nothing were running")
     add_json(parser)
+    add_no_color(parser)
     add_config(parser, _KEYS)
     parser.set_defaults(func=run)
 

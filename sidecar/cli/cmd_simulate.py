@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final
 
 from sidecar.cli.arguments import misused, typed
-from sidecar.cli.flags import add_config, add_json, daemons_config
+from sidecar.cli.flags import add_config, add_json, add_no_color, daemons_config
 from sidecar.cli.machine_drawing import Paint, draw, legend, marks_of, plain
 from sidecar.cli.output_files import check_writable, clashes, unwritable
 from sidecar.cli.printout import printout, wrapped
@@ -80,6 +80,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--svg", metavar="FILE", help="also draw which container has which CPUs when")
     parser.add_argument("--trace", metavar="FILE", help="also write the journal that the daemon would have written")
     add_json(parser)
+    add_no_color(parser)
     add_config(parser)
     parser.set_defaults(func=partial(run, parser))
 

@@ -9,15 +9,21 @@ import sys
 import time
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 
-from sidecar.cli.flags import add_config, add_json, config_of, print_json
+from sidecar.cli.arguments import typed
+from sidecar.cli.flags import add_config, add_json, add_no_color, config_of, print_json
 from sidecar.cli.live_page import follow
 from sidecar.cli.machine_drawing import Paint, coloured, draw, legend, letters_of, marks_of, plain
-from sidecar.cli.printout import joined, printout, wrapped
+from sidecar.cli.printout import has_colours, joined, printout, wrapped
+from sidecar.cli.row_template import RowTemplate, filled, read_template
+from sidecar.cli.status_choice import ALL, Choice, wide_cells
 from sidecar.cli.table import table_rows
 from sidecar.decide.facts import Phase
 from sidecar.decide.settings import PolicyName
+from sidecar.failures import Misuse
+from sidecar.readers import cpu_list, word
 from sidecar.status.document import ContainerStatus, HoleStatus, LeavingStatus, SharingStatus, Status
 from sidecar.status.problem_list import Problem, ProblemKind, problems_of
 from sidecar.status.sight import Sight
@@ -29,10 +35,14 @@ _EXAMPLES: Final = """examples:
   cpuset-sidecar status
   cpuset-sidecar status --watch
   cpuset-sidecar status --problems || echo "look at it"
+  cpuset-sidecar status --exclusive --format '{{.Name}} {{.CPUs}}'
   cpuset-sidecar status --json | jq '.containers[] | select(.sharing == "exclusive")'
 
 exit codes: 0 a daemon is running, 1 none is, or there is no status; with --problems also 3: there are problems
 """
+
+_WIDE: Final = ("SIZE", "RANGE", "USE")
+"""What a wide table has more."""
 
 PROBLEMS_CODE: Final = 3
 """The exit code of `--problems` where there are some: neither a failure of the command nor wrong usage."""
@@ -52,25 +62,55 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     only.add_argument(
         "--problems", action="store_true", help=f"print only what is wrong; exit code {PROBLEMS_CODE} if anything is"
     )
+    parser.add_argument(
+        "--exclusive", action="store_true", help="only containers and units that have or ask for CPUs of their own"
+    )
+    parser.add_argument(
+        "--cpu", type=typed("--cpu", cpu_list), metavar="CPUS", help="only those that may run on one of these CPUs"
+    )
+    parser.add_argument(
+        "-o", "--output", type=typed("--output", word("wide")), metavar="wide", help="a table with all columns"
+    )
+    parser.add_argument(
+        "--format",
+        type=read_template,
+        metavar="TEMPLATE",
+        help="a line for each, as '{{.Name}} {{.CPUs}}'; 'table {{.Name}}\\t{{.State}}' with a head; or json",
+    )
     add_json(parser)
+    add_no_color(parser)
     add_config(parser)
     parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the status. Return 1 if no daemon runs or vouches for it: the status is then out of date."""
-    state_dir = config_of(args).state_dir
+    others = [name for name in ("json", "problems", "watch", "output") if getattr(args, name)]
+    if args.format and others:
+        raise Misuse(f"--format says what is printed, and so does --{others[0]}: leave one of them out")
+    state_dir, choice = config_of(args).state_dir, Choice(is_owner_only=args.exclusive, cpus=args.cpu)
     if args.watch:
-        return follow("--watch", state_dir, _page)
+        return follow("--watch", state_dir, partial(_page, choice=choice, is_wide=bool(args.output)))
     last = read_last_status(state_dir, time.time())
-    outdated, problems = last.outdated, problems_of(last.sight.told(last.status))
+    chosen = choice.of(last.status)
+    outdated, problems = last.outdated, problems_of(last.sight.told(chosen))
     paint, width = printout()
     if args.json:
-        print_json(problems if args.problems else last.reading)
+        print_json(problems if args.problems else choice.of(last.reading))
     elif args.problems:
         sys.stdout.write("".join(f"{line}\n" for line in problem_lines(problems, width)))
+    elif args.format:
+        sys.stdout.write("".join(f"{line}\n" for line in _formatted(args.format, choice.of(last.reading), last.sight)))
     else:
-        page = rendered(last.status, datetime.now(UTC), last.sight, paint=paint, width=width)
+        page = rendered(
+            last.status,
+            datetime.now(UTC),
+            last.sight,
+            paint=paint,
+            width=width,
+            choice=choice,
+            is_wide=bool(args.output),
+        )
         sys.stdout.write("\n".join(page) + "\n")
     if outdated:
         sys.stderr.write(f"cpuset-sidecar: {outdated}\n")
@@ -79,30 +119,48 @@ def run(args: argparse.Namespace) -> int:
 
 
 def rendered(
-    status: Status, now: datetime, sight: Sight, *, paint: Paint = plain, width: int | None = 100
+    status: Status,
+    now: datetime,
+    sight: Sight,
+    *,
+    paint: Paint = plain,
+    width: int | None = 100,
+    choice: Choice = ALL,
+    is_wide: bool = False,
 ) -> list[str]:
-    """Return the whole page as lines."""
+    """Return the whole page as lines: the table and what is wrong are those of the `choice`."""
     status, letters = sight.told(status), letters_of(status)
-    rows = [(letters.get(each.id, " "), *_row(each, now, status.waiting, sight)) for each in status.containers]
+    chosen = choice.of(status)
+    rows = [(letters.get(each.id, " "), *_row(each, now, status, sight, is_wide=is_wide)) for each in chosen.containers]
+    more = _WIDE if is_wide else ()
     lines = [*headline(status, sight, width), *wrapped(freshness(status, now, sight), width), ""]
     if rows:
-        lines += painted((" ", "NAME", "ID", "KIND", "CPUS", "STATE"), rows, paint, width)
+        lines += painted((" ", "NAME", "ID", "KIND", "CPUS", *more, "STATE"), rows, paint, width, is_wide=is_wide)
     else:
-        lines.append("no containers")
-    if status.units:
+        lines.append("no containers" if not status.containers else "no containers of this choice")
+    if chosen.units:
         # No id: a unit is known by its name.
-        units = [(" ", row[0], *row[2:]) for row in (_row(each, now, status.waiting, sight) for each in status.units)]
-        units += [(" ", each.name, "hole", "-", each.reason) for each in _holes(status)]
-        lines += ["", *painted((" ", "UNIT", "KIND", "CPUS", "STATE"), units, paint, width)]
-    lines += below([*problem_lines(problems_of(status), width), *pending_lines(status, now, sight, width)])
+        told = (_row(each, now, status, sight, is_wide=is_wide) for each in chosen.units)
+        units = [(" ", row[0], *row[2:]) for row in told]
+        if choice is ALL:
+            units += [(" ", each.name, "hole", "-", *("-" for _ in more), each.reason) for each in _holes(status)]
+        lines += ["", *painted((" ", "UNIT", "KIND", "CPUS", *more, "STATE"), units, paint, width, is_wide=is_wide)]
+    lines += below([*problem_lines(problems_of(chosen), width), *pending_lines(chosen, now, sight, width)])
     lines += below([line for note in status.notes for line in wrapped(f"note: {note}", width)])
     return [*lines, "", *draw(status.machine, marks_of(status), paint, width), "", *legend(status, paint, width)]
 
 
-def _row(each: ContainerStatus, now: datetime, waiting: int, sight: Sight) -> tuple[str, str, str, str, str]:
+def _formatted(template: RowTemplate, status: Status, sight: Sight) -> list[str]:
+    now = datetime.now(UTC)
+    said = [sight.state(state_of(each, now, status.waiting), {each.name}) for each in status.rows]
+    return filled(template, zip(status.rows, said, strict=True))
+
+
+def _row(each: ContainerStatus, now: datetime, status: Status, sight: Sight, *, is_wide: bool) -> tuple[str, ...]:
     cpus = str(each.cpus) if Phase(each.phase).is_live else "-"
-    state = sight.state(state_of(each, now, waiting), {each.name})
-    return each.name, each.id[:12], each.sharing.value, cpus, state
+    state = sight.state(state_of(each, now, status.waiting), {each.name})
+    id = each.id if is_wide else each.id[:12]
+    return each.name, id, each.sharing.value, cpus, *(wide_cells(each) if is_wide else ()), state
 
 
 def _holes(status: Status) -> list[HoleStatus]:
@@ -111,9 +169,18 @@ def _holes(status: Status) -> list[HoleStatus]:
     return [each for each in status.host.holes if each.name not in names] if status.host else []
 
 
-def painted(head: Sequence[str], rows: Sequence[Sequence[str]], paint: Paint, width: int | None) -> list[str]:
-    """Return the lines of a table, each row in the colour of the mark in its first column; IDs go first."""
-    first, *others = table_rows(head, rows, width, spare=("ID",))
+def painted(
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    paint: Paint,
+    width: int | None,
+    *,
+    is_wide: bool = False,
+) -> list[str]:
+    """Return the lines of a table, each row in the colour of the mark in its first column. IDs go first, unless it is
+    wide.
+    """
+    first, *others = table_rows(head, rows, width, spare=() if is_wide else ("ID",))
     marked = ((row[0], line) for row, lines in zip(rows, others, strict=True) for line in lines)
     return [*first, *(line if mark == " " else paint(line, mark) for mark, line in marked)]
 
@@ -242,5 +309,8 @@ def _settled(each: ContainerStatus) -> str:
     return f"settled; {beside}" if beside else "settled"
 
 
-def _page(status: Status, now: datetime, sight: Sight, width: int) -> list[str]:
-    return rendered(status, now, sight, paint=coloured, width=width)
+def _page(
+    status: Status, now: datetime, sight: Sight, width: int, *, choice: Choice = ALL, is_wide: bool = False
+) -> list[str]:
+    paint = coloured if has_colours() else plain
+    return rendered(status, now, sight, paint=paint, width=width, choice=choice, is_wide=is_wide)

@@ -18,16 +18,17 @@ from sidecar.cli.cmd_status import (
     problem_lines,
     state_of,
 )
-from sidecar.cli.flags import add_config, config_of, print_json
-from sidecar.cli.live_page import REFRESH_SECONDS, follow
-from sidecar.cli.machine_drawing import Paint, coloured, draw, legend, letters_of, marks_of, plain
-from sidecar.cli.printout import printout, wrapped
+from sidecar.cli.flags import add_config, add_no_color, config_of, print_json
+from sidecar.cli.live_page import REFRESH_SECONDS
+from sidecar.cli.machine_drawing import Paint, draw, legend, letters_of, marks_of, plain
+from sidecar.cli.printout import can_draw, printout, wrapped
 from sidecar.cli.table import without_empty
 from sidecar.decide.settings import PolicyName
 from sidecar.status.document import ContainerStatus, SharingStatus, Status
+from sidecar.status.last_state import StatusReading
 from sidecar.status.problem_list import problems_of
 from sidecar.status.sight import Sight
-from sidecar.status.status_reader import read_last_status
+from sidecar.status.status_reader import StatusFollower, read_last_status
 
 _WITHOUT: Final = "containers that ask for no exclusive CPUs"
 _HEAD: Final = (" ", "NAME", "NOW", "SIZE", "RANGE", "SCALE", "WEIGHT", "USE", "STATE")
@@ -52,6 +53,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "--json", action="store_true", help="print the status document at each change, one JSON object per line"
     )
+    add_no_color(parser)
     add_config(parser)
     parser.set_defaults(func=run)
 
@@ -61,10 +63,14 @@ def run(args: argparse.Namespace) -> int:
     state_dir = config_of(args).state_dir
     if args.once:
         return _once(state_dir, as_json=args.json)
-    if not args.json:
-        return follow("top", state_dir, _page)
+    if not args.json and can_draw():
+        # Only here: it is a large import.
+        from sidecar.cli.top.full_screen import full_screen
+
+        options = ["--config", args.config] if args.config else []
+        return full_screen(state_dir, [*options, "--state-dir", state_dir])
     with contextlib.suppress(KeyboardInterrupt):
-        _print_changes(state_dir)
+        _print_changes(state_dir, as_json=args.json)
     return 0
 
 
@@ -110,10 +116,6 @@ def _row(each: ContainerStatus, now: datetime, waiting: int, sight: Sight) -> tu
     )
 
 
-def _page(status: Status, now: datetime, sight: Sight, width: int) -> list[str]:
-    return rendered(status, now, sight, paint=coloured, width=width)
-
-
 def _once(state_dir: str, *, as_json: bool) -> int:
     last = read_last_status(state_dir, time.time())
     if as_json:
@@ -128,12 +130,19 @@ def _once(state_dir: str, *, as_json: bool) -> int:
     return 0
 
 
-def _print_changes(state_dir: str) -> None:
-    before: Status | None = None
+def _print_changes(state_dir: str, *, as_json: bool) -> None:
+    """Print the status at each change, as pages with an empty line between them or as lines of JSON."""
+    before: StatusReading | None = None
+    follower = StatusFollower(state_dir)
     while True:
-        status = read_last_status(state_dir, time.time()).reading
-        if status != before:
-            print_json(status)
+        last = follower.read(time.time())
+        if last.reading != before:
+            if as_json:
+                print_json(last.reading)
+            else:
+                paint, width = printout()
+                page = rendered(last.status, datetime.now(UTC), last.sight, paint=paint, width=width)
+                sys.stdout.write("\n".join(["", *page] if before else page) + "\n")
             sys.stdout.flush()
-            before = status
+            before = last.reading
         time.sleep(REFRESH_SECONDS)

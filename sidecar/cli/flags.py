@@ -36,6 +36,18 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON, for programs")
 
 
+def add_no_color(parser: argparse.ArgumentParser) -> None:
+    """Add `--no-color`."""
+    parser.add_argument("--no-color", action=_NoColor, nargs=0, help="no colours, as with NO_COLOR=1")
+
+
+class _NoColor(argparse.Action):
+    """Is the same as the variable, so that also another command that is started has none."""
+
+    def __call__(self, *_: object) -> None:
+        os.environ["NO_COLOR"] = "1"
+
+
 def config_of(
     args: argparse.Namespace, machine: Callable[[], Topology | None] = lambda: None, *, serves: bool = False
 ) -> Config:

@@ -1,26 +1,19 @@
-"""A page on a terminal that follows the status document, until `q` or Ctrl-C. A page longer than the screen scrolls.
-
-The keys are read without echo and without waiting for a line; the terminal is as before at the end.
-"""
+"""A page on a terminal that follows the status document, until `q` or Ctrl-C. A page longer than the screen scrolls."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import select
 import sys
-import termios
 import time
-import tty
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
+from sidecar.cli.printout import can_draw
+from sidecar.cli.top.input_events import Event, KeyPress, Mouse
 from sidecar.status.document import Status
 from sidecar.status.sight import Sight
 from sidecar.status.status_file import read_status
-from sidecar.status.status_reader import read_last_status
+from sidecar.status.status_reader import StatusFollower
 
 REFRESH_SECONDS: Final = 0.5
 """Fast enough to follow a container's start by eye; reading the document takes a millisecond."""
@@ -28,49 +21,48 @@ REFRESH_SECONDS: Final = 0.5
 Page = Callable[[Status, datetime, Sight, int], list[str]]
 """The lines for a document, the time, what is known of the daemon, and the width of the screen."""
 
-QUIT: Final = ("q", "Q")
+QUIT: Final = (KeyPress("q"), KeyPress("Q"))
 
-_ROWS: Final[Mapping[str, int]] = {"j": 1, "\x1b[B": 1, "\x1bOB": 1, "k": -1, "\x1b[A": -1, "\x1bOA": -1}
-"""Keys that scroll by lines: `j`, `k` and the arrows, in both modes of a terminal."""
-
-_SCREENS: Final[Mapping[str, int]] = {" ": 1, "\x1b[6~": 1, "b": -1, "\x1b[5~": -1}
-"""Keys that scroll by screens: the space bar, `b`, Page Up and Page Down."""
+_ROWS: Final[Mapping[str, int]] = {"j": 1, "down": 1, "k": -1, "up": -1}
+_SCREENS: Final[Mapping[str, int]] = {" ": 1, "page-down": 1, "b": -1, "page-up": -1}
+_WHEEL: Final[Mapping[str, int]] = {"down": 3, "up": -3}
 
 
 def follow(what: str, state_dir: str, page: Page) -> int:
     """Show the page at each change. Return 2 without a terminal, which `what` needs. StateError without a status."""
-    # Only here: it is a large import, and a slow one.
-    from rich.console import Console
-    from rich.live import Live
-    from rich.text import Text
+    # Only here: what measures wide characters is a package of the daemon's.
+    from sidecar.cli.top.cell_text import cut_to
+    from sidecar.cli.top.terminal import taken_terminal
 
     read_status(state_dir)
-    console = Console(highlight=False)
-    if not console.is_terminal:
+    if not can_draw():
         sys.stderr.write(f"cpuset-sidecar: {what} needs a terminal\n")
         return 2
-    top = 0
-    # Ctrl-C is a normal way to leave, so it is not a failure.
-    with (
-        contextlib.suppress(KeyboardInterrupt),
-        _keys() as pressed,
-        Live(console=console, screen=True, auto_refresh=False) as live,
-    ):
-        key = ""
-        while key not in QUIT:
-            last = read_last_status(state_dir, time.time())
-            lines = page(last.status, datetime.now(UTC), last.sight, console.width)
-            top = scrolled(top, key, len(lines), console.height)
-            live.update(Text.from_ansi("\n".join(window(lines, top, console.height))), refresh=True)
-            key = pressed(REFRESH_SECONDS)
+    follower = StatusFollower(state_dir)
+    top, is_over = 0, False
+    with taken_terminal() as terminal:
+        while not is_over:
+            last = follower.read(time.time())
+            width, height = terminal.look()
+            lines = page(last.status, datetime.now(UTC), last.sight, width)
+            top = scrolled(top, 0, len(lines), height)
+            terminal.show([cut_to(line, width) for line in window(lines, top, height)])
+            for event in terminal.wait(REFRESH_SECONDS):
+                is_over = is_over or event in QUIT
+                top = scrolled(top, rows_of(event, height), len(lines), height)
     return 0
 
 
-def scrolled(top: int, key: str, lines: int, height: int) -> int:
-    """Return the first line to show after this key, so that the lines fill the screen."""
-    shown = height - 1
-    moved = top + _ROWS.get(key, 0) + _SCREENS.get(key, 0) * shown
-    return max(0, min(moved, lines - shown)) if lines > height else 0
+def rows_of(event: Event, height: int) -> int:
+    """Return by how many lines a key or the wheel scrolls a screen of this height."""
+    if isinstance(event, Mouse):
+        return _WHEEL.get(event.what, 0)
+    return _ROWS.get(event.name, 0) + _SCREENS.get(event.name, 0) * (height - 1)
+
+
+def scrolled(top: int, rows: int, lines: int, height: int) -> int:
+    """Return the first line to show after scrolling by so many rows, so that the lines fill the screen."""
+    return max(0, min(top + rows, lines - (height - 1))) if lines > height else 0
 
 
 def window(lines: list[str], top: int, height: int) -> list[str]:
@@ -80,34 +72,3 @@ def window(lines: list[str], top: int, height: int) -> list[str]:
     shown = lines[top : top + height - 1]
     where = f"lines {top + 1}-{top + len(shown)} of {len(lines)}"
     return [*shown, f"{where}: arrows, space and b scroll, q quits"]
-
-
-@contextmanager
-def _keys() -> Iterator[Callable[[float], str]]:
-    """Yield a function that waits some seconds for a key, and returns it; "" for none."""
-    try:
-        keyboard = sys.stdin.fileno()
-        before = termios.tcgetattr(keyboard)
-    except (OSError, ValueError, termios.error):
-        # Stdin is no terminal: it is only waited for the next change.
-        yield _no_key
-        return
-
-    def pressed(seconds: float) -> str:
-        if not select.select([keyboard], [], [], seconds)[0]:
-            return ""
-        if not (key := os.read(keyboard, 16)):
-            # The terminal is gone. Without a pause this would not end before the signal that says so.
-            time.sleep(seconds)
-        return key.decode(errors="replace")
-
-    tty.setcbreak(keyboard)
-    try:
-        yield pressed
-    finally:
-        termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
-
-
-def _no_key(seconds: float) -> str:
-    select.select([], [], [], seconds)
-    return ""

@@ -9,7 +9,7 @@ A level that divides nothing is not drawn: a machine of one socket, node and cac
 from __future__ import annotations
 
 import string
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from sidecar.log import printable
@@ -78,17 +78,30 @@ def marks_of(status: Status) -> dict[int, str]:
 def legend(status: Status, paint: Paint = plain, width: int | None = WIDTH) -> list[str]:
     """Return what the marks mean, for those that occur, in lines not wider than `width`. Without one no name is cut."""
     letters = letters_of(status)
-    marks = set(marks_of(status).values())
     words = [
         (letters[each.id], short_name(f"{letters[each.id]} {printable(each.name)}", width))
         for each in sorted(status.containers, key=lambda each: each.since)
         if letters.get(each.id, MORE) != MORE
     ]
+    return _meanings([*words, *_others(status)], paint, width)
+
+
+def short_legend(status: Status, paint: Paint = plain, width: int | None = WIDTH) -> list[str]:
+    """Return the same without the letters of containers, which stand in a table beside the map."""
+    return _meanings(_others(status), paint, width)
+
+
+def _meanings(words: Iterable[tuple[str, str]], paint: Paint, width: int | None) -> list[str]:
+    return list(_wrapped("", [(paint(text, mark), len(text)) for mark, text in words], width or WIDTH, gap="   "))
+
+
+def _others(status: Status) -> list[tuple[str, str]]:
+    """Return the marks that are no letters and occur, and what they mean."""
+    marks = set(marks_of(status).values())
     reserved = "r reserved" if status.reserved.isdisjoint(status.shared) else "r reserved, shared"
     rest = ". shared" if status.policy != "none" else ". not managed"
     others = ((MORE, "* others"), (".", rest), (ISOLATED, IDLE), ("r", reserved), ("#", "# pinned by hand"))
-    words += [(mark, text) for mark, text in others if mark in marks]
-    return list(_wrapped("", [(paint(text, mark), len(text)) for mark, text in words], width or WIDTH, gap="   "))
+    return [(mark, text) for mark, text in others if mark in marks]
 
 
 def short_name(name: str, width: int | None) -> str:

@@ -17,6 +17,10 @@ LEAST_WIDTH: Final = 40
 
 _INDENT: Final = "    "
 
+_MONOCHROME: Final = ("dumb", "-m", "mono")
+_OLD: Final = ("vt1", "vt2", "vt3")
+"""Kinds of terminals (TERM) without colours, by the end and the beginning of their names."""
+
 
 class Printout(NamedTuple):
     """How to print a page: its colours, and its width in columns; None where lines may be of any length."""
@@ -30,7 +34,18 @@ def printout() -> Printout:
     if not sys.stdout.isatty():
         return Printout()
     width = max(LEAST_WIDTH, shutil.get_terminal_size((100, 24)).columns)
-    return Printout(plain if "NO_COLOR" in os.environ else coloured, width)
+    return Printout(coloured if has_colours() else plain, width)
+
+
+def can_draw() -> bool:
+    """Return whether stdout is a terminal on which a place can be written to."""
+    return sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+
+
+def has_colours() -> bool:
+    """Return whether a terminal is to have colours: it knows them, and its user did not forbid them (`NO_COLOR`)."""
+    kind = os.environ.get("TERM", "")
+    return not os.environ.get("NO_COLOR") and not kind.endswith(_MONOCHROME) and not kind.startswith(_OLD)
 
 
 def wrapped(text: str, width: int | None, indent: str = _INDENT) -> list[str]:

@@ -12,10 +12,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from sidecar.config.hook_sections import SECTION as HOOK_SECTION
+from sidecar.config.hook_sections import Hook, read_hooks
 from sidecar.config.keys import KEYS
 from sidecar.config.misfits import contradictions, doubts, misfits, unservable
 from sidecar.config.rule_sections import SECTION, read_rules
@@ -85,6 +88,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     log_format: str = "text"
     rules: tuple[Rule, ...] = ()
     """Labels for containers without labels: the sections `[[rule]]` of the file."""
+    hooks: tuple[Hook, ...] = ()
+    """What is told of changes: the sections `[[hook]]` of the file."""
     file: str = ""
     """The file that was read, "" if there is none."""
     origins: Mapping[str, str] = {}
@@ -174,12 +179,12 @@ def read_config(
         values, mistakes = read_all(elsewhere, _READERS)
         partial = _with_values(Config(), elsewhere, values)
         return (in_file, *mistakes, *(unservable(partial) if serves else ()))
-    keys, rules, wrong = _in_file(in_file) if in_file else ([], (), [])
+    keys, sections, wrong = _in_file(in_file) if in_file else ([], {}, [])
     read = configured([*keys, *elsewhere], machine, serves=serves)
     if wrong or not isinstance(read, Config):
         return (*wrong, *(() if isinstance(read, Config) else read))
     kept = {key: value for key, value in flags.items() if value is not None}
-    return msgspec.structs.replace(read, file=file, flags=kept, rules=rules)
+    return msgspec.structs.replace(read, file=file, flags=kept, **sections)
 
 
 def read_file_again(running: Config) -> Config | Mistakes:
@@ -190,11 +195,11 @@ def read_file_again(running: Config) -> Config | Mistakes:
     file = read_file(running.file, "the configuration") if running.file else None
     if file is None or isinstance(file, Misreading):
         return running if file is None else (file,)
-    keys, rules, wrong = _in_file(file)
+    keys, sections, wrong = _in_file(file)
     elsewhere = {key for key, where in running.origins.items() if not where.startswith(f"{running.file}, line ")}
     fields = {field: getattr(Config(), field) for key in KEYS if key not in elsewhere for field in KEYS[key].fields}
     origins = {key: where for key, where in running.origins.items() if key in elsewhere}
-    below = msgspec.structs.replace(running, **fields, origins=origins, rules=rules)
+    below = msgspec.structs.replace(running, **fields, origins=origins, **sections)
     read = configured((each for each in keys if each.name not in elsewhere), below=below)
     return (*wrong, *(() if isinstance(read, Config) else read)) if wrong or not isinstance(read, Config) else read
 
@@ -233,7 +238,7 @@ def configured(
     return tuple(mistakes) or config
 
 
-_SECTIONS: Final = ("options", TENANTS, SECTION)
+_SECTIONS: Final = ("options", TENANTS, SECTION, HOOK_SECTION)
 """Keys that may be written as sections of the file."""
 
 _READERS: Final = {name: key.read for name, key in KEYS.items()}
@@ -246,18 +251,22 @@ def _with_values(below: Config, given: Iterable[Given], values: Mapping[str, Any
     return msgspec.structs.replace(below, **fields, origins=origins)
 
 
-def _in_file(file: TOMLFile) -> tuple[list[Given], tuple[Rule, ...], list[Misreading]]:
-    """Return the keys of a file, its rules, and the mistakes in these."""
-    value = file.table.get(SECTION, [])
-
-    def place(number: int, key: str) -> str:
-        return file.text.place(SECTION, number, key) if isinstance(value, list) else file.text.place(key=SECTION)
-
-    rules, mistakes = read_rules(value, place)
-    keys = [Given(key, value, file.text.place(key=key)) for key, value in file.table.items() if key != SECTION]
+def _in_file(file: TOMLFile) -> tuple[list[Given], dict[str, Any], list[Misreading]]:
+    """Return the keys of a file, the fields of its rules and hooks, and the mistakes in these."""
+    sections, mistakes = dict[str, Any](), list[Misreading]()
+    for field, section, read in (("rules", SECTION, read_rules), ("hooks", HOOK_SECTION, read_hooks)):
+        value = file.table.get(section, [])
+        sections[field], wrong = read(value, partial(_place_in, file, section, is_list=isinstance(value, list)))
+        mistakes += wrong
+    listed = (SECTION, HOOK_SECTION)
+    keys = [Given(key, value, file.text.place(key=key)) for key, value in file.table.items() if key not in listed]
     tenants = file.text.place(key=TENANTS)
     flat = list(flattened(keys, lambda key: file.text.place_in_list(TENANTS, 0, key) or tenants))
-    return flat, rules, [*mistakes, *doubled(flat)]
+    return flat, sections, [*mistakes, *doubled(flat)]
+
+
+def _place_in(file: TOMLFile, section: str, number: int, key: str, *, is_list: bool) -> str:
+    return file.text.place(section, number, key) if is_list else file.text.place(key=section)
 
 
 def _in_environ(environ: Mapping[str, str]) -> list[Given]:

@@ -42,7 +42,7 @@ RESTART_KEYS: Final = (
         "api_group",
     ),
     *("reconcile_seconds", "load_period_seconds", "load_half_life_seconds", "log_level", "log_format"),
-    "disturbed_period_seconds",
+    *("disturbed_period_seconds", "hooks"),
 )
 """Fields of the configuration that take effect only after a restart."""
 
@@ -82,9 +82,10 @@ def new_doubts(running: Config, config: Config, topology: Topology) -> tuple[str
 
 
 def differing(config: Config, other: Config) -> tuple[str, ...]:
-    """Return the keys, and `rule`, in which two configurations differ."""
+    """Return the keys, and `rule` and `hook`, in which two configurations differ."""
     keys = [key for key, row in KEYS.items() if any(getattr(config, f) != getattr(other, f) for f in row.fields)]
-    return (*keys, *(["rule"] if _unplaced(config.rules) != _unplaced(other.rules) else []))
+    rules = ["rule"] if _unplaced(config.rules) != _unplaced(other.rules) else []
+    return (*keys, *rules, *(["hook"] if config.hooks != other.hooks else []))
 
 
 def _unplaced(rules: Sequence[Rule]) -> list[object]:

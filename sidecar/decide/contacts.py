@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -65,3 +65,11 @@ def may_start_unseen(contacts: Iterable[Contact]) -> bool:
     known = list(contacts)
     any_ready = any(each.is_ready for each in known)
     return any(not each.is_ready and (any_ready or each.starts_unseen) for each in known)
+
+
+def info_of(contacts: Mapping[str, Contact], engine: str) -> EngineInfo | None:
+    """Return what an engine told of itself, or else the only engine; None if it is not known."""
+    contact = contacts.get(engine)
+    if contact is None and len(contacts) == 1:
+        (contact,) = contacts.values()
+    return contact.info if contact else None

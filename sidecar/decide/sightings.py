@@ -43,7 +43,7 @@ def sighted(world: World, view: ContainerView, began: int) -> World:
     if world.settings.policy is not PolicyName.NONE and (own := copied(world.state, before, view)):
         world = replace(world, state=world.state.remembering(view.key, own))
     if before is None:
-        made = first_seen(view, place, _wish(world, view), world.numbers, began)
+        made = first_seen(view, place, _wish(world, view), world.numbers, began, left_in_engine(world, view))
         if not view.is_glance and not world.is_absent(view.key):
             made = after(made, Came())
         if _has_lapsed(world.state, view):
@@ -56,6 +56,16 @@ def sighted(world: World, view: ContainerView, began: int) -> World:
     wish = before.wish if _shows_the_same_wish(before.view, view) else _wish(world, view)
     looked = after(before, Looked(view=view, place=place, wish=wish, began=began))
     return with_terms(world, view, wish).with_container(stranded(looked, world.topology.online))
+
+
+def left_in_engine(world: World, view: ContainerView) -> CPUSet:
+    """Return where an order that an earlier run of the sidecar left in the engine may put a container that is seen
+    first: anywhere, as no books have it; empty if there is none.
+
+    The engine does one thing at a time for a container, so a look waits until such an order is carried out. A glance
+    waits for nothing. And none is ordered before the books have its originals.
+    """
+    return world.state.online if view.is_glance and view.key in world.state.originals else EMPTY
 
 
 def with_terms(world: World, view: ContainerView, wish: Wish) -> World:

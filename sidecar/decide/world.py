@@ -7,13 +7,13 @@ Nothing here changes in place: `replace` makes new values, and the dicts are nev
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from functools import cached_property
 from typing import TypeVar
 
 import msgspec
 
-from sidecar.decide.contacts import Contact, may_start_unseen, sees_all
+from sidecar.decide.contacts import Contact, info_of, may_start_unseen, sees_all
 from sidecar.decide.container.askers import is_waiting
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.footprint import Reach, reach_of
@@ -107,15 +107,11 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def is_away(self, key: ContainerKey) -> bool:
         """Return whether the engine of a container is not reached; all engines, if it is not known of which it is."""
         contact = self.contacts.get(key.engine)
-        asked = self.contacts.values() if contact is None else (contact,)
-        return all(each.is_away for each in asked)
+        return all(each.is_away for each in (self.contacts.values() if contact is None else (contact,)))
 
     def info_of(self, engine: str) -> EngineInfo | None:
         """Return what an engine told of itself, or else the only engine; None if it is not known."""
-        contact = self.contacts.get(engine)
-        if contact is None and len(self.contacts) == 1:
-            (contact,) = self.contacts.values()
-        return contact.info if contact else None
+        return info_of(self.contacts, engine)
 
     @property
     def engine(self) -> EngineInfo | None:
@@ -288,9 +284,13 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
            It counts where hand and orders may put it. No other is alone where it may start (`may_run`).
         3. Members of the shared group are represented by the group, and newborns are one more container.
         """
+        return self.reach_by(self.counted)
+
+    def reach_by(self, count: Callable[[Container], int]) -> Reach:
+        """Return the same, where others wait for each container as this function counts."""
         assignments = self.state.assignments
         placed = (
-            (self.counted(container), key in assignments or container.is_promised)
+            (count(container), key in assignments or container.is_promised)
             for key, container in self.containers.items()
             if container.wish.standing is Standing.MANAGED or key in assignments or container.is_promised
         )

@@ -31,6 +31,7 @@ from sidecar.simulation.model_sidecar import ModelSidecar
 from sidecar.simulation.strict_starts import NOT_RUNNING, StrictStarts
 from sidecar.words.counts import agree, counted, named
 from sidecar.words.misread import sentences
+from sidecar.words.neighbours import whether_alone
 from sidecar.words.refusals import sentence
 from sidecar.words.settings_text import reloaded
 from state.cpuset import EMPTY, CPUSet
@@ -357,8 +358,8 @@ class Simulation:
             if key not in self._waiting_since or real is None or container is None or real.effective != assignment.cpus:
                 continue
             if self._sidecar.is_running and is_settled(world, container):
-                waited = round(self.now - self._waiting_since.pop(key), 6)
-                self._say(What.IN_PLACE, real.name, cpus=assignment.cpus, seconds=waited)
+                waited, beside = round(self.now - self._waiting_since.pop(key), 6), whether_alone(world, container)
+                self._say(What.IN_PLACE, real.name, cpus=assignment.cpus, why=beside, seconds=waited)
 
     def _check(self) -> None:
         world = self.world
@@ -372,8 +373,7 @@ class Simulation:
                 self._say(What.BROKEN, why=law)
 
     def _frame(self) -> Frame:
-        state = self.world.state
-        holdings = []
+        state, holdings = self.world.state, list[Holding]()
         for key, real in self._host.containers.items():
             grant = state.assignments.get(key)
             if grant is None and not real.effective:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -9,7 +11,7 @@ import msgspec
 from sidecar.status.document import Status
 from sidecar.status.last_state import StatusReading, reading_of
 from sidecar.status.sight import Sight
-from sidecar.status.status_file import is_daemon_running, read_status
+from sidecar.status.status_file import NAME, is_daemon_running, read_status
 from sidecar.status.status_lease import is_vouched, why_outdated
 
 
@@ -37,12 +39,37 @@ class LastStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_last_status(state_dir: str | Path, now: float) -> LastStatus:
     """Read the document and its lease. `now` is in seconds since 1970. Raise StateError if there is no document."""
-    # The lease first: what is read after it is at least as new.
-    vouched = is_vouched(state_dir, now)
-    status = read_status(state_dir)
-    return LastStatus(
-        status=status,
-        is_running=is_daemon_running(state_dir),
-        outdated=why_outdated(state_dir, now, is_ready=status.is_ready),
-        vouched=vouched,
-    )
+    return StatusFollower(state_dir).read(now)
+
+
+class StatusFollower:
+    """Reads the document of a directory again and again: it is decoded only when it has changed."""
+
+    def __init__(self, state_dir: str | Path) -> None:
+        """Follow the document in this directory."""
+        self._state_dir = state_dir
+        self._stamp: tuple[int, ...] = ()
+        self._status: Status | None = None
+
+    def read(self, now: float) -> LastStatus:
+        """Return the document and what its lease says. Raise StateError if there is no document."""
+        # The lease first: what is read after it is at least as new.
+        vouched = is_vouched(self._state_dir, now)
+        status = self._document()
+        return LastStatus(
+            status=status,
+            is_running=is_daemon_running(self._state_dir),
+            outdated=why_outdated(self._state_dir, now, is_ready=status.is_ready),
+            vouched=vouched,
+        )
+
+    def _document(self) -> Status:
+        stamp: tuple[int, ...] = ()
+        with suppress(OSError):
+            seen = os.stat(os.path.join(self._state_dir, NAME), follow_symlinks=False)
+            stamp = seen.st_mtime_ns, seen.st_ino, seen.st_size
+        if self._status is None or not stamp or stamp != self._stamp:
+            # Before it is read: what is written meanwhile is another one.
+            self._stamp = stamp
+            self._status = read_status(self._state_dir)
+        return self._status

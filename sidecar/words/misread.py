@@ -93,6 +93,15 @@ _FORMS: Final = {
     Form.LABELS: 'write labels with texts, like { "cpuset.exclusive" = "2" }',
     Form.GROUP: "write the name or the number of a group, like monitoring",
     Form.MATCH: 'write patterns, like { name = "db-*" }, with some of name, project and image',
+    Form.TEMPLATE: "write fields in double braces, like '{{.Name}} {{.CPUs}}', or json",
+    Form.HOOK: 'write either command = ["/usr/local/bin/program"] or webhook = "https://host/path"',
+    Form.HOOKS: "there are 16 hooks at most",
+    Form.HOOK_NAME: "write letters, digits, spaces, and - _ . in between, 64 at most",
+    Form.COMMAND: (
+        'write a list of words that begins with the absolute path of a program, like ["/usr/local/bin/tell", "ops"]: '
+        "no shell reads it"
+    ),
+    Form.WEBHOOK: "write an address like https://host/path or http://127.0.0.1:8080/path, without a user or a #",
     Form.LABEL: "write LABEL=VALUE, like cpuset.options=performance",
 }
 

@@ -8,7 +8,7 @@ from typing import Final
 from sidecar.decide.books.clashes import Clash, clashes
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.facts import ViewKind
-from sidecar.decide.moves.alone import neighbours
+from sidecar.decide.moves.alone import is_alone, neighbours
 from sidecar.decide.world import World
 from sidecar.words.counts import agree, named, some
 from sidecar.words.neighbour_names import SHOWN, may_run_there
@@ -25,6 +25,11 @@ def company(world: World, container: Container) -> str:
     """Return which containers may run on the CPUs of one with a grant, as a clause; "" if none."""
     beside = may_run_there([(each.view.name, each.wish.standing.value) for each in neighbours(world, container)])
     return "; ".join(filter(None, (beside, UNSEEN if world.is_blind else "")))
+
+
+def whether_alone(world: World, container: Container) -> str:
+    """Return that a settled container with a grant is alone, or which others may run there, as a clause."""
+    return "alone" if is_alone(world, container) else company(world, container) or "not alone"
 
 
 def clash_text(found: Sequence[Clash]) -> str:

@@ -18,6 +18,7 @@ from sidecar.disturbance.sampler import KINDS
 from state.topology import uniform
 from tests.api.apirig import Rig
 from tests.cli.worlds import ENGINE, container, world
+from tests.support.decide.contacts import with_info
 
 PROMETHEUS_2 = (
     "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,"
@@ -31,7 +32,7 @@ PROMETHEUS_3 = (
     "text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
 )
 
-FIXED_SERIES = 84
+FIXED_SERIES = 87
 """Series of a host with one NUMA node, however many containers it has; each further node has one more."""
 
 SERIES_OF_AN_OWNER = 8
@@ -43,7 +44,7 @@ def full(containers: int = 3) -> Metrics:
     owners = [container(f"owner {number}", exclusive=1) for number in range(min(containers, 7))]
     others = [container(f"web {number:04}") for number in range(containers - len(owners))]
     made = world(uniform(cores=8), *owners, *others, answers=0)
-    board = Board(replace(made, engine=replace(ENGINE, in_swarm=True, advertised=3)))
+    board = Board(with_info(made, replace(ENGINE, in_swarm=True, advertised=3)))
     hostile = 'a "quoted"\\ name\nof two lines'
     board.disturbances = {
         key: SampledDisturbance(hostile if not number else f"owner {number}", dict.fromkeys(KINDS, 0.5), 0.1, 9.0)

@@ -90,6 +90,16 @@ ONE_CPU_LESS = scenario(
     ],
 )
 
+ALL_BUT_THE_OFFLINE = scenario(
+    [container("a", "7")],
+    [
+        {"at": 1.0, "do": "offline", "cpus": "6-7"},
+        *told((4.0, "run", "a")),
+        {"at": 40.0, "do": "online", "cpus": "6-7"},
+    ],
+)
+"""A container asks for more than is online, and for no more than there is."""
+
 WANTED_NO_MORE = scenario(
     [container("a", "1", labels={"cpuset.max": "7"}), container("b", "3")],
     told((1.0, "run", "a"), (40.0, "run", "b"), (44.0, "remove", "b")),

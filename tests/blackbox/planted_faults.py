@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from sidecar.config.config import Config
+from sidecar.decide import sightings
 from sidecar.decide import step as step_module
 from sidecar.decide.books import queue, vacancies
 from sidecar.decide.container import wish
@@ -38,7 +39,7 @@ from tests.blackbox.plain_values import Scenario, Table
 
 def forgets_what_waits_behind_a_start(patch: pytest.MonkeyPatch) -> None:
     """Take it that the engine has no order of an earlier run of the sidecar."""
-    patch.setattr(starts, "_behind", lambda world, container: EMPTY)
+    patch.setattr(sightings, "left_in_engine", lambda world, view: EMPTY)
 
 
 def tells_whoever_is_settled_to_be_alone(patch: pytest.MonkeyPatch) -> None:

@@ -144,6 +144,32 @@ def a_rule_ends_what_it_asked_for(chronicle: Chronicle) -> Iterator[Finding]:
         yield Finding("a_rule_ends_what_it_asked_for", each.began, each.names[0], text)
 
 
+def never_is_never(chronicle: Chronicle) -> Iterator[Finding]:
+    """ "A request for more than the machine could ever grant" is refused for good, with the most that it can; "if only
+    CPUs are missing that are offline now", it says so and waits for them (labels). Told of requests without rules of
+    their own.
+    """
+    for stage in chronicle.stages:
+        for line in stage.said:
+            if line.what != "refused" or "this machine can give" not in line.why or "offline" in line.why:
+                continue
+            asked = chronicle.asks_now(line.container, stage)
+            if not asked.is_plain or asked.numa != "none" or stage.settings.get("isolated", "ignore") != "ignore":
+                continue
+            least = asked.floor if stage.is_dynamic else asked.number
+            if 0 < least <= (most := _most_of_the_machine(chronicle, stage)):
+                text = f"is refused for good, and the machine could give {most} with all of its CPUs"
+                yield Finding("never_is_never", stage.at, line.container, text)
+
+
+def _most_of_the_machine(chronicle: Chronicle, stage: Stage) -> int:
+    """Return how many CPUs could be exclusive if all of the machine were online, and none were granted."""
+    text, present = stage.settings["reserved"], chronicle.plan.all
+    reserved = int(text[6:]) if text.startswith("count:") else max(1, len(numbers(text) & present))
+    kept = max(1, int(stage.settings.get("shared_min", 0)))
+    return len(present) - (reserved + kept if stage.is_strict else max(reserved, kept))
+
+
 PROMISES = (
     what_is_configured_is_reserved,
     what_is_reserved_is_left_at_once,
@@ -152,4 +178,5 @@ PROMISES = (
     isolated_cpus_are_granted_first,
     a_reload_leaves_what_it_may,
     a_rule_ends_what_it_asked_for,
+    never_is_never,
 )

@@ -20,6 +20,7 @@ from state.demand import NumaRule
 from state.model import State
 from tests.blackbox.judge import PROMISES, broken_in
 from tests.blackbox.keeping_faults import (
+    ALL_BUT_THE_OFFLINE,
     AN_ODD_CPU,
     KEPT_OUT,
     KILLED,
@@ -89,7 +90,15 @@ from tests.blackbox.pool_scenarios import (
     REPLACED_WITH_NOTICE_AND,
 )
 from tests.blackbox.scenarios import scenario_of
-from tests.decide.lawbook import alone_faults, core_faults, dynamic_faults, pool_faults, queue_faults, strict_faults
+from tests.decide.lawbook import (
+    alone_faults,
+    core_faults,
+    dynamic_faults,
+    pool_faults,
+    queue_faults,
+    refit_faults,
+    strict_faults,
+)
 
 TRIES = 8
 """How many scenarios a fault gets to show itself."""
@@ -219,6 +228,7 @@ FAULTS = (
     Planted(cancels_no_take, "a_take_is_needed", scenario=WANTED_NO_MORE),
     Planted(gives_the_most_to_the_smallest, "it_comes_to_rest", scenario=AN_ODD_CPU),
     Planted(queue_faults.asks_again_only_what_was_seen_stopped, "a_start_asks_again", scenario=STARTED_AGAIN),
+    Planted(refit_faults.gives_up_on_what_is_offline, "never_is_never", scenario=ALL_BUT_THE_OFFLINE),
     Planted(places_what_is_kept_out, "what_is_left_alone_is_never_moved", scenario=KEPT_OUT),
 )
 

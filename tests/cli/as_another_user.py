@@ -38,8 +38,7 @@ def main(commands: list[list[str]]) -> None:
         "webbrowser",
         "trio",
         "aiohttp",
-        "rich.live",
-        "rich.text",
+        "rich.cells",
         "anyio._backends._asyncio",
         "anyio._backends._trio",
     ):

@@ -10,7 +10,9 @@ import pytest
 
 from sidecar.__main__ import main
 from sidecar.cli.cmd_completion import SHELLS, script
-from tests.docs.test_reference import commands
+from sidecar.words.exit_codes import EXIT_CODES
+from tests.docs.pages import rows, section
+from tests.docs.test_reference import REFERENCE, commands
 
 COMMANDS = commands()
 
@@ -44,10 +46,13 @@ def test_a_script_has_every_command_and_flag(shell: str) -> None:
         assert all(any(flag in line or f"-l {flag[2:]} " in line for line in lines) for flag in flags), name
 
 
-def completed(made: Path, *words: str) -> list[str]:
-    """Return what bash offers for the last of these words."""
+def completed(made: Path, *words: str, names: str = "") -> list[str]:
+    """Return what bash offers for the last of these words, where `status` prints these names."""
     typed = " ".join(f"'{word}'" for word in ("cpuset-sidecar", *words))
-    asked = f"source {made}; COMP_WORDS=({typed}); COMP_CWORD={len(words)}; _cpuset_sidecar; echo ${{COMPREPLY[@]}}"
+    (made.parent / "cpuset-sidecar").write_text(f"#!/bin/sh\ncat <<'END'\n{names}\nEND\n")
+    (made.parent / "cpuset-sidecar").chmod(0o755)
+    paths = f"PATH={made.parent}:$PATH; source {made}"
+    asked = f"{paths}; COMP_WORDS=({typed}); COMP_CWORD={len(words)}; _cpuset_sidecar; echo ${{COMPREPLY[@]}}"
     done = subprocess.run(["bash", "-c", asked], capture_output=True, text=True, check=True)
     return done.stdout.split()
 
@@ -61,3 +66,47 @@ def test_bash_completes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert completed(made, "status", "--p") == ["--problems"]
     assert completed(made, "help", "topo") == ["topology"]
     assert completed(made, "explain", "w") == []
+
+
+@pytest.mark.skipif(not shutil.which("bash"), reason="needs bash")
+@pytest.mark.parametrize("name", ["explain", "disturbed", "resize", "release"])
+def test_bash_completes_the_names_of_containers(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As the daemon's status has them. A name that a shell would take for more than a word is never offered, and never
+    expanded.
+    """
+    made = tmp_path / "completion"
+    made.write_text(out(capsys, "completion", "bash"))
+    hostile = f"w$(touch {tmp_path}/expanded)"
+    names = f"web-1\nweb-2\ndb\n{hostile}\nw;rm\nw x\n*"
+    assert completed(made, name, "w", names=names) == ["web-1", "web-2"]
+    assert completed(made, name, "", names=names) == ["web-1", "web-2", "db"]
+    assert completed(made, "status", "w", names=names) == []
+    assert not (tmp_path / "expanded").exists()
+
+
+def test_the_manual_page_has_every_command_and_flag(capsys: pytest.CaptureFixture[str]) -> None:
+    """From the parsers, as the help; no line of a text begins with a request, and every code is explained."""
+    page = out(capsys, "help", "--man")
+    for name, parser in COMMANDS.items():
+        section = page.split(f"\n.SS {name}\n".replace("-", "\\-"))[1].split("\n.SS ")[0]
+        for flag in (flag for each in parser._actions for flag in each.option_strings):
+            assert "\\fB" + flag.replace("-", "\\-") + "\\fR" in section, (name, flag)
+    requests = {line.split()[0] for line in page.splitlines() if line.startswith((".", "'"))}
+    assert requests == {".TH", ".SH", ".SS", ".TP", ".PP", ".B", ".I", ".nf", ".fi"}
+    assert all(f".B {code}\n" in page.split(".SH EXIT STATUS")[1] for code in EXIT_CODES)
+
+
+@pytest.mark.skipif(not shutil.which("groff"), reason="needs groff, of the distribution's package of that name")
+def test_the_manual_page_is_read_without_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
+    """By the program that shows it."""
+    page = out(capsys, "help", "--man")
+    command = ["groff", "-man", "-Tutf8", "-ww", "-z"]
+    done = subprocess.run(command, input=page, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+
+
+def test_the_table_of_exit_codes_is_the_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    """In the reference and in the help, in these words."""
+    table = {row[0]: row[1] for row in rows(section(REFERENCE / "commands.md", "Exit codes")) if row[0].isdigit()}
+    assert {int(code): means.replace("`", "") for code, means in table.items()} == EXIT_CODES
+    assert all(f"  {code}  {means}\n" in out(capsys, "help") for code, means in EXIT_CODES.items())

@@ -48,6 +48,17 @@ def scenario(tmp_path: Path) -> str:
     return str(file)
 
 
+def test_what_is_in_place_beside_a_container_that_is_kept_out_is_not_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It says who may run there."""
+    file = tmp_path / "x.toml"
+    file.write_text(SCENARIO.replace("[settings]", '[settings]\nunmanaged = ["plain"]'))
+    assert main(["simulate", str(file)]) == 0
+    out = capsys.readouterr().out
+    assert "in place 1-2 0.21 s after the decision: plain (unmanaged) may run there too\n" in out
+
+
 def test_a_history_for_people(scenario: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The title, each event with its reason, the figures, the final machine."""
     assert main(["simulate", scenario]) == 0
@@ -61,7 +72,7 @@ def test_a_history_for_people(scenario: str, capsys: pytest.CaptureFixture[str])
         "     2.001  own               granted 1-2",
         "     2.011  plain             runs on 0,3 instead of 0-3",
         "     2.210  own               started 1-2",
-        "     2.211  own               in place 1-2 0.21 s after the decision",
+        "     2.211  own               in place 1-2 0.21 s after the decision: alone",
         "",
         "10 s: 0 changes of size or place; of takes, 0 acknowledged and 0 forced",
         "from a decision until it was in place: 0.21 s in the median, 0.21 s at most",

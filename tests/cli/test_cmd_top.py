@@ -5,6 +5,8 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import pty
+import select
 import signal
 import subprocess
 import sys
@@ -143,8 +145,6 @@ def test_once_is_a_page_or_the_document(state_dir: Path, capsys: pytest.CaptureF
     (state_dir / "lock").unlink()
     assert main(["top", "--once"]) == 1
     assert capsys.readouterr().err == f"cpuset-sidecar: no daemon is running on {state_dir}\n"
-    assert main(["top"]) == 2
-    assert "top needs a terminal" in capsys.readouterr().err
 
 
 def test_json_is_a_line_a_change(state_dir: Path) -> None:
@@ -162,6 +162,37 @@ def test_json_is_a_line_a_change(state_dir: Path) -> None:
         assert process.wait(20) == 0
 
 
+@pytest.mark.parametrize("kind", ["pipe", "dumb terminal"])
+def test_where_nothing_can_be_drawn_it_prints_a_page_at_each_change(state_dir: Path, kind: str) -> None:
+    """Plain lines, with an empty one between two pages, until Ctrl-C: no escape is written."""
+    if kind == "pipe":
+        reading, writing = os.pipe()
+    else:
+        reading, writing = pty.openpty()
+    environ = {**os.environ, "TERM": "dumb"}
+    command = [sys.executable, "-m", "sidecar", "top"]
+    with subprocess.Popen(command, stdout=writing, env=environ, preexec_fn=hear_interrupts) as process:
+        os.close(writing)
+        written = _read_until(reading, "settled, alone")
+        story = Elastic()
+        story.take()
+        write_status(state_dir, story.told())
+        written += _read_until(reading, "batch must leave")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+    os.close(reading)
+    assert written.replace("\r", "").count("\n\npolicy dynamic") == 1
+    assert "\x1b[?" not in written
+
+
+def _read_until(descriptor: int, wanted: str) -> str:
+    written = ""
+    while wanted not in written:
+        assert select.select([descriptor], [], [], 20)[0], written
+        written += os.read(descriptor, 65536).decode()
+    return written
+
+
 def test_on_a_terminal_it_follows(state_dir: Path) -> None:
     """A take appears without asking again; Ctrl-C ends it cleanly."""
     terminal = Terminal("top", "--state-dir", str(state_dir))
@@ -170,7 +201,7 @@ def test_on_a_terminal_it_follows(state_dir: Path) -> None:
         story = Elastic()
         story.take()
         write_status(state_dir, story.told(datetime.now(UTC)))
-        terminal.wait_until(lambda text: "batch must leave" in text)
+        terminal.wait_until(lambda text: "leaving" in text and "s left" in text)
         terminal.process.send_signal(signal.SIGINT)
         terminal.wait_until(lambda text: "\x1b[?1049l" in text)
         assert terminal.process.wait(20) == 0

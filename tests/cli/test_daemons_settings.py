@@ -27,7 +27,7 @@ NOWHERE = ("--engine", "unix:///nonexistent.sock")
 @pytest.fixture(autouse=True)
 def machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make this machine one of eight CPUs."""
-    for module in ("sidecar.cli.cmd_plan", "sidecar.cli.cmd_simulate", "sidecar.cli.flags"):
+    for module in ("sidecar.cli.cmd_plan", "sidecar.cli.cmd_simulate", "sidecar.cli.this_machine"):
         monkeypatch.setattr(f"{module}.read_topology", lambda: uniform(cores=8))
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.cli.live_page import scrolled, window
+from sidecar.cli.live_page import rows_of, scrolled, window
+from sidecar.cli.top.input_events import KeyPress, Mouse
 
 LONG = [f"line {number}" for number in range(1, 101)]
 
@@ -12,7 +13,7 @@ LONG = [f"line {number}" for number in range(1, 101)]
 def test_a_page_that_fits_is_shown_whole() -> None:
     """No line is lost to a note on scrolling."""
     assert window(LONG[:20], 0, 20) == LONG[:20]
-    assert scrolled(7, "j", 20, 20) == 0
+    assert scrolled(7, 1, 20, 20) == 0
 
 
 def test_a_longer_page_says_which_lines_are_shown() -> None:
@@ -25,8 +26,13 @@ def test_a_longer_page_says_which_lines_are_shown() -> None:
 
 @pytest.mark.parametrize(
     ("top", "key", "expected"),
-    [(0, "j", 1), (0, "k", 0), (5, "\x1b[A", 4), (0, " ", 19), (30, "b", 11), (75, " ", 81), (5, "x", 5), (99, "", 81)],
+    [(0, "j", 1), (0, "k", 0), (5, "up", 4), (0, " ", 19), (30, "b", 11), (75, " ", 81), (5, "x", 5), (99, "", 81)],
 )
 def test_keys_scroll_within_the_page(top: int, key: str, expected: int) -> None:
     """Never past its first line, and never past the last screenful, also when the page becomes shorter."""
-    assert scrolled(top, key, 100, 20) == expected
+    assert scrolled(top, rows_of(KeyPress(key), 20), 100, 20) == expected
+
+
+def test_the_wheel_scrolls_three_lines() -> None:
+    """A press of the mouse does nothing here."""
+    assert [rows_of(Mouse(what, 0, 0), 20) for what in ("up", "down", "press")] == [-3, 3, 0]

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from sidecar.__main__ import COMMANDS, parser
+from sidecar.__main__ import COMMANDS, DAEMON_PACKAGES, parser
 
 _DECISIONS = ("sidecar.decide.books", "sidecar.decide.moves", "sidecar.decide.step", "sidecar.decide.world")
 _OTHERS = ("sidecar.simulation", "sidecar.api", "sidecar.engines", "sidecar.host.machine")
@@ -22,8 +22,9 @@ def imported(command: str) -> list[str]:
 
 @pytest.mark.parametrize("name", ["status", "top", "disturbed", "watch"])
 def test_a_command_that_reads_the_status_imports_no_decisions(name: str) -> None:
-    """Nor what only other commands need."""
-    assert [each for each in imported(name) if each.startswith((*_DECISIONS, *_OTHERS))] == []
+    """Nor what only other commands need; and no package that the daemon's host alone has."""
+    others = (*_DECISIONS, *_OTHERS, *DAEMON_PACKAGES)
+    assert [each for each in imported(name) if each.startswith(others)] == []
 
 
 def test_a_command_that_decides_is_seen_to() -> None:

@@ -14,7 +14,7 @@ import pytest
 from sidecar.api.documents import Vouching, one
 from sidecar.api.metrics import Metrics
 from sidecar.board import Board
-from sidecar.cli import cmd_explain, cmd_status, cmd_top
+from sidecar.cli import cmd_status, cmd_top, explained_tenant
 from sidecar.crashes import Crashes
 from sidecar.decide.facts import ContainerView, Phase, ViewKind
 from sidecar.decide.settings import PolicyName, Settings
@@ -124,12 +124,12 @@ def test_top_counts_units_apart() -> None:
 def test_explain_calls_a_unit_a_unit() -> None:
     """No sentence on it, or on who is on a CPU, calls it a container."""
     units = {each.name: each for each in told().units}
-    assert cmd_explain.rendered(units["ssh.service"], WORKS) == [
+    assert explained_tenant.rendered(units["ssh.service"], WORKS) == [
         "ssh.service (a unit of the host): shared, running, on 0,2-5",
         "  It is a unit of the host, which is confined to the shared pool, 0,2-5.",
         "  It runs on exactly these.",
     ]
-    assert cmd_explain.rendered(units["db.service"], WORKS) == [
+    assert explained_tenant.rendered(units["db.service"], WORKS) == [
         "db.service (a unit of the host): stranger, running, on 5",
         "  It is pinned by hand to CPU 5: it is never moved, and no container gets these CPUs exclusively.",
     ]

@@ -33,7 +33,7 @@ def from_text(tmp_path: Path, text: str) -> Config:
 
 FILE_MISTAKES = [
     ('# ours\n\nreservd = "0"', "c.toml, line 3: unknown key 'reservd'; did you mean 'reserved'?"),
-    ("[cpuset]\nx = 1", "c.toml, line 1: unknown section 'cpuset': the sections are options, tenants, rule"),
+    ("[cpuset]\nx = 1", "c.toml, line 1: unknown section 'cpuset': the sections are options, tenants, rule, hook"),
     ('policy = "stattic"', "c.toml, line 1: policy is 'stattic'; did you mean 'static'?"),
     ("policy = 3", "c.toml, line 1: policy is 3: write one of none, static"),
     ('policy = "dynamic"', "c.toml, line 1: the policy dynamic needs reserved CPUs, which are never given exclusively"),
@@ -79,7 +79,7 @@ FILE_MISTAKES = [
     ("load_high = 0.4", "c.toml, line 1: load_low is 0.5 and load_high 0.4: make load_low the smaller one"),
     ("load_pressure = 101", "load_pressure is 101: write a number above 0 and at most 100, like 20"),
     ("load_pressure = -1", "load_pressure is -1: write a number above 0"),
-    ("[section]\na = 1", "c.toml, line 1: unknown section 'section': the sections are options, tenants, rule"),
+    ("[section]\na = 1", "c.toml, line 1: unknown section 'section': the sections are options, tenants, rule, hook"),
     ("[option]\nfull-pcpus-only = true", "c.toml, line 1: unknown section 'option'; did you mean 'options'?"),
     ("linger = 1e400", "linger is 1e400: write a duration"),
     ("load_pressure = -1e400", "load_pressure is -1e400: write a number above 0"),
@@ -232,7 +232,7 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
         "line 3: linger is 'soon': write a duration from 0s to 1h, in ms, s, m or h, like 10s",
         'line 4: unmanaged is 7: write a list of name patterns (db-*) or label=value patterns, like ["a", "b"] or a,b',
         f"line 5: numa is '{'x' * 39}…': write one of none, best-effort, restricted, single",
-        "line 6: unknown section 'settings': the sections are options, tenants, rule",
+        "line 6: unknown section 'settings': the sections are options, tenants, rule, hook",
         "the variable CPUSET_SIDECAR_GRACE: grace is '2h': write a duration from 0s to 1m, in ms, s, m or h, like 10s",
         "the flag --shortage: shortage is 'wayt'; did you mean 'wait'?",
     ]

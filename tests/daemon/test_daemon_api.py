@@ -15,7 +15,9 @@ from trio.testing import MockClock
 from sidecar import daemon
 from sidecar.api.unix_socket import NAME
 from sidecar.config.config import Config
+from sidecar.config.hook_sections import Hook
 from sidecar.decide.settings import PolicyName
+from sidecar.hooks import hook_runner
 from sidecar.status.event_file import event_file, event_of
 from sidecar.words.event_text import event_text
 from tests.support.daemon.host import Host
@@ -127,8 +129,12 @@ async def test_a_port_in_use_ends_the_start(tmp_path: Path, capsys: pytest.Captu
 async def test_events_are_recorded_across_daemons(
     autojump_clock: MockClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When each began and ended, and what changed between; the file is continued by the next daemon."""
+    """When each began and ended, and what changed between; the next daemon continues the file, without a line that was
+    cut off.
+    """
     for number in (1, 2):
+        if number == 2:
+            cut_off(tmp_path / "state" / "events.jsonl")
         host = Host(tmp_path, monkeypatch)
         async with host.running():
             await host.settled(await host.docker.run(f"rt{number}", labels={"cpuset.exclusive": "1"}))
@@ -137,6 +143,11 @@ async def test_events_are_recorded_across_daemons(
     assert [each for each in told if "daemon" in each] == ["the daemon began", "the daemon ended"] * 2
     assert "rt1 was granted CPU 1" in told
     assert told[-1] == "the daemon ended"
+
+
+def cut_off(file: Path) -> None:
+    """Leave half a line at the end, as a daemon that is killed while it writes."""
+    file.write_bytes(file.read_bytes() + b'{"id":"cut o')
 
 
 def recorded(folder: Path) -> list[str]:
@@ -156,3 +167,28 @@ async def test_a_file_of_events_that_cannot_be_written_is_a_problem_and_nothing_
         assert code == 200
         assert any("events.jsonl" in problem for problem in told["problems"])
     assert host.broken == []
+
+
+async def test_a_hook_is_told_and_one_that_fails_is_a_problem(
+    autojump_clock: MockClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both at a grant; the container has its CPUs meanwhile, whatever hooks do. What they run is no part of this."""
+    heard: list[bytes] = []
+
+    async def told(hook: Hook, document: bytes) -> str:
+        heard.append(document)
+        return "" if hook.name == "hear" else "planted"
+
+    monkeypatch.setattr(hook_runner, "told", told)
+    hooks = (
+        Hook(name="hear", command=("/bin/hear",), on=("granted",)),
+        Hook(name="fail", webhook="http://127.0.0.1:9/"),
+    )
+    host = Host(tmp_path, monkeypatch, hooks=hooks)
+    async with host.running():
+        await host.settled(await host.docker.run("rt", labels={"cpuset.exclusive": "1"}))
+        await host.until(lambda: len(heard) == 2)
+        _, status = await ask(host, "GET", "/healthz")
+    for document in map(json.loads, heard):
+        assert [(event["message"], event["container"]) for event in document["events"]] == [("granted", "rt")]
+    assert status["problems"] == ["the hook fail failed: planted (1 of 1 times)"]

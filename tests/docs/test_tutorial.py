@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.cli.cmd_explain import rendered as explained
 from sidecar.cli.cmd_status import rendered
+from sidecar.cli.explained_tenant import rendered as explained
 from sidecar.decide.container.container import Standing
 from sidecar.decide.container.grip import Guarded
 from sidecar.decide.facts import ContainerView

@@ -73,9 +73,13 @@ class SidecarProcess:
         folder.mkdir(parents=True, exist_ok=True)
 
     def configure(self, **settings: Any) -> None:
-        """Change keys of its configuration file: for the next start, or for `reload`."""
+        """Change keys of its configuration file: for the next start, or for `reload`. A list of dicts is sections."""
         self._settings.update(settings)
-        lines = [f"{key} = {json.dumps(value)}\n" for key, value in self._settings.items()]
+        sections = {key: value for key, value in self._settings.items() if value and _is_sections(value)}
+        lines = [f"{key} = {json.dumps(value)}\n" for key, value in self._settings.items() if key not in sections]
+        for key, tables in sections.items():
+            for table in tables:
+                lines += [f"[[{key}]]\n", *(f"{name} = {json.dumps(value)}\n" for name, value in table.items())]
         (self.folder / "sidecar.toml").write_text("".join(lines))
 
     def start(self, *, until_ready: bool = True) -> None:
@@ -255,3 +259,7 @@ def all_but(prefix: str) -> tuple[str, ...]:
     """Return name patterns for every container whose name does not begin so: for an engine that the tests share."""
     cut = [prefix[:length] for length in range(len(prefix))]
     return (*(f"{start}[!{prefix[len(start)]}]*" for start in cut), *(start for start in cut if start))
+
+
+def _is_sections(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(each, dict) for each in value)

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sidecar.status.grant_changes import changes_at_start, changes_between
 from sidecar.status.grant_history import (
     HOUR,
     GrantChange,
-    changes_at_start,
-    changes_between,
     history,
     kept,
     last_changes,

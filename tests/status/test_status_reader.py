@@ -10,9 +10,10 @@ from sidecar.commit.state_lock import hold_lock
 from sidecar.status.describe import status_of
 from sidecar.status.document import HandStatus
 from sidecar.status.last_state import reading_of, replace
-from sidecar.status.status_file import write_status
+from sidecar.status.status_file import NAME, write_status
 from sidecar.status.status_lease import end_status_lease, renew_status_lease
-from sidecar.status.status_reader import read_last_status
+from sidecar.status.status_reader import StatusFollower, read_last_status
+from state.errors import StateError
 from state.lease import LEASE_SECONDS
 from tests.support.decide.stories import Story
 
@@ -56,3 +57,19 @@ def test_a_daemon_that_is_gone_vouches_for_nothing(state_dir: Path) -> None:
     assert not read_last_status(state_dir, NOW).reading.vouched
     end_status_lease(state_dir)
     assert not read_last_status(state_dir, NOW).reading.is_ready
+
+
+def test_a_document_that_is_read_again_is_decoded_when_it_has_changed(state_dir: Path) -> None:
+    """What its lease says is looked at each time."""
+    follower = StatusFollower(state_dir)
+    with hold_lock(str(state_dir)):
+        renew_status_lease(state_dir, NOW)
+        first = follower.read(NOW)
+        again = follower.read(NOW + LEASE_SECONDS + 1)
+    assert again.status is first.status
+    assert (first.vouched, again.vouched) == (True, False)
+    write_status(state_dir, replace(first.status, policy="none"))
+    assert follower.read(NOW).status.policy == "none"
+    (state_dir / NAME).unlink()
+    with pytest.raises(StateError):
+        follower.read(NOW)

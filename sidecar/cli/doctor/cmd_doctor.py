@@ -49,7 +49,7 @@ from sidecar.cli.doctor.host_checks import (
 from sidecar.cli.doctor.inotify_checks import check_inotify, listening
 from sidecar.cli.doctor.quiet_page import run_quiet
 from sidecar.cli.doctor.unit_checks import check_units
-from sidecar.cli.flags import add_config, add_json, daemons_config, print_json
+from sidecar.cli.flags import add_config, add_json, add_no_color, daemons_config, print_json
 from sidecar.cli.machine_drawing import coloured
 from sidecar.cli.owner_measurement import add_measuring
 from sidecar.cli.printout import LEAST_WIDTH, printout, wrapped
@@ -99,6 +99,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     add_measuring(parser, only="with --quiet: ")
     add_json(parser)
+    add_no_color(parser)
     add_config(parser, KEYS)
     parser.set_defaults(func=functools.partial(run, parser))
 

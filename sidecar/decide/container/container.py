@@ -23,7 +23,7 @@ from functools import cached_property
 import msgspec
 
 from sidecar.decide.container.grip import Grip, Guarded, Loose, Writing
-from sidecar.decide.container.line import Barred, Doubt, Ends, Fault, FaultKind, Free, Line, Sent
+from sidecar.decide.container.line import BEHIND_A_START, Barred, Doubt, Ends, Fault, FaultKind, Free, Line, Sent
 from sidecar.decide.container.place import Place
 from sidecar.decide.container.start import Answered, Held, Plain, Start
 from sidecar.decide.facts import ContainerView, Phase
@@ -200,9 +200,16 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             mask |= cpus.mask
         return mask
 
-    def _coming(self) -> Iterator[CPUSet]:
-        """Yield each set of CPUs that it may come to have."""
-        line, grip = self.line, self.grip
+    @cached_property
+    def coming_by_hand(self) -> int:
+        """The CPUs that it may come to have by the hand, as a mask."""
+        mask = 0
+        for cpus in self._coming_by_hand():
+            mask |= cpus.mask
+        return mask
+
+    def _coming_by_hand(self) -> Iterator[CPUSet]:
+        grip = self.grip
         yield from self.answers
         if isinstance(grip, Guarded):
             yield grip.cpus
@@ -210,6 +217,11 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             yield grip.order.update.cpus
         if self.pulled:
             yield self.pulled
+
+    def _coming(self) -> Iterator[CPUSet]:
+        """Yield each set of CPUs that it may come to have."""
+        line = self.line
+        yield from self._coming_by_hand()
         if self.is_guarded:
             # An order that is carried out shows for an instant. One that is late may never be, and is not waited for.
             if isinstance(line, Sent) and not line.is_late and not self.is_idle:
@@ -218,9 +230,18 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if isinstance(line, Sent):
             yield line.order.update.cpus
         for doubt in self.doubts:
-            yield doubt.cpus
+            # One that starts as configured may start anywhere, as long as a glance alone has shown it.
+            if doubt.ends is not Ends.ENGINE or not self.starts_as_configured:
+                yield doubt.cpus
         if isinstance(self.start, Answered):
             yield self.start.cpus
+
+    @cached_property
+    def is_followed(self) -> bool:
+        """Whether its start is held, and an order may wait in the engine behind that: it takes effect afterwards."""
+        if not self.is_held or self.is_guarded:
+            return False
+        return isinstance(self.line, Sent) or any(doubt.ends in BEHIND_A_START for doubt in self.doubts)
 
     @cached_property
     def present(self) -> CPUSet:
@@ -243,8 +264,10 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def sure(self) -> CPUSet:
         """The CPUs that it has regardless of the outcome of orders outstanding or in doubt, and of unseen restarts; may
-        be empty.
+        be empty. Where an order leads that an earlier run of the sidecar left in the engine is not known.
         """
+        if not self.is_guarded and any(doubt.ends is Ends.ENGINE for doubt in self.doubts):
+            return EMPTY
         mask = self.place.seen.mask
         if self.starts_as_configured:
             mask &= self.place.configured.mask

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from typing import Final
 
 import msgspec
 
@@ -46,7 +47,11 @@ class Ends(enum.StrEnum):
     """The event that ends a doubt."""
 
     LOOK = "look"
-    """The next look, or the next order that is carried out."""
+    """The next look, the next order that is carried out, or a start that is held: what it is about is over then."""
+    ENGINE = "engine"
+    """The next look, or the next order that is carried out: each of them waits behind what an earlier run of the
+    sidecar left in the engine for the container. A glance does not, nor does the hold of a start.
+    """
     ORDER = "order"
     """The next order that is carried out: until then a lost order may still take effect. The engine does one thing at a
     time, but it may refuse an order before it begins.
@@ -55,6 +60,10 @@ class Ends(enum.StrEnum):
     """The next look only. News contradicts itself about the container's existence. Its last known place is in doubt,
     and it gets no order.
     """
+
+
+BEHIND_A_START: Final = (Ends.ENGINE, Ends.ORDER)
+"""Doubts about orders that may wait in the engine behind a start that is held."""
 
 
 class Doubt(msgspec.Struct, frozen=True):

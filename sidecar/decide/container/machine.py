@@ -21,6 +21,9 @@ its docstring.
    order without effect leaves no doubt, because its outcome includes the container's place.
 4. A **refused** order changed nothing. It is barred: not repeated in this run of the container until its pause is over.
 5. An order that **waited for a start** tells nothing about that start: its CPUs stay in doubt until a look.
+6. An order that an **earlier run** of the sidecar left in the engine may lead anywhere, until a look or an order gets
+   through to the engine.
+7. A start that is **held** ends every doubt but those about orders that may wait behind it.
 
 Rules for changing this file: a rule reads only the container and the news; a new kind of news gets a complete row in a
 table; only a look or an order ends a doubt, as its kind specifies.
@@ -72,16 +75,23 @@ from sidecar.decide.container.start import Asks, Plain, shows_strict_runtime
 from sidecar.decide.container.start_machine import STARTS
 from sidecar.decide.container.tables import Rule, same, with_doubt
 from sidecar.decide.facts import ContainerView, Phase
-from state.cpuset import CPUSet
+from state.cpuset import EMPTY, CPUSet
 
 _made = msgspec.structs.replace
 
 
-def first_seen(view: ContainerView, place: Place, wish: Wish, arrival: int, began: int) -> Container:
-    """Return a container at its first look."""
+def first_seen(
+    view: ContainerView, place: Place, wish: Wish, arrival: int, began: int, left: CPUSet = EMPTY
+) -> Container:
+    """Return a container at its first look. An order that an earlier run of the sidecar left in the engine may put it
+    on the CPUs `left`.
+    """
     start = Asks() if shows_strict_runtime(view) else Plain()
     looked = 0 if view.is_glance else began
-    return Container(view=view, wish=wish, arrival=arrival, known=began, place=place, looked=looked, start=start)
+    doubts = (Doubt(left, Ends.ENGINE),) if left else ()
+    return Container(
+        view=view, wish=wish, arrival=arrival, known=began, place=place, looked=looked, start=start, doubts=doubts
+    )
 
 
 def after(container: Container, news: News) -> Container:

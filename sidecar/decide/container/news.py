@@ -8,7 +8,7 @@ from sidecar.decide.container.container import Wish
 from sidecar.decide.container.place import Place
 from sidecar.decide.facts import ContainerView
 from sidecar.decide.orders import ApplyCpuset, Update, WriteCpuset
-from state.cpuset import EMPTY, CPUSet
+from state.cpuset import CPUSet
 
 
 class Looked(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,15 +145,13 @@ class HoldGivenUp(msgspec.Struct, frozen=True):
 
 
 class HoldAnswered(msgspec.Struct, frozen=True):
-    """The held start goes on with `update`, unchanged if that is None; if `is_refused`, not at all. An order of an
-    earlier run of the sidecar, which waits in the engine behind the start, may put it on the CPUs `behind`. If
-    `is_exclusive`, those of the update are its own.
+    """The held start goes on with `update`, unchanged if that is None; if `is_refused`, not at all. If `is_exclusive`,
+    the CPUs of the update are its own.
     """
 
     update: Update | None
     is_refused: bool
     is_exclusive: bool = False
-    behind: CPUSet = EMPTY
 
 
 class WriteSent(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from sidecar.decide.container.container import Container, Standing
-from sidecar.decide.container.line import Doubt, Ends
+from sidecar.decide.container.line import BEHIND_A_START, Doubt, Ends
 from sidecar.decide.container.news import (
     HoldAnswered,
     HoldBegan,
@@ -29,8 +29,9 @@ _made = msgspec.structs.replace
 
 
 def _held(container: Container, news: HoldBegan) -> Container:
-    """Hold the start; no earlier process runs any more, and no start that was answered before is still to come: the
-    engine does one at a time. What the runtime's bundle shows, and no look did, is as it shows it.
+    """Hold the start: the container exists, no earlier process runs any more, and no start that was answered before is
+    still to come, because the engine does one at a time. In doubt remains what orders may do that wait behind the
+    start. What the runtime's bundle shows, and no look did, is as it shows it.
     """
     return _made(
         container,
@@ -38,6 +39,7 @@ def _held(container: Container, news: HoldBegan) -> Container:
         place=news.place or container.place,
         known=max(container.known, news.began),
         start=Held(news.number),
+        doubts=tuple(each for each in container.doubts if each.ends in BEHIND_A_START),
         is_lapsed=False,
     )
 
@@ -48,15 +50,13 @@ def _asks(container: Container, _: object) -> Container:
 
 
 def _answered(container: Container, news: HoldAnswered) -> Container:
-    """Expect a run on the CPUs of the answer, on the configured ones if it has no update, and none if it refuses. Where
-    an order that waits behind the start may send it is in doubt until a look.
-    """
+    """Expect a run on the CPUs of the answer, on the configured ones if it has no update, and none if it refuses."""
     if news.is_refused:
         return _made(container, start=Asks())
-    doubts = with_doubt(container.doubts, Doubt(news.behind, Ends.LOOK)) if news.behind else container.doubts
     if news.update is not None:
-        return _made(container, start=Answered(news.update.cpus, news.is_exclusive), doubts=doubts)
-    return _made(container, start=Asks(), doubts=with_doubt(doubts, Doubt(container.place.configured, Ends.LOOK)))
+        return _made(container, start=Answered(news.update.cpus, news.is_exclusive))
+    doubts = with_doubt(container.doubts, Doubt(container.place.configured, Ends.LOOK))
+    return _made(container, start=Asks(), doubts=doubts)
 
 
 def _shown(container: Container, news: Looked) -> Container:

@@ -15,9 +15,10 @@ A runtime that asks (`StartHeld`) starts nothing until it is answered, and then 
    failed. The engine does one thing at a time for a container, so either of them comes after the start (`machine`).
    An answer cannot be called back. So CPUs that it was told are its own are kept free of all others until then, also if
    its grant ends meanwhile (`Container.is_promised`).
-7. An earlier run of the sidecar may have left an order in the engine, which waits behind the held start. Where that
-   sends the container is not known. So if nothing but glances showed the container in this run, and the books of an
-   earlier one name it, it may come to be anywhere between its answer and a look.
+7. An order may wait in the engine behind a held start: one that is outstanding, one that was lost, or one that an
+   earlier run of the sidecar left there, which may lead anywhere. It takes effect after the start, and counts from now
+   until a look, so no other start is answered where it may lead. Starts that are *followed* so do not wait for each
+   other: nothing of these orders can happen before their own answers.
 
 While a start is held, the engine answers neither looks at the container nor orders to it, so none are given.
 """
@@ -29,6 +30,7 @@ from typing import Final
 from sidecar.decide.books.policy import policy_named
 from sidecar.decide.container import news
 from sidecar.decide.container.container import Container, Standing
+from sidecar.decide.container.footprint import Reach
 from sidecar.decide.container.machine import after
 from sidecar.decide.container.originals import NANO
 from sidecar.decide.container.place import place_of
@@ -39,7 +41,7 @@ from sidecar.decide.orders import AnswerStart, Update
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.sightings import believed, recognized, with_bundle
 from sidecar.decide.world import World
-from state.cpuset import EMPTY, CPUSet
+from state.cpuset import CPUSet
 from state.demand import QuotaRule
 from state.refusal import Refusal, RefusalCode, Taken
 
@@ -72,24 +74,17 @@ def answers(world: World) -> tuple[World, tuple[AnswerStart, ...]]:
     """Return the world in which all possible answers to held starts are given, and these answers."""
     given: list[AnswerStart] = []
     held = [each for each in world.containers.values() if each.is_held]
-    # Those first that may come to be anywhere (7): no other start is answered beside them.
-    for container in sorted(held, key=lambda each: not _behind(world, each)):
+    # 7. Others wait for these.
+    for container in sorted(held, key=lambda each: not each.is_followed):
         assert isinstance(container.start, Held)
         answer = answer_to(world, container, container.start.number)
         if answer is None:
             continue
         given.append(answer)
         # 6. It starts, or has started, or will not.
-        is_refused, behind = answer.refusal is not None, _behind(world, container)
-        told = news.HoldAnswered(answer.update, is_refused, answer.exclusive, behind)
+        told = news.HoldAnswered(answer.update, answer.refusal is not None, answer.exclusive)
         world = world.with_container(after(container, told))
     return world, tuple(given)
-
-
-def _behind(world: World, container: Container) -> CPUSet:
-    """Return where an order of an earlier run of the sidecar may put a container behind its held start (7)."""
-    may_wait = not container.looked and container.view.key in world.state.originals
-    return world.state.online if may_wait else EMPTY
 
 
 def answer_to(world: World, container: Container, number: int) -> AnswerStart | None:
@@ -110,13 +105,16 @@ def answer_to(world: World, container: Container, number: int) -> AnswerStart | 
     wanted = policy_named(settings.policy).desired(world, container)
     if wanted is None:
         return AnswerStart(key, number)
-    reached, reserved = world.reach, world.state.reserved.mask
+    reserved, reached, own = world.state.reserved.mask, world.reach, container.footprint
+    if container.is_followed:
+        # 7. Not what waits behind this start, or behind others like it.
+        reached, own = _before_what_follows(world), container.coming_by_hand
     is_exclusive = key in world.state.assignments
     if is_exclusive:
         # 2. All of it, and alone.
         if taken := wanted & world.strangers:
             return AnswerStart(key, number, refusal=Refusal(RefusalCode.TAKEN_BY_STRANGER, Taken(taken)))
-        if (reached.others(container.footprint) | world.state.lent.mask) & wanted.mask & ~reserved:
+        if (reached.others(own) | world.state.lent.mask) & wanted.mask & ~reserved:
             return None
         if any(answer != wanted for answer in container.answers):
             # The hand would write something else at its birth.
@@ -129,6 +127,11 @@ def answer_to(world: World, container: Container, number: int) -> AnswerStart | 
         # 3. The pool.
         cpus = CPUSet.from_mask(wanted.mask & ~(reached.exclusive & ~reserved) or world.state.refuge.mask)
     return AnswerStart(key, number, update=_bundle(world, container, cpus), exclusive=is_exclusive)
+
+
+def _before_what_follows(world: World) -> Reach:
+    """Return where containers may be before any start is answered behind which an order waits in the engine."""
+    return world.reach_by(lambda each: each.coming_by_hand if each.is_followed else world.counted(each))
 
 
 def _bundle(world: World, container: Container, cpus: CPUSet) -> Update:

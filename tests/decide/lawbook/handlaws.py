@@ -164,8 +164,9 @@ def never_covered(reality: Reality) -> list[str]:
     if not isinstance(reality, HandReality) or reality.hand is None:
         return []
     world = reality.world
-    if world.hand is None or not world.hand.is_answering or not world.hand.home:
+    if world.hand is None or not world.hand.is_answering:
         return []
+    homes = world.hand.homes
     return [
         f"{container.view.name} is not covered"
         for container in world.containers.values()
@@ -173,6 +174,7 @@ def never_covered(reality: Reality) -> list[str]:
         and container.view.phase is not Phase.DEAD
         and not container.view.in_shared_group
         and not container.view.cgroup_parent
+        and (world.hand.home or homes.get(container.view.engine))
         and not container.is_covered
     ]
 

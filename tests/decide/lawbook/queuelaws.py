@@ -15,6 +15,7 @@ from state.cause import ForOthers, Together
 from state.cpuset import CPUSet
 from state.demand import Demand
 from state.model import Assignment, State
+from state.refusal import Asked
 from tests.support.decide.reality import Reality
 
 
@@ -56,8 +57,14 @@ def _is_by_the_rules(world: World, left: Assignment) -> bool:
 
 
 def _is_heir(before: World, container: Container, left: Assignment) -> bool:
-    """Return whether it asks for just what a container had that is gone, has its role, and had no CPUs before."""
+    """Return whether it asks for just what a container had that is gone, has its role, and had no CPUs before. What was
+    told in this run that the machine could never serve it waits for nothing, also if other settings could since.
+    """
     demand, key = container.wish.demand, container.view.key
+    refused = before.state.refusals.get(key)
+    is_final = refused is not None and isinstance(refused.refusal.detail, Asked) and refused.refusal.detail.is_final
+    if refused and is_final and not container.is_idle and refused.started_at == container.view.started_at:
+        return False
     if demand is None or not is_coming(container) or key in before.state.assignments or key == left.container:
         return False
     return replace(demand, container=left.container, name=left.name) == left.demand

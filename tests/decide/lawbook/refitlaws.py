@@ -33,10 +33,11 @@ def floors_lost(reality: Reality) -> list[str]:
 
 def said_to_be_free(reality: Reality) -> list[str]:
     """Return the CPUs that the refusal of a grant that ended calls free, and that are not beside those that stay, as
-    sentences. The policy's next decision may use them, so this is seen before there is one.
+    sentences. The policy's next decision may use them, so this is seen where a burst makes none.
     """
-    world = reality.world
-    return [] if world.is_ready else list(not_free(world.state, world.notes))
+    world, before = reality.world, reality.planned_from
+    is_fitted = not world.is_ready and world.notes is not before.notes
+    return list(not_free(world.state, world.notes)) if is_fitted else []
 
 
 def not_free(fitted: State, notes: Sequence[Note]) -> Iterator[str]:

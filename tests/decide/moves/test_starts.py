@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sidecar.decide.container.line import Doubt, Ends
 from sidecar.decide.facts import Phase, Purpose
 from sidecar.decide.orders import AnswerStart, ApplyCpuset, LookAgain, StartTimer
 from sidecar.words.refusals import sentence
 from state.cpuset import CPUSet
+from tests.decide.lawbook.left_faults import disputes_what_is_held
 from tests.support.decide import strictstarts
 from tests.support.decide.real import Real
 from tests.support.decide.stories import Story, cpus, where
@@ -114,6 +117,63 @@ def test_two_that_are_held_do_not_wait_for_each_other() -> None:
     strictstarts.hold(story, one)
     strictstarts.hold(story, two)
     assert [answer.update and str(answer.update.cpus) for answer in answered(story)] == ["1-2", "3-4"]
+
+
+def _held_and_disputed() -> tuple[Story, list[Real]]:
+    """Have two strict starts held since an earlier life of the daemon. The new one's inventory was overtaken by a
+    removal, so it is not sure that the containers exist.
+    """
+    story = Story()
+    pair, other = [strict(story, exclusive=2) for _ in range(2)], story.arrive("other", starts=False)
+    for real in pair:
+        real.held = story.ticket()
+    story.crash([True], is_slow=True)
+    story.remove(other)
+    story.begin_look(other.key)
+    story.deliver_look(len(story.looks) - 1)
+    story.deliver_inventory(0)
+    assert all(story.known(real).is_disputed for real in pair)
+    return story, pair
+
+
+def test_a_start_that_is_held_proves_that_its_container_exists() -> None:
+    """No look can: its lock is held. So the doubts of two would make them wait for each other."""
+    story, pair = _held_and_disputed()
+    strictstarts.ask_again(story)
+    assert not any(story.known(real).is_disputed for real in pair)
+    story.take_inventory()
+    assert [answer.update and str(answer.update.cpus) for answer in answered(story)] == ["1-2", "3-4"]
+
+
+def test_two_that_are_held_and_disputed_wait_for_each_other_if_a_hold_proves_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    disputes_what_is_held(monkeypatch)
+    story, _ = _held_and_disputed()
+    strictstarts.ask_again(story)
+    story.take_inventory()
+    assert answered(story) == []
+
+
+def test_two_behind_which_an_order_waits_do_not_wait_for_each_other() -> None:
+    """What a killed daemon left in the engine takes effect after the start. It may lead anywhere, so the second one
+    waits for a look at the first.
+    """
+    story = Story()
+    pair = [story.arrive(name, 2) for name in ("one", "two")]
+    story.settle()
+    story.crash([True])
+    for real in pair:
+        real.asks = True
+        story.stop(real)
+        real.held = story.ticket()
+    story.crash([True])
+    assert all(story.known(real).doubts == (Doubt(cpus("0-7"), Ends.ENGINE),) for real in pair)
+    strictstarts.ask_again(story)
+    assert [answer.container for answer in answered(story)] == [pair[0].key]
+    strictstarts.go_on(story, pair[0], fails=False)
+    story.look(pair[0])
+    assert [answer.container for answer in answered(story)] == [real.key for real in pair]
 
 
 def test_nothing_is_ordered_while_a_start_is_held() -> None:

@@ -1,10 +1,12 @@
-"""What killed daemons left in the engine: orders that wait behind a start, and take effect when it is over."""
+"""What killed daemons left in the engine: orders that wait for a container's lock, and take effect when it is free."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sidecar.decide.orders import ApplyCpuset
+from sidecar.simulation.model_host import STARTABLE
 from state.cpuset import EMPTY, CPUSet
 from tests.support.decide.real import Real
 
@@ -20,15 +22,36 @@ class BehindStarts:
         self.astray = EMPTY
         """The CPUs outside of its footprint onto which such an order has sent a container."""
 
-    def keep(self, order: ApplyCpuset) -> None:
-        """Let an order wait."""
-        self._orders.append(order)
+    def leave(self, reality: Reality, fates: Sequence[bool], *, is_busy: bool) -> None:
+        """Kill the daemon that sent the orders which are outstanding: each took effect, or never will, or waits."""
+        for index, order in enumerate([*reality.late, *reality.flight]):
+            if order.number in reality.landed or not fates[index % len(fates)]:
+                continue
+            real = reality.containers.get(order.container)
+            if is_busy and real and not real.is_locked and fates[(index + 2) % len(fates)]:
+                self._lock(reality, real)
+            if real and real.is_locked:
+                self._orders.append(order)
+            else:
+                reality.take_effect(order)
+
+    def _lock(self, reality: Reality, real: Real) -> None:
+        """Have the engine do something else with a container before an order that it was given: a restart whose start
+        its runtime holds, if it asks.
+        """
+        if real.asks:
+            reality.stop(real)
+            if real.phase in STARTABLE:
+                real.held = reality.ticket()
+        elif real is not reality.group:
+            real.is_busy = True
 
     def land(self, reality: Reality, real: Real) -> None:
-        """Carry out what waited behind a start of this container. What the hand guards, it overwrites at once."""
+        """Carry out what waited for the lock of this container."""
         for order in [each for each in self._orders if each.container == real.key]:
             self._orders.remove(order)
             reality.take_effect(order)
             known = reality.world.containers.get(real.key)
-            if known and not known.is_guarded:
+            # A group whose CPUs all went offline has others, until the machine is read.
+            if known and not reality.is_blind and reality.online == reality.world.topology.online:
                 self.astray |= (real.effective or EMPTY) - CPUSet.from_mask(known.footprint)

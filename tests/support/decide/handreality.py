@@ -184,7 +184,7 @@ class HandReality(Reality):
         """Let one due thing happen, the hand's first."""
         return self.hear() or self.act() or self.unstick() or super().go_on()
 
-    def crash(self, fates: Sequence[bool], *, is_slow: bool = False) -> None:
+    def crash(self, fates: Sequence[bool], *, is_slow: bool = False, is_busy: bool = False) -> None:
         """Kill the daemon, and the hand with it; each of its orders was carried out, or never will be. Meanwhile other
         programs lock some containers for which nothing waits in the engine.
         """
@@ -203,7 +203,7 @@ class HandReality(Reality):
         if fates[0]:
             # It is open before the engine is reached.
             self._begins_with_hand = True
-        super().crash(fates, is_slow=is_slow)
+        super().crash(fates, is_slow=is_slow, is_busy=is_busy)
 
     def connect(self, *, is_slow: bool = False) -> None:
         """Reach the engine; after a crash perhaps with the hand open already."""

@@ -265,7 +265,8 @@ def _crash(reality: Reality, who: int, how: int) -> None:
         # Another configuration is written while it is down.
         reality.settings = otherwise_timed(reality.settings, who)
     reality.promises.restarted(reality.timers, reality.world, reality.containers)
-    reality.crash([bool(who >> bit & 1) for bit in range(5)], is_slow=how % 3 == 0)
+    fates = [bool(who >> bit & 1) for bit in range(5)]
+    reality.crash(fates, is_slow=how % 3 == 0, is_busy=how % 5 == 4)
 
 
 def _release(reality: Reality, who: int, how: int) -> None:

@@ -383,13 +383,12 @@ class Reality(Host):
         self.is_reached = False
         self.feed(EngineDisconnected("gone"))
 
-    def crash(self, fates: Sequence[bool], *, is_slow: bool = False) -> None:
-        """Kill the daemon; each outstanding order took effect, or never will, or waits behind a start. It starts again
-        from its checkpoint. Starts that are held stay so, and ask nobody.
+    def crash(self, fates: Sequence[bool], *, is_slow: bool = False, is_busy: bool = False) -> None:
+        """Kill the daemon; each outstanding order took effect, or never will, or is still to come: it waits behind a
+        start or something else that the engine does with the container (`is_busy`). The daemon starts
+        again from its checkpoint. Starts that are held stay so, and ask nobody.
         """
-        for index, order in enumerate([*self.late, *self.flight]):
-            if order.number not in self.landed and fates[index % len(fates)]:
-                (self.behind.keep if self._is_locked(order.container) else self.take_effect)(order)
+        self.behind.leave(self, fates, is_busy=is_busy)
         self.flight, self.late, self.looks, self.retries, self.timers, self.blocked = [], [], [], [], [], []
         self._take_for_their_own()
         self.landed, self.inventories, self.bursts, self.stopping = set(), [], [], []

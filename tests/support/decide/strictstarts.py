@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sidecar.decide.container.container import Standing
+from sidecar.decide.container.container import Container, Standing
+from sidecar.decide.container.line import Ends
 from sidecar.decide.container.start import Answered, Held
 from sidecar.decide.facts import StartHeld, StartLetGo
 from sidecar.decide.orders import AnswerStart, ApplyCpuset
@@ -129,6 +130,12 @@ def _left_behind(world: World, order: ApplyCpuset) -> CPUSet:
     return place.seen if order.live else place.configured
 
 
+def _is_followed(known: Container) -> bool:
+    """Return whether an order may wait in the engine behind a start that is held, or was answered."""
+    may_wait = known.order is not None or any(each.ends in (Ends.ENGINE, Ends.ORDER) for each in known.doubts)
+    return may_wait and not known.is_covered
+
+
 def _entered(reality: Reality, answer: AnswerStart, cpus: CPUSet) -> list[str]:
     world, found = reality.world, []
     name = world.containers[answer.container].view.name
@@ -145,7 +152,9 @@ def _entered(reality: Reality, answer: AnswerStart, cpus: CPUSet) -> list[str]:
         is_apart = is_adrift or other.wish.standing in (Standing.UNMANAGED, Standing.MEMBER)
         if id == answer.container or is_apart or not (granted or id in world.state.assignments):
             continue
-        if both := (cpus - world.state.reserved) & CPUSet.from_mask(waited_for(reality, id)):
+        # What can happen only after its own answer keeps no start waiting of which the same is true.
+        is_later = other.is_held and _is_followed(other) and _is_followed(world.containers[answer.container])
+        if both := (cpus - world.state.reserved) & (EMPTY if is_later else CPUSet.from_mask(waited_for(reality, id))):
             found.append(f"{name} was started on {both}, where {other.view.name} may be")
         real = reality.containers.get(id)
         if real is None or real.is_unseen or reality.is_being_looked_at(id):
