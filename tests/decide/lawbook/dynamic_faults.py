@@ -287,7 +287,6 @@ FAULTS = (
     Fault(hears_every_acknowledgement, laws.NOTICE, first=8427),
     Fault(hears_every_timer, laws.NOTICE, first=1572),
     Fault(promises_by_the_settings_of_today, takelaws.AS_PROMISED, first=1412),
-    Fault(ends_the_notice_of_earlier_takes, laws.NOTICE),
     Fault(begins_no_grace_after_a_restart, laws.SETTLED, first=786),
     Fault(never_ends_a_take, laws.SETTLED, first=786),
     Fault(lets_newcomers_onto_what_is_leaving, laws.VACATED, first=400),
