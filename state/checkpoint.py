@@ -30,7 +30,7 @@ from state import codec, files
 from state.errors import CheckpointCorrupt, CheckpointTooNew, FileUnreadable, FileUnwritable, StateError
 from state.model import State
 
-VERSION: Final = 5
+VERSION: Final = 6
 NAME: Final = "checkpoint.json"
 PREVIOUS: Final = "checkpoint.previous.json"
 
@@ -220,6 +220,11 @@ def _from_4(old: dict[str, Any]) -> dict[str, Any]:
     return old
 
 
+def _from_5(old: dict[str, Any]) -> dict[str, Any]:
+    """Format 5 recorded no promises of notices and rests: their defaults are right."""
+    return old
+
+
 def _with_causes(assignment: dict[str, Any]) -> dict[str, Any]:
     moves = [_with_cause(move) for move in assignment.get("moves", ())]
     leaving = assignment.get("leaving")
@@ -235,5 +240,12 @@ def _said(reason: str) -> dict[str, str]:
     return {"type": "Said", "text": reason}
 
 
-_MIGRATIONS: Final[Mapping[int, Callable[[Any], Any]]] = {0: _from_0, 1: _from_1, 2: _from_2, 3: _from_3, 4: _from_4}
+_MIGRATIONS: Final[Mapping[int, Callable[[Any], Any]]] = {
+    0: _from_0,
+    1: _from_1,
+    2: _from_2,
+    3: _from_3,
+    4: _from_4,
+    5: _from_5,
+}
 """From each version to the next, on decoded data."""

@@ -17,65 +17,10 @@ from state.cause import Cause
 from state.cpuset import EMPTY, CPUSet, union
 from state.demand import Demand, QuotaRule
 from state.key import ContainerKey
+from state.leaving import Leaving
 from state.refusal import Refusal
 
 T = TypeVar("T")
-
-
-class Batch(msgspec.Struct, frozen=True):
-    """CPUs that were taken together: they have one grace."""
-
-    number: int
-    cpus: CPUSet
-
-
-class Leaving(msgspec.Struct, frozen=True, kw_only=True):
-    """CPUs that were taken from a container in the State, and that it may still be using.
-
-    No other container may use them before it has left them. It may stay on each CPU until it acknowledges, or until the
-    grace of that CPU is over: then the CPU is `due`. `number` and `cause` are those of the last take; `earlier` are
-    previous takes whose grace is not over yet, in their order.
-    """
-
-    cpus: CPUSet
-    number: int
-    cause: Cause
-    due: CPUSet = EMPTY
-    earlier: tuple[Batch, ...] = ()
-
-    @property
-    def waiting(self) -> CPUSet:
-        """Those on which the container may stay."""
-        return self.cpus - self.due
-
-    @property
-    def is_due(self) -> bool:
-        """Whether it may stay on none of them."""
-        return not self.waiting
-
-    @property
-    def batches(self) -> tuple[Batch, ...]:
-        """The CPUs that are waited for, by the takes that they belong to, in order."""
-        last = self.waiting - union(batch.cpus for batch in self.earlier)
-        return (*self.earlier, Batch(self.number, last)) if last else self.earlier
-
-    def due_on(self, cpus: CPUSet) -> Leaving:
-        """Return the same without any notice for these CPUs."""
-        earlier = tuple(Batch(batch.number, rest) for batch in self.earlier if (rest := batch.cpus - cpus))
-        return msgspec.structs.replace(self, due=self.due | (self.cpus & cpus), earlier=earlier)
-
-    def within(self, cpus: CPUSet) -> Leaving | None:
-        """Return the same, limited to these CPUs; None if nothing is left."""
-        if not cpus & self.cpus:
-            return None
-        earlier = tuple(Batch(batch.number, part) for batch in self.earlier if (part := batch.cpus & cpus))
-        return msgspec.structs.replace(self, cpus=self.cpus & cpus, due=self.due & cpus, earlier=earlier)
-
-    def over(self, number: int) -> Leaving:
-        """Return the same once the grace of this take, and of all before it, is over."""
-        rest = tuple(batch for batch in self.batches if batch.number > number)
-        due = self.cpus - union(batch.cpus for batch in rest)
-        return msgspec.structs.replace(self, due=due, earlier=tuple(b for b in rest if b.number != self.number))
 
 
 class Move(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,6 +35,15 @@ KEPT_MOVES: Final = 5
 """The last changes of a grant are remembered, this many, for `explain`."""
 
 
+class Rest(msgspec.Struct, frozen=True, kw_only=True):
+    """How long a container that does not run keeps its CPUs, as promised when its rest began. `started_at` is its last
+    start, "" if there was none: after another start, the rest is another.
+    """
+
+    seconds: float
+    started_at: str = ""
+
+
 class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     """A grant: these CPUs are this container's alone as long as it stands in the State.
 
@@ -99,7 +53,8 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     growth while it may not be shrunk again for its own sake; None after that. `forced` counts takes without its
     acknowledgement. `asked` numbers the containers in the order in which they first asked. `is_measured` if its size
     follows its load, and a load was known. `ended` is the start, by `started_at`, since whose end the container rests
-    longer than it may keep its CPUs, if the grant could not end yet; None otherwise.
+    longer than it may keep its CPUs, if the grant could not end yet; None otherwise. `rest` is the rest of a container
+    that does not run, or that of a vacancy, once it began.
     """
 
     demand: Demand
@@ -115,6 +70,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     asked: int = 0
     is_measured: bool = False
     ended: str | None = None
+    rest: Rest | None = None
 
     @property
     def container(self) -> ContainerKey:
@@ -353,7 +309,11 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Return the State after a container went for good: its CPUs, if it had any, are kept for a successor."""
         went = self.assignments.get(container)
         state = self.released(container)
-        return msgspec.structs.replace(state, vacancies={**state.vacancies, container: went}) if went else state
+        if went is None:
+            return state
+        # What was promised to it at its stop was for its own next start.
+        vacancy = msgspec.structs.replace(went, rest=None)
+        return msgspec.structs.replace(state, vacancies={**state.vacancies, container: vacancy})
 
     def keeping(self, vacancies: Mapping[ContainerKey, Assignment]) -> State:
         """Return the State with these vacancies and no others."""

@@ -20,7 +20,7 @@ from sidecar.decide.facts import DefragmentRequested, Fact, GiveUpRequested, Res
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
 from state.key import ContainerKey
-from state.model import Leaving
+from state.leaving import Leaving
 from state.refusal import Refusal, RefusalCode, UnderPolicy
 
 DECISION_SECONDS: Final = 10.0

@@ -24,7 +24,8 @@ from sidecar.words.counts import some
 from sidecar.words.refusals import harmless, sentence, warnings
 from sidecar.words.repairs import noted
 from state.cpuset import union
-from state.model import Assignment, Batch, Leaving, Move, Refused, State
+from state.leaving import Batch, Leaving
+from state.model import Assignment, Move, Refused, State
 from state.refusal import NAMES
 from state.renaming import nameless
 

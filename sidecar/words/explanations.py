@@ -31,7 +31,8 @@ from sidecar.words.sizes_text import about_size
 from sidecar.words.units import noun
 from state.cpuset import EMPTY, CPUSet
 from state.demand import MemsRule, Scale, Shortage
-from state.model import Assignment, Leaving, Move, Refused
+from state.leaving import Leaving
+from state.model import Assignment, Move, Refused
 from state.refusal import RefusalCode
 
 _SHOWN_NAMES: Final = 5

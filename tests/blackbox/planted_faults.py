@@ -31,7 +31,8 @@ from sidecar.simulation.model_sidecar import ModelSidecar
 from sidecar.simulation.virtual_host import Simulation
 from sidecar.words import changes
 from state.cpuset import EMPTY
-from state.model import Leaving, State
+from state.leaving import Leaving
+from state.model import State
 from tests.blackbox.drawn_settings import EVERY_RIGHT
 from tests.blackbox.plain_values import Scenario, Table
 

@@ -25,7 +25,7 @@ from state import ack
 from state.cpuset import CPUSet
 from state.inotify import Deaf, Ears
 from state.key import ContainerKey
-from state.model import Leaving
+from state.leaving import Leaving
 from state.refusal import Said
 from tests.support.decide.stories import Story
 

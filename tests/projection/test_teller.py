@@ -21,7 +21,7 @@ from sidecar.projection.projections import Projections
 from sidecar.projection.teller import CHECK_SECONDS, PAUSE, Teller
 from state.cpuset import CPUSet
 from state.errors import ProjectionError, ProjectionMissing
-from state.model import Leaving
+from state.leaving import Leaving
 from state.projection import Projection, read
 from state.refusal import Said
 from state.topology import uniform

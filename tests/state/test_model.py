@@ -10,7 +10,8 @@ from state.cpuset import EMPTY, CPUSet
 from state.demand import Demand
 from state.invariants import violations
 from state.key import ContainerKey
-from state.model import Leaving, Originals, Refused, State
+from state.leaving import Leaving
+from state.model import Originals, Refused, State
 from state.refusal import Refusal, RefusalCode
 from state.topology import topology
 from tests.state.strategies import demands, originals, states

@@ -10,7 +10,8 @@ import pytest
 from state.cause import Cause, SharedAnew, Supplied, TakenOver
 from state.cpuset import CPUSet
 from state.demand import Demand
-from state.model import Assignment, Leaving, Move, Refused, State
+from state.leaving import Leaving
+from state.model import Assignment, Move, Refused, State
 from state.refusal import Detail, Neighbours, Refusal, RefusalCode, Replaces, Said, TooFew
 from state.renaming import NAMES, nameless, with_name
 from tests.support.keys import docker

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 from sidecar.decide.world import replace
 from state.cause import TakenOver
 from state.cpuset import union
-from state.model import KEPT_MOVES, Assignment, Leaving, Move, State
+from state.leaving import Leaving
+from state.model import KEPT_MOVES, Assignment, Move, State
 
 
 def with_true_takers(before: State, state: State) -> State:

@@ -24,7 +24,8 @@ from sidecar.decide.world import World, replace
 from state.cause import Cause
 from state.cpuset import EMPTY, CPUSet, union
 from state.key import ContainerKey
-from state.model import KEPT_MOVES, Assignment, Leaving, Move, State
+from state.leaving import Leaving
+from state.model import KEPT_MOVES, Assignment, Move, State
 
 
 def held(assignment: Assignment, container: Container) -> CPUSet:
@@ -60,6 +61,7 @@ def changed(state: State, key: ContainerKey, cause: Cause, *, gained: CPUSet = E
     if lost:
         # 5. Earlier takes continue next to the new one.
         old, due, earlier = (leaving.cpus, leaving.due, leaving.batches) if leaving else (EMPTY, EMPTY, ())
+        # Its notice is promised when it is announced (`moves/timers`).
         leaving = Leaving(cpus=old | lost, number=state.takes, cause=cause, due=due, earlier=earlier)
     layers = tuple(part for layer in was.layers if (part := layer - lost))
     made = replace(
@@ -117,10 +119,14 @@ def after_acknowledgement(world: World, fact: TakeAcknowledged) -> World:
 
 
 def grace_over(world: World, key: ContainerKey, number: int) -> World:
-    """Return the world after the grace of a take is over; unchanged if that take is not pending."""
+    """Return the world after the grace of a take is over, and of no other: one before it may have been promised more.
+    Unchanged if that take is not pending.
+    """
     assignment = world.state.assignments.get(key)
     leaving = assignment.leaving if assignment else None
-    if assignment is None or leaving is None or number not in [each.number for each in leaving.batches]:
+    over = [each.cpus for each in leaving.batches if each.number == number] if leaving else []
+    if assignment is None or leaving is None or not over:
         return world
-    state = world.state.holding(replace(assignment, leaving=leaving.over(number), forced=assignment.forced + 1))
+    left = leaving.due_on(union(over))
+    state = world.state.holding(replace(assignment, leaving=left, forced=assignment.forced + 1))
     return replace(world, state=replace(state, forced=state.forced + 1))

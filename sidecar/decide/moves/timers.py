@@ -5,7 +5,10 @@ are taken (`GRACE`), for cooling down after a growth (`COOLDOWN`), and for the r
 a number; the end of a timer with another number is ignored. When the sidecar restarts, all timers start again: each
 duration is a minimum.
 
-Only this module and the removal of a container write `World.timers`.
+How long a notice, a rest or a vacancy lasts is promised when it begins. The promise stands in the State, so that it
+holds whatever the settings say later, and after a restart too.
+
+Only this module and the removal of a container write `World.timers`, and only this module writes promises.
 """
 
 from __future__ import annotations
@@ -24,7 +27,8 @@ from sidecar.decide.moves.plain import RECORD_SECONDS, awaits_record
 from sidecar.decide.orders import StartTimer
 from sidecar.decide.world import World, replace, without
 from state.key import ContainerKey
-from state.model import Assignment, Batch
+from state.leaving import Batch
+from state.model import Assignment, Rest
 
 START_SECONDS: Final = 10.0
 """Seconds for which a created container keeps its CPUs at least. `linger` may be 0, and its start follows its creation,
@@ -52,13 +56,18 @@ def timers(world: World) -> tuple[World, tuple[StartTimer, ...]]:
         if rests_now:
             now[Purpose.LINGER] = number = before.get(Purpose.LINGER, world.numbers)
             if number == world.numbers:
-                orders.append(StartTimer(key, Purpose.LINGER, number, _rest_seconds(world, container)))
-                world = replace(world, numbers=number + 1)
+                rest = _rest_of(world, assignment, container)
+                orders.append(StartTimer(key, Purpose.LINGER, number, rest.seconds))
+                assignment = replace(assignment, rest=rest)
+                world = replace(world, numbers=number + 1, state=world.state.holding(assignment))
         if leaving is not None and (batches := leaving.batches):
             begun = before.get(Purpose.GRACE, NOTHING_BEGUN)
             for batch in _that_begin(container, batches, begun):
-                orders.append(StartTimer(key, Purpose.GRACE, batch.number, grace_of(world, assignment)))
-                begun = batch.number
+                seconds = _notice_of(world, assignment, batch.notice_seconds)
+                orders.append(StartTimer(key, Purpose.GRACE, batch.number, seconds))
+                leaving, begun = leaving.announced(batch.number, seconds), batch.number
+            if leaving != assignment.leaving:
+                world = replace(world, state=world.state.holding(replace(assignment, leaving=leaving)))
             if begun != NOTHING_BEGUN:
                 now[Purpose.GRACE] = begun
         if cooling is not None:
@@ -71,8 +80,11 @@ def timers(world: World) -> tuple[World, tuple[StartTimer, ...]]:
         number = world.timers.get(key, {}).get(Purpose.LINGER, world.numbers)
         running[key] = {Purpose.LINGER: number}
         if number == world.numbers:
-            orders.append(StartTimer(key, Purpose.LINGER, number, world.settings.linger_seconds))
-            world = replace(world, numbers=number + 1)
+            vacancy = world.state.vacancies[key]
+            rest = vacancy.rest or Rest(seconds=world.settings.linger_seconds)
+            orders.append(StartTimer(key, Purpose.LINGER, number, rest.seconds))
+            vacancies = {**world.state.vacancies, key: replace(vacancy, rest=rest)}
+            world = replace(world, numbers=number + 1, state=world.state.keeping(vacancies))
     for key, container in world.containers.items():
         if container.is_young and awaits_record(world, container):
             number = world.timers.get(key, {}).get(Purpose.RECORD, world.numbers)
@@ -89,7 +101,8 @@ def with_rests_over(world: World) -> World:
     """
     for key in world.state.assignments:
         container = world.containers.get(key)
-        if container is not None and is_resting(container) and not _rest_seconds(world, container):
+        grant = world.state.assignments[key]
+        if container is not None and is_resting(container) and not _rest_of(world, grant, container).seconds:
             world = world.with_container(after(container, Lapsed()))
     return world
 
@@ -135,15 +148,22 @@ def interrupted(world: World, key: ContainerKey, before: Container | None = None
     return _without_rest(world, key)
 
 
-def _rest_seconds(world: World, container: Container) -> float:
-    """Return how long a container that does not run keeps its CPUs."""
-    linger = world.settings.linger_seconds
-    return max(linger, START_SECONDS) if container.view.phase is Phase.CREATED else linger
+def _rest_of(world: World, grant: Assignment, container: Container) -> Rest:
+    """Return how long a container that does not run keeps its CPUs: as promised when this rest began, if it did."""
+    started, linger = container.view.started_at, world.settings.linger_seconds
+    if grant.rest is not None and grant.rest.started_at == started:
+        return grant.rest
+    least = START_SECONDS if container.view.phase is Phase.CREATED else 0.0
+    return Rest(seconds=max(linger, least), started_at=started)
 
 
 def grace_of(world: World, assignment: Assignment) -> float:
-    """Return the seconds of notice before CPUs are taken from a grant."""
-    return Terms(world.settings, assignment.demand).grace_seconds
+    """Return the seconds of notice before CPUs are taken from a grant: as announced for its last take if that lasts."""
+    return _notice_of(world, assignment, assignment.leaving.notice_seconds if assignment.leaving else None)
+
+
+def _notice_of(world: World, assignment: Assignment, promised: float | None) -> float:
+    return Terms(world.settings, assignment.demand).grace_seconds if promised is None else promised
 
 
 def is_resting(container: Container) -> bool:
@@ -159,8 +179,7 @@ def _that_begin(container: Container, batches: Sequence[Batch], begun: int) -> I
     """Yield the takes whose grace may begin, in order.
 
     The grace of a take does not begin while its CPUs are still on their way to the container: they are not reported
-    until they are certain, so the grace would begin before the notice. Later takes wait too, because the end of a grace
-    ends all earlier ones.
+    until they are certain, so the grace would begin before the notice. Later takes wait too: they begin in their order.
     """
     for batch in batches:
         if batch.cpus.mask & container.coming & ~container.sure.mask:
@@ -170,6 +189,9 @@ def _that_begin(container: Container, batches: Sequence[Batch], begun: int) -> I
 
 
 def _without_rest(world: World, key: ContainerKey) -> World:
-    """Return the world without the `LINGER` timer of a container."""
+    """Return the world without the `LINGER` timer of a container, and what that promised to its grant."""
+    grant = world.state.assignments.get(key)
+    if grant is not None and grant.rest is not None:
+        world = replace(world, state=world.state.holding(replace(grant, rest=None)))
     running = without(world.timers.get(key, {}), Purpose.LINGER)
     return replace(world, timers={**world.timers, key: running} if running else without(world.timers, key))

@@ -13,7 +13,8 @@ from sidecar.words.explanations import waits_for
 from state.cpuset import EMPTY
 from state.demand import Demand
 from state.key import ContainerKey
-from state.model import Assignment, Leaving, State
+from state.leaving import Leaving
+from state.model import Assignment, State
 from state.refusal import Said
 from state.topology import uniform
 from tests.support.decide.dynamic import Dynamic

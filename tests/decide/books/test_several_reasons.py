@@ -11,7 +11,8 @@ from sidecar.decide.world import replace
 from sidecar.words.causes import why_leaving
 from state.cause import BecameReserved, ByItsRules, CeilingSank, FewerToShare, Pinned, SharedAnew, WentOffline
 from state.codec import to_builtins
-from state.model import Leaving, Move
+from state.leaving import Leaving
+from state.model import Move
 from state.topology import uniform
 from tests.support.decide.dynamic import Dynamic
 from tests.support.decide.real import Real

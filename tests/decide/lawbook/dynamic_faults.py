@@ -37,7 +37,7 @@ from state.demand import Demand
 from state.key import ContainerKey
 from state.model import Assignment, State
 from state.topology import Topology
-from tests.decide.lawbook import laws
+from tests.decide.lawbook import laws, takelaws
 from tests.decide.lawbook.faults import Fault
 
 
@@ -99,6 +99,27 @@ def begins_no_grace_after_a_restart(patch: pytest.MonkeyPatch) -> None:
         return honest(replace(world, timers={**world.timers, **begun}))
 
     patch.setattr(plan_module, "timers", begun)
+
+
+def promises_by_the_settings_of_today(patch: pytest.MonkeyPatch) -> None:
+    """Time a notice that was announced by what is configured when its timer starts again."""
+    honest = timers._notice_of
+    patch.setattr(timers, "_notice_of", lambda world, assignment, _: honest(world, assignment, None))
+
+
+def ends_the_notice_of_earlier_takes(patch: pytest.MonkeyPatch) -> None:
+    """Let the end of a grace end those of all takes before it, too."""
+    honest = takes.grace_over
+
+    def over(world: World, key: ContainerKey, number: int) -> World:
+        grant = world.state.assignments.get(key)
+        leaving = grant.leaving if grant else None
+        earlier = [each.number for each in leaving.batches if each.number < number] if leaving else []
+        for each in (*earlier, number):
+            world = honest(world, key, each)
+        return world
+
+    patch.setattr(timers, "grace_over", over)
 
 
 def lets_newcomers_onto_what_is_leaving(patch: pytest.MonkeyPatch) -> None:
@@ -265,6 +286,7 @@ FAULTS = (
     Fault(takes_without_leaving, laws.NOTICE, first=10),
     Fault(hears_every_acknowledgement, laws.NOTICE, first=8427),
     Fault(hears_every_timer, laws.NOTICE, first=1572),
+    Fault(promises_by_the_settings_of_today, takelaws.AS_PROMISED, first=1412),
     Fault(begins_no_grace_after_a_restart, laws.SETTLED, first=786),
     Fault(never_ends_a_take, laws.SETTLED, first=786),
     Fault(lets_newcomers_onto_what_is_leaving, laws.VACATED, first=400),

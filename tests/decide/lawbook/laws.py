@@ -340,6 +340,7 @@ LAWS: tuple[Law[Reality], ...] = (
         GIVEN_BACK,
         TASKS,
         NOTICE,
+        takelaws.AS_PROMISED,
         ORIGINAL_SETS,
         HELD,
         ANSWERS,

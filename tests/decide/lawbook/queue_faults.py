@@ -9,13 +9,23 @@ import pytest
 from sidecar.decide.books import queue, vacancies
 from sidecar.decide.container import askers
 from sidecar.decide.container.container import Container
+from sidecar.decide.moves import timers
+from sidecar.decide.world import replace
 from state.model import Refused, State
-from tests.decide.lawbook import laws
+from tests.decide.lawbook import laws, takelaws
 from tests.decide.lawbook.faults import Fault
 
 
 def hands_nothing_on(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(vacancies, "_left_to", lambda state, demand: None)
+
+
+def keeps_cpus_by_the_settings_of_today(patch: pytest.MonkeyPatch) -> None:
+    """Time a rest that is under way by what is configured when its timer starts again."""
+    honest = timers._rest_of
+    patch.setattr(
+        timers, "_rest_of", lambda world, grant, container: honest(world, replace(grant, rest=None), container)
+    )
 
 
 def serves_the_last_first(patch: pytest.MonkeyPatch) -> None:
@@ -53,6 +63,7 @@ def rests_though_it_starts_again(patch: pytest.MonkeyPatch) -> None:
 
 
 FAULTS: Final = (
+    Fault(keeps_cpus_by_the_settings_of_today, takelaws.AS_PROMISED, first=191),
     Fault(hands_nothing_on, laws.HANDED_ON, first=459),
     Fault(puts_behind_what_loses_its_cpus, laws.KEEPS_ITS_PLACE, first=5),
     Fault(serves_the_last_first, laws.NO_OVERTAKING, first=7),

@@ -13,9 +13,9 @@ from sidecar.decide.world import World
 from state.cause import Used
 from state.cpuset import EMPTY, CPUSet, union
 from state.demand import NumaRule, Scale
-from state.key import ContainerKey
 from state.model import Assignment
 from tests.support.decide.reality import Reality
+from tests.support.laws import Law
 
 
 def taken_without_notice(reality: Reality) -> list[str]:
@@ -25,9 +25,14 @@ def taken_without_notice(reality: Reality) -> list[str]:
     facts = reality.bursts[-1] if reality.bursts else ()
     found = [*_ordered_off_too_early(reality)]
     for was, after in _changed(reality):
-        ended = _ended(facts, after.container)
+        ended = _ended(facts, was)
         found += _without_notice(reality, was, after, ended)
     return found
+
+
+def made_shorter(reality: Reality) -> list[str]:
+    """Return notices and rests that a restart, or other settings, made shorter than they were promised."""
+    return reality.promises.shortened
 
 
 def lost_of_original_sets(reality: Reality) -> list[str]:
@@ -69,18 +74,18 @@ def _ordered_off_too_early(reality: Reality) -> Iterator[str]:
             yield f"{whose} is ordered off {lost}, before it acknowledged and before its grace was over"
 
 
-def _ended(facts: Sequence[Fact], key: ContainerKey) -> int:
-    """Return the last of a container's takes that these facts end; -1 for none."""
-    said = [
-        fact.number
-        for fact in facts
-        if (isinstance(fact, TakeAcknowledged) or (isinstance(fact, TimerEnded) and fact.purpose is Purpose.GRACE))
-        and fact.container == key
+def _ended(facts: Sequence[Fact], was: Assignment) -> CPUSet:
+    """Return the CPUs whose notice these facts end: an acknowledgement that of all takes so far, a grace its own."""
+    own = [
+        fact for fact in facts if isinstance(fact, TakeAcknowledged | TimerEnded) and fact.container == was.container
     ]
-    return max(said, default=-1)
+    heard = max((fact.number for fact in own if isinstance(fact, TakeAcknowledged)), default=-1)
+    over = {fact.number for fact in own if isinstance(fact, TimerEnded) and fact.purpose is Purpose.GRACE}
+    batches = was.leaving.batches if was.leaving else ()
+    return union(batch.cpus for batch in batches if batch.number <= heard or batch.number in over)
 
 
-def _without_notice(reality: Reality, was: Assignment, after: Assignment, ended: int) -> Iterator[str]:
+def _without_notice(reality: Reality, was: Assignment, after: Assignment, ended: CPUSet) -> Iterator[str]:
     """Check that lost CPUs were due: acknowledged, past their grace, or impossible to announce. What a container loses
     that runs, or whose start was answered, must be leaving, except CPUs that went offline, and those that another
     container was still leaving: it never had them for itself. CPUs that are reserved from now on are left at once.
@@ -92,7 +97,7 @@ def _without_notice(reality: Reality, was: Assignment, after: Assignment, ended:
     known = reality.planned_from.containers.get(after.container)
     is_same_start = known is not None and container.start == known.start
     is_inert = container.is_idle and not (container.is_starting and is_same_start)
-    waited = union(batch.cpus for batch in was.leaving.batches if batch.number > ended) if was.leaving else EMPTY
+    waited = was.leaving.waiting - ended if was.leaving else EMPTY
     reserved = now.state.reserved - before.reserved
     due = leaving.due - reserved if leaving else EMPTY
     if (early := due & (waited | (was.cpus - after.cpus))) and not is_inert:
@@ -207,3 +212,6 @@ def _is_plain_fill(world: World, grant: Assignment) -> bool:
 
 def _above(grant: Assignment, change: int) -> Fraction:
     return Fraction(len(grant.cpus) + change - grant.demand.floor, grant.demand.weight)
+
+
+AS_PROMISED = Law("a notice or a rest is never shorter than it was promised", made_shorter)

@@ -6,12 +6,13 @@ import pytest
 
 from sidecar.decide.facts import Phase, Purpose
 from sidecar.decide.orders import StartTimer
+from sidecar.decide.world import replace
 from state.topology import uniform
 from tests.decide.moves.test_starts import strict
 from tests.support.decide import strictstarts
 from tests.support.decide.dynamic import Dynamic
 from tests.support.decide.real import Real
-from tests.support.decide.stories import Story, cpus
+from tests.support.decide.stories import Story, compose, cpus
 
 
 def lingers(story: Story) -> list[StartTimer]:
@@ -195,3 +196,90 @@ def test_what_was_only_glanced_at_does_not_rest() -> None:
     assert Purpose.LINGER in story.world.timers[real.key]
     story.time_out(0)
     assert story.granted(real) is None
+
+
+def test_a_notice_is_what_it_was_announced_to_be_whatever_is_configured_since() -> None:
+    """The grace is configured shorter, and the sidecar restarts: what was promised is a minimum."""
+    story = Dynamic(grace_seconds=20)
+    batch = story.elastic("batch", 2, 1, 7)
+    story.over(Purpose.COOLDOWN, batch)
+    story.elastic("server", 2)
+    assert [timer.seconds for timer in story.waiting(Purpose.GRACE)] == [20]
+    assert story.told(batch).deadline_seconds == 20
+    story.read_settings(replace(story.settings, grace_seconds=1.0))
+    assert story.told(batch).deadline_seconds == 20
+    story.crash([True])
+    assert [timer.seconds for timer in story.waiting(Purpose.GRACE)] == [20]
+    assert story.told(batch).deadline_seconds == 20
+
+
+def test_a_short_notice_ends_no_longer_one_before_it() -> None:
+    """The grace is configured shorter between two takes: each has its own."""
+    story = Dynamic(grace_seconds=20)
+    batch = story.elastic("batch", 2, 1, 7)
+    story.over(Purpose.COOLDOWN, batch)
+    story.elastic("server", 2)
+    first = story.leaving(batch)
+    story.read_settings(replace(story.settings, grace_seconds=1.0))
+    story.elastic("other", 1)
+    long, short = story.waiting(Purpose.GRACE)
+    assert (long.seconds, short.seconds) == (20, 1)
+    story.time_out(story.timers.index(short))
+    story.settle()
+    assert story.leaving(batch) == first
+    story.time_out(story.timers.index(long))
+    story.settle()
+    assert story.leaving(batch) == ""
+
+
+@pytest.mark.parametrize("linger", [0.0, 1.0])
+def test_a_stopped_container_keeps_its_cpus_as_long_as_promised(linger: float) -> None:
+    """`linger` is configured shorter after the stop, and the sidecar restarts. After another start, that counts."""
+    story = Story(linger_seconds=30)
+    real = rested(story)
+    story.read_settings(replace(story.settings, linger_seconds=linger))
+    assert story.granted(real)
+    story.crash([True])
+    story.settle()
+    assert story.granted(real)
+    assert lingers(story)[-1].seconds == 30
+    story.again(real)
+    story.settle()
+    story.end(real)
+    assert [timer.seconds for timer in lingers(story)] == [30, 30, 30, *([linger] if linger else [])]
+
+
+@pytest.mark.parametrize("starts", [True, False])
+def test_what_ran_and_ended_while_the_sidecar_was_down_rests_anew(starts: bool) -> None:
+    story = Story(linger_seconds=5)
+    real = rested(story)
+    if starts:
+        story.start(real)
+        story.stop(real)
+    story.settings = replace(story.settings, linger_seconds=30)
+    story.crash([True])
+    assert lingers(story)[-1].seconds == (30 if starts else 5)
+
+
+def test_a_created_container_keeps_its_cpus_as_long_as_promised() -> None:
+    story = Story(linger_seconds=60)
+    real = story.arrive("rt", 2, starts=False)
+    story.settle()
+    story.settings = replace(story.settings, linger_seconds=0.0)
+    story.crash([True])
+    story.settle()
+    assert story.granted(real)
+    assert [timer.seconds for timer in lingers(story)] == [60, 60]
+
+
+def test_a_vacancy_is_kept_as_long_as_promised() -> None:
+    """From the removal on: what was promised to the container at its stop ended with it."""
+    story = Story(linger_seconds=60)
+    real = story.arrive("rt", 2, labels=compose(service="db"))
+    story.settle()
+    story.end(real)
+    story.read_settings(replace(story.settings, linger_seconds=30.0))
+    story.away(real)
+    story.read_settings(replace(story.settings, linger_seconds=1.0))
+    story.crash([True])
+    assert [timer.seconds for timer in lingers(story)] == [60, 60, 30, 30]

@@ -18,6 +18,7 @@ from state.topology import Kind, Topology, uniform
 from tests.decide.lawbook.laws import LAWS
 from tests.support.churn import Mix, Verb
 from tests.support.decide import glances, hand_verbs, strictstarts
+from tests.support.decide.durations import otherwise_timed
 from tests.support.decide.handreality import HandReality
 from tests.support.decide.history_rules import change_rules
 from tests.support.decide.history_users import DYNAMIC_MIX, MIXED, STATIC_MIX, use
@@ -260,6 +261,10 @@ def _pick(
 
 
 def _crash(reality: Reality, who: int, how: int) -> None:
+    if how % 2:
+        # Another configuration is written while it is down.
+        reality.settings = otherwise_timed(reality.settings, who)
+    reality.promises.restarted(reality.timers, reality.world, reality.containers)
     fates = [bool(who >> bit & 1) for bit in range(5)]
     reality.crash(fates, is_slow=how % 3 == 0, is_busy=how % 5 == 4)
 
@@ -292,7 +297,7 @@ def _reconnect(reality: Reality, who: int, how: int) -> None:
 def _switch(reality: Reality, who: int, how: int) -> None:
     """Change the settings, perhaps to another policy: the online CPUs stay a machine on which they are lawful."""
     others = replace(SETTINGS[who % len(SETTINGS)], rules=reality.settings.rules)
-    reality.read_settings(others if how % 3 == 0 else reality.settings)
+    reality.read_settings(otherwise_timed(others if how % 3 == 0 else reality.settings, who))
 
 
 def _land_late(reality: Reality, who: int, how: int) -> None:

@@ -8,6 +8,7 @@ from sidecar.decide.books.give_up import obstacle
 from sidecar.decide.facts import GiveUpRequested
 from sidecar.decide.settings import Rule
 from sidecar.decide.world import replace
+from tests.support.decide.durations import otherwise_timed
 from tests.support.decide.real import Real
 from tests.support.decide.reality import Reality
 
@@ -31,7 +32,8 @@ def change_rules(reality: Reality, how: int) -> None:
     for real in reality.containers.values():
         if "cpuset.exclusive" not in real.labels:
             reality.given_up.pop(real.key, None)
-    reality.read_settings(replace(reality.settings, rules=_RULES[how % len(_RULES)]))
+    rules = _RULES[how % len(_RULES)]
+    reality.read_settings(replace(otherwise_timed(reality.settings, how), rules=rules))
 
 
 def give_up(reality: Reality, real: Real) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sidecar.decide.engine_traits import EngineTraits
 from sidecar.decide.facts import EngineInfo, Phase, ViewKind
-from sidecar.decide.orders import Update
+from sidecar.decide.orders import StartTimer, Update
 from sidecar.decide.settings import shared_id
 from sidecar.decide.world import World
 from sidecar.simulation.model_host import ModelHost
@@ -12,7 +12,9 @@ from sidecar.simulation.model_kernel import ENGINE_GROUP, ModelKernel
 from sidecar.simulation.model_limits import Limits, changed
 from state.cpuset import EMPTY, CPUSet
 from state.key import ContainerKey
+from state.model import State
 from state.topology import Topology
+from tests.support.decide.durations import Promises
 from tests.support.decide.real import ENGINE, Real
 
 
@@ -29,6 +31,8 @@ class Host(ModelHost[Real]):
         """Whether rules of the configuration come and go, and people release the CPUs of containers."""
         self.given_up: dict[ContainerKey, int] = {}
         """The containers that people released, with how often each had been started."""
+        self.timers: list[StartTimer] = []
+        self.promises = Promises()
         self.created = 0
         self.group: Real | None = None
         if shared_slice:
@@ -54,6 +58,11 @@ class Host(ModelHost[Real]):
         """Return what an engine says of itself."""
         traits = EngineTraits(needs_service=self.needs_service)
         return EngineInfo(name=name, version="1", api_version="1.41", ncpu=len(self.machine.online), traits=traits)
+
+    def time(self, order: StartTimer, state: State) -> None:
+        """Begin to wait for a timer of the daemon that has this State."""
+        self.promises.heard(order, state, self.containers.get(order.container))
+        self.timers.append(order)
 
     def real_with(self, id: str) -> Real:
         """Return the container of this id, of whatever engine."""

@@ -74,7 +74,6 @@ class Reality(Host):
         self.looks: list[Look] = []
         self.inventories: list[Inventory] = []
         self.retries: list[RetryDue] = []
-        self.timers: list[StartTimer] = []
         self.signals: list[SendSignal] = []
         self.stopping: list[StopContainer] = []
         self.paused: dict[ContainerKey, int] = {}
@@ -141,7 +140,7 @@ class Reality(Host):
             case ApplyCpuset():
                 self.flight.append(order)
             case StartTimer():
-                self.timers.append(order)
+                self.time(order, self.world.state)
             case HoldAnswers() | WriteCpuset():
                 self.pull(order)
             case LookAgain():
