@@ -10,15 +10,14 @@ from sidecar.decide.orders import StartTimer
 from sidecar.decide.settings import Settings
 from sidecar.decide.world import World, replace
 from state.key import ContainerKey
-from state.model import State
 from tests.support.decide.real import Real
 
 _GRACES: Final = (2.0, 20.0, 0.5)
 _LINGERS: Final = (10.0, 60.0, 1.0)
 """Seconds. Never 0: without any rest, histories would go other ways."""
 
-_Rest = tuple[int, int]
-"""Which rest it is: how often the container had been started, and the number of its grant."""
+_Rest = tuple[str, int]
+"""Which rest it is: the last start that a look showed, and the number of the grant."""
 
 
 class Promises:
@@ -36,18 +35,18 @@ class Promises:
         self._cut_off = {}
         for timer in timers:
             is_running = world.timers.get(timer.container, {}).get(Purpose.LINGER) == timer.number
-            rest = _rest(timer.container, world.state, reals.get(timer.container))
+            rest = _rest(timer.container, world, reals.get(timer.container))
             if timer.purpose is Purpose.LINGER and is_running and rest:
                 self._cut_off[timer.container] = (rest, timer.seconds)
 
-    def heard(self, timer: StartTimer, state: State, real: Real | None) -> None:
+    def heard(self, timer: StartTimer, world: World, real: Real | None) -> None:
         """Note what a timer that begins promises, or how it breaks what was promised."""
         if timer.purpose is Purpose.GRACE:
             first = self._announced.setdefault((timer.container, timer.number), timer.seconds)
             self._compare(timer, "notice", first)
         elif timer.purpose is Purpose.LINGER:
             rest, seconds = self._cut_off.pop(timer.container, (None, 0.0))
-            if rest == _rest(timer.container, state, real):
+            if rest == _rest(timer.container, world, real):
                 self._compare(timer, "rest", seconds)
 
     def _compare(self, timer: StartTimer, what: str, first: float) -> None:
@@ -56,12 +55,13 @@ class Promises:
             self.shortened.append(f"{whose} was promised {first:g} s of {what}, and has {timer.seconds:g} s")
 
 
-def _rest(key: ContainerKey, state: State, real: Real | None) -> _Rest | None:
+def _rest(key: ContainerKey, world: World, real: Real | None) -> _Rest | None:
     """Return which rest it is; None where that is not told: a start that was held and given up ends a rest, too."""
-    grant = state.vacancies.get(key) if real is None else state.assignments.get(key)
+    state, known = world.state, world.containers.get(key)
+    grant = state.vacancies.get(key) if known is None else state.assignments.get(key)
     if grant is None or (real is not None and real.asks):
         return None
-    return (real.starts if real else -1, grant.since)
+    return (known.view.started_at if known else "gone", grant.since)
 
 
 def otherwise_timed(settings: Settings, how: int) -> Settings:

@@ -12,7 +12,6 @@ from sidecar.simulation.model_kernel import ENGINE_GROUP, ModelKernel
 from sidecar.simulation.model_limits import Limits, changed
 from state.cpuset import EMPTY, CPUSet
 from state.key import ContainerKey
-from state.model import State
 from state.topology import Topology
 from tests.support.decide.durations import Promises
 from tests.support.decide.real import ENGINE, Real
@@ -59,9 +58,9 @@ class Host(ModelHost[Real]):
         traits = EngineTraits(needs_service=self.needs_service)
         return EngineInfo(name=name, version="1", api_version="1.41", ncpu=len(self.machine.online), traits=traits)
 
-    def time(self, order: StartTimer, state: State) -> None:
-        """Begin to wait for a timer of the daemon that has this State."""
-        self.promises.heard(order, state, self.containers.get(order.container))
+    def time(self, order: StartTimer, world: World) -> None:
+        """Begin to wait for a timer of the daemon that has this World."""
+        self.promises.heard(order, world, self.containers.get(order.container))
         self.timers.append(order)
 
     def real_with(self, id: str) -> Real:

@@ -140,7 +140,7 @@ class Reality(Host):
             case ApplyCpuset():
                 self.flight.append(order)
             case StartTimer():
-                self.time(order, self.world.state)
+                self.time(order, self.world)
             case HoldAnswers() | WriteCpuset():
                 self.pull(order)
             case LookAgain():
