@@ -29,6 +29,12 @@ class StateInProjections(Flaw, frozen=True):
     projections: str
 
 
+class OneEngineOnly(Flaw, frozen=True):
+    """This key is about a host's only engine, and several are configured."""
+
+    key: str
+
+
 class NoSuchGroup(Flaw, frozen=True):
     """There is no group of this name here."""
 
@@ -124,6 +130,7 @@ Contradiction: TypeAlias = (
     | BandUpsideDown
     | StateInProjections
     | NoSuchGroup
+    | OneEngineOnly
     | SocketPathTooLong
     | NotOnMachine
     | AllReserved

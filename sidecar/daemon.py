@@ -17,7 +17,7 @@ import random
 import resource
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from functools import partial
 from typing import Final
@@ -38,13 +38,16 @@ from sidecar.commit.fallback_books import SPARE, SparedCheckpoint
 from sidecar.commit.journal import Journal
 from sidecar.commit.state_lock import Lock, hold_lock
 from sidecar.config.config import Config
+from sidecar.decide.contacts import Contact
 from sidecar.decide.container.wish import label_keys
 from sidecar.decide.facts import EngineConnected, EngineInfo, Fact
 from sidecar.decide.reconcile import begin
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
 from sidecar.disturbance.sampler import DisturbanceSampler
+from sidecar.engine_rooms import EngineRooms, infos_of
 from sidecar.engines import open_engine as open_engine_module
+from sidecar.engines.address import addresses
 from sidecar.engines.host_tenants import HostedEngine
 from sidecar.failures import CgroupClosed, SidecarError
 from sidecar.hand.cgroup_hand import CgroupHand
@@ -58,10 +61,8 @@ from sidecar.host_assembly import Hosted, follow_host_units, with_host_units
 from sidecar.log import Log, LogLevel, now
 from sidecar.observe.acks import AckReader
 from sidecar.observe.births import Births
-from sidecar.observe.event_stream import follow_events
 from sidecar.observe.hotplug import watch_cpus
 from sidecar.observe.load_meter import LoadMeter
-from sidecar.observe.looks import Looker
 from sidecar.observe.written import follow_writes
 from sidecar.ports import Engine, Hand, Kernel, StartOrder, Usages
 from sidecar.projection.projection_of import projection_of
@@ -95,12 +96,9 @@ OpenHand = Callable[[str], Hand]
 
 
 @asynccontextmanager
-async def open_engine(address: str, labels: frozenset[str] = frozenset()) -> AsyncIterator[Engine]:
-    """Open the engine at this address, or the one that `auto` finds; `labels` are read in addition to our own.
-
-    Raise EngineUnavailable if there is no engine to try.
-    """
-    async with open_engine_module.open_engine(address, labels=labels, machine=HostKernel()) as engine:
+async def open_engine(address: str) -> AsyncIterator[Engine]:
+    """Open the engine at this address, or the one that `auto` finds. Raise EngineUnavailable if there is none."""
+    async with open_engine_module.open_engine(address, machine=HostKernel()) as engine:
         yield engine
 
 
@@ -143,12 +141,14 @@ async def serve(
     *,
     is_release: bool = False,
     engine: Engine | None = None,
+    others: Sequence[Engine] = (),
     kernel: Kernel | None = None,
     usages: Usages | None = None,
     open_hand: OpenHand | None = None,
     stop: trio.Event | None = None,
 ) -> int:
     """Run the whole daemon as one task. `engine`, `kernel`, `usages` replace the real ones; setting `stop` ends it.
+    `others` are further engines of this host; each of several has a name of its own.
 
     Beside an engine that replaces the real one there is a hand only if `open_hand` makes one. Whatever may refuse the
     start is asked first: a sidecar that is refused leaves no files behind.
@@ -165,7 +165,9 @@ async def serve(
         engine_lock = stack.enter_context(closing(EngineLock(config.cgroup)))
         tcp = stack.enter_context(listening_on("" if is_release else config.listen))
         if engine is None:
-            real = await stack.enter_async_context(open_engine(config.engine, label_keys(config.unmanaged)))
+            places, labels = addresses(config.engine, config.engines), label_keys(config.unmanaged)
+            opened = open_engine_module.open_engines(places, labels=labels, machine=HostKernel())
+            real, *others = await stack.enter_async_context(opened)
             engine = with_shared_group(real, config.shared_slice, cgroup=config.cgroup)
             hosted = with_host_units(engine, host, config, log)
             open_hand = partial(_open_hand, config, log)
@@ -175,14 +177,13 @@ async def serve(
         hosted.see_that_alone(engine_lock)
         # A missing or unfit engine is reported at once; later it is waited for. An existing but silent engine is waited
         # for as well: it may be starting containers that wait for our answer.
-        info = None
-        with trio.move_on_after(math.inf if is_release else SILENT_SECONDS):
-            info = await engine.info()
-            engine_lock.hold(info.home)
+        engines, seconds = (engine, *others), math.inf if is_release else SILENT_SECONDS
+        infos = await infos_of(engines, engine_lock.hold, log, seconds)
         lock = stack.enter_context(hold_lock(config.state_dir))
         checkpoints = stack.enter_context(SparedCheckpoint(config.state_dir, f"{config.projections}/{SPARE}"))
         journal = stack.enter_context(Journal(config.state_dir))
-        board = Board(_first_world(config, await hosted.recorded(checkpoints, log), topology, log))
+        names = [each.name for each in engines] if others else []
+        board = Board(_first_world(config, await hosted.recorded(checkpoints, log), topology, log, names))
         board.host = hosted.told
         # Decisions iterate over containers in this order, so a replay must do the same.
         journal.start_with(lambda: encode(board.latest, keeps_order=True))
@@ -191,7 +192,7 @@ async def serve(
             record(config, log)
         daemon = _Daemon(config, log, board, checkpoints, journal, host, counters, ended, tcp, lock, engine_lock)
         wanted = _switched_off if config.hand == "off" else open_hand
-        return await daemon.run(engine, info, None if is_release else wanted, is_release=is_release)
+        return await daemon.run(engines, infos, None if is_release else wanted, is_release=is_release)
 
 
 def _switched_off(_engine: str) -> Hand:
@@ -213,8 +214,10 @@ def _machine_for(config: Config, kernel: Kernel, log: Log) -> Topology:
     return topology
 
 
-def _first_world(config: Config, recorded: State, topology: Topology, log: Log) -> World:
+def _first_world(config: Config, recorded: State, topology: Topology, log: Log, engines: Sequence[str]) -> World:
     world = begin(recorded, topology, config.settings())
+    for name in engines:
+        world = world.with_contact(name, Contact())
     for line in at_start(recorded, world):
         log.say(line.level, line.message, line.fields)
     return world
@@ -256,30 +259,29 @@ class _Daemon:
         self._rng = random.Random()  # noqa: S311 - jitter
 
     async def run(
-        self, engine: Engine, info: EngineInfo | None, open_hand: OpenHand | None, *, is_release: bool
+        self, engines: Sequence[Engine], infos: Sequence[EngineInfo], open_hand: OpenHand | None, *, is_release: bool
     ) -> int:
         outbox, inbox = trio.open_memory_channel[Fact](INBOX)
         async with trio.open_nursery() as owner, outbox, trio.open_nursery() as orders:
             async with trio.open_nursery() as sources:
-                looker = Looker(
+                rooms = EngineRooms(
                     sources,
                     self._board,
                     outbox,
-                    engine=engine,
+                    engines,
                     kernel=self._kernel,
                     tickets=self._tickets,
                     log=self._log,
-                    unit_sources=engine.sources if isinstance(engine, HostedEngine) else (),
                 )
-                hands = HandOrders(self._board, looker.tell, tickets=self._tickets)
+                hands = HandOrders(self._board, rooms.tell, tickets=self._tickets)
                 executor = Executor(
                     orders,
                     self._board,
                     outbox,
-                    engine=engine,
+                    engine=rooms.calls,
                     kernel=self._kernel,
                     tickets=self._tickets,
-                    look=looker.look,
+                    look=rooms.look,
                     answer=self._desk.answer,
                     hand=hands,
                     rng=self._rng,
@@ -289,22 +291,20 @@ class _Daemon:
                 owner.start_soon(allocator.run)
                 if open_hand is not None:
                     sources.start_soon(hands.keep_trying)
-                    sources.start_soon(self._births(hands, looker, outbox).run, open_hand)
-                code = await self._run_sources(sources, engine, info, looker, outbox, allocator, is_release=is_release)
+                    sources.start_soon(self._births(hands, rooms, outbox).run, open_hand)
+                code = await self._run_sources(sources, infos, rooms, outbox, allocator, is_release=is_release)
                 sources.cancel_scope.cancel()
             executor.stop()
         self._narrator.write_status()
         return code
 
-    def _births(self, hands: HandOrders, looker: Looker, outbox: trio.MemorySendChannel[Fact]) -> Births:
+    def _births(self, hands: HandOrders, rooms: EngineRooms, outbox: trio.MemorySendChannel[Fact]) -> Births:
         return Births(
             self._board,
             outbox,
             use=hands.use,
             again=hands.hold_again,
-            hints=looker.hints,
-            newcomers=looker.newcomers,
-            look_at_everything=looker.look_at_everything,
+            hearing=rooms,
             tickets=self._tickets,
             log=self._log,
         )
@@ -323,9 +323,8 @@ class _Daemon:
     async def _run_sources(
         self,
         sources: trio.Nursery,
-        engine: Engine,
-        info: EngineInfo | None,
-        looker: Looker,
+        infos: Sequence[EngineInfo],
+        rooms: EngineRooms,
         outbox: trio.MemorySendChannel[Fact],
         allocator: Allocator,
         *,
@@ -336,15 +335,18 @@ class _Daemon:
         sources.start_soon(reloading.run, outbox)
         guard = DirectoryGuard(self._lock, self._board, self._checkpoints, state_dir)
         sources.start_soon(guard.run)
-        sources.start_soon(looker.keep_inventory, self._config.reconcile_seconds)
-        if is_release and info is not None:
-            await outbox.send(EngineConnected(info, self._tickets()))
-            looker.look_at_everything()
-            restoring = Restoring(self._board, engine, self._projections, state_dir, stop=self._stop, log=self._log)
+        rooms.keep_inventories(self._config.reconcile_seconds)
+        if is_release and infos:
+            for info in infos:
+                await outbox.send(EngineConnected(info, self._tickets()))
+            rooms.look_at_everything()
+            restoring = Restoring(
+                self._board, rooms.calls, self._projections, state_dir, stop=self._stop, log=self._log
+            )
             return await restoring.run(outbox)
-        sources.start_soon(self._follow, engine, looker, outbox)
-        if isinstance(engine, HostedEngine):
-            sources.start_soon(follow_host_units, engine, self._kernel, looker, self._board, self._log)
+        rooms.follow(self._rng, self._see_that_alone)
+        if isinstance(hosted := rooms.engines[0], HostedEngine):
+            sources.start_soon(follow_host_units, hosted, self._kernel, rooms.first, self._board, self._log)
         teller = Teller(self._board, self._projections, report, self._log)
         signs = (allocator.sign, teller.sign)
         sources.start_soon(teller.run)
@@ -353,31 +355,22 @@ class _Daemon:
         sources.start_soon(self._measure, outbox)
         period = config.disturbed_period_seconds
         sources.start_soon(DisturbanceSampler(self._board, period_seconds=period, log=self._log).run)
-        sources.start_soon(self._watch_cpus, looker, outbox)
-        sources.start_soon(follow_writes, self._board, self._kernel, looker.look, looker.look_at_everything)
+        sources.start_soon(self._watch_cpus, rooms, outbox)
+        sources.start_soon(follow_writes, self._board, self._kernel, rooms.look, rooms.look_at_everything)
         sources.start_soon(self._narrator.keep_status)
         told = (state_dir, config.api_group, projection_of, partial(run_hooks, config.hooks, self._board, self._log))
         served = ServedSocket(self._board, self._desk, self._deadlines, *told)
-        sources.start_soon(served.run, outbox, engine, self._tickets, self._log, self._tcp)
+        sources.start_soon(served.run, outbox, rooms.calls, self._tickets, self._log, self._tcp)
         sources.start_soon(self._narrator.narrate)
         await self._stop.wait()
         self._log.info("stopping: containers stay as they are")
         return 0
 
-    async def _follow(self, engine: Engine, looker: Looker, outbox: trio.MemorySendChannel[Fact]) -> None:
-        await follow_events(
-            engine,
-            self._board,
-            looker,
-            outbox,
-            tickets=self._tickets,
-            rng=self._rng,
-            log=self._log,
-            see_that_alone=lambda info: self._engine_lock.hold(info.home),
-        )
+    def _see_that_alone(self, info: EngineInfo) -> None:
+        self._engine_lock.hold(info.home)
 
-    async def _watch_cpus(self, looker: Looker, outbox: trio.MemorySendChannel[Fact]) -> None:
-        look = looker.look_at_everything
+    async def _watch_cpus(self, rooms: EngineRooms, outbox: trio.MemorySendChannel[Fact]) -> None:
+        look = rooms.look_at_everything
         await watch_cpus(self._kernel, self._board, outbox, look_at_everything=look, log=self._log)
 
     async def _measure(self, outbox: trio.MemorySendChannel[Fact]) -> None:

@@ -35,7 +35,7 @@ from sidecar.host.units.kernel_threads import KernelThreads, Workqueues
 from sidecar.host.units.plain_groups import ROOT, ROOT_TASKS, NamedGroup, RootTasks, is_hosts_own
 from sidecar.host.units.systemd_connection import connected
 from sidecar.host.units.unit_groups import UnitGroups
-from sidecar.host.units.unit_properties import SYSTEM_BUS, UnitProperties, socket_of
+from sidecar.host.units.unit_properties import PATIENT_SECONDS, SYSTEM_BUS, UnitProperties, socket_of
 from sidecar.host_ports import HostUnits
 from sidecar.log import Log
 from sidecar.observe.looks import Looker
@@ -137,7 +137,7 @@ def _systemd(hierarchy: Hierarchy, environ: Mapping[str, str] | None) -> UnitPro
     bus = socket_of(told.get("DBUS_SYSTEM_BUS_ADDRESS", "") or f"unix:path={SYSTEM_BUS}")
     if not os.path.exists(bus):
         raise EngineLacks(f"there is no systemd here: {bus} does not exist; mount it, or name groups in host_groups")
-    return UnitProperties(told, "host_units")
+    return UnitProperties(told, "host_units", PATIENT_SECONDS)
 
 
 def is_hosts_root(uid_map: str = "/proc/self/uid_map") -> bool:

@@ -29,6 +29,7 @@ class Form(enum.StrEnum):
     PATTERNS = "patterns"
     DIRECTORY = "directory"
     ENGINE = "engine"
+    ENGINES = "engines"
     HAND = "hand"
     """`auto`, `off`, or a cgroup parent."""
     LISTEN = "listen"

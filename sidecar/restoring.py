@@ -67,7 +67,8 @@ class Restoring:
         originals = dict(self._board.latest.state.originals)
         with trio.move_on_after(RELEASE_SECONDS):
             async for world in self._board.worlds():
-                if world.is_ready and not world.is_releasing:
+                is_looking = any(each.is_looked_at for each in world.contacts.values())
+                if world.is_ready and not is_looking and not world.is_releasing:
                     if not originals and _confined(world, originals):
                         break
                     # 3. The projections.

@@ -55,13 +55,17 @@ def _check(config: Config) -> int:
     """Print what is doubtful in a configuration without mistakes, and that it can be used. ConfigError, StateError."""
     # Only here: the daemon's imports, for asking the engine.
     from sidecar.cli.doctor.cmd_doctor import ask_engine
+    from sidecar.engines.address import addresses
     from sidecar.host.cgroup.host_kernel import HostKernel
 
     doubts = list(config.check_against(HostKernel(cgroup=config.cgroup).topology()))
     if config.rules:
-        report = ask_engine(config.engine)
-        idle = idle_rules(report.views, config.rules) if report.engine else ()
-        doubts += [of_no_container(rule) for rule in idle] if report.engine else [UNCHECKED_RULES]
+        reports = [ask_engine(at) for _, at in addresses(config.engine, config.engines)]
+        if all(each.engine for each in reports):
+            views = tuple(view for each in reports for view in each.views)
+            doubts += [of_no_container(rule) for rule in idle_rules(views, config.rules)]
+        else:
+            doubts.append(UNCHECKED_RULES)
     sys.stdout.write("".join(f"warning: {printable(doubt)}\n" for doubt in doubts))
     sys.stdout.write(f"ok: {config.file or 'no file'}, policy {config.policy}\n")
     return 0

@@ -24,7 +24,7 @@ from sidecar.decide.facts import Phase
 from sidecar.decide.settings import PolicyName
 from sidecar.failures import Misuse
 from sidecar.readers import cpu_list, word
-from sidecar.status.document import ContainerStatus, HoleStatus, LeavingStatus, SharingStatus, Status
+from sidecar.status.document import ContainerStatus, EngineStatus, HoleStatus, LeavingStatus, SharingStatus, Status
 from sidecar.status.problem_list import Problem, ProblemKind, problems_of
 from sidecar.status.sight import Sight
 from sidecar.status.status_reader import read_last_status
@@ -133,9 +133,13 @@ def rendered(
     chosen = choice.of(status)
     rows = [(letters.get(each.id, " "), *_row(each, now, status, sight, is_wide=is_wide)) for each in chosen.containers]
     more = _WIDE if is_wide else ()
+    head: tuple[str, ...] = (" ", "NAME", "ID", "KIND", "CPUS", *more, "STATE")
+    if status.engines:
+        head = (" ", "ENGINE", *head[1:])
+        rows = [(row[0], each.engine, *row[1:]) for each, row in zip(chosen.containers, rows, strict=True)]
     lines = [*headline(status, sight, width), *wrapped(freshness(status, now, sight), width), ""]
     if rows:
-        lines += painted((" ", "NAME", "ID", "KIND", "CPUS", *more, "STATE"), rows, paint, width, is_wide=is_wide)
+        lines += painted(head, rows, paint, width, is_wide=is_wide)
     else:
         lines.append("no containers" if not status.containers else "no containers of this choice")
     if chosen.units:
@@ -232,6 +236,8 @@ def left(leaving: LeavingStatus, now: datetime) -> str:
 def headline(status: Status, sight: Sight, width: int | None) -> list[str]:
     """Return the policy, the engine, and the kinds of CPUs: one line if the page is wide enough."""
     engine = f"{status.engine.name} {status.engine.version}" if status.engine else "no engine yet"
+    if status.engines:
+        engine = ", ".join(map(_engine, status.engines))
     options = f" ({', '.join(status.options)})" if status.options else ""
     parts = [f"policy {status.policy}{options} on {engine}"]
     if status.policy == PolicyName.NONE:
@@ -242,6 +248,11 @@ def headline(status: Status, sight: Sight, width: int | None) -> list[str]:
         *joined(parts, width),
         *(line for each in (status.hand, status.host) if each for line in wrapped(each.text, width)),
     ]
+
+
+def _engine(each: EngineStatus) -> str:
+    told = f"{each.name} {each.version}".strip()
+    return told if each.is_ready else f"{told} (not ready: {each.why_not})"
 
 
 def freshness(status: Status, now: datetime, sight: Sight) -> str:

@@ -69,6 +69,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     load_high: float = 0.8
     load_pressure: float = 20.0
     engine: str = "auto"
+    engines: tuple[str, ...] = ()
+    """Several engines in its place: names, or names with `=` and an address."""
     state_dir: str = "/var/lib/cpuset-sidecar"
     projections: str = "/run/cpuset-sidecar"
     unmanaged: tuple[str, ...] = ()

@@ -38,6 +38,9 @@ _COUNT: Final = re.compile(r"([A-Za-z]+) ?[:=]? ?(\d{1,4})", re.ASCII)
 """A text that may mean `count:2`."""
 
 
+ENGINE_NAMES: Final = ("docker", "podman")
+"""Those of which a host may have several."""
+
 _TCP: Final = re.compile(r"tcp://(?:\[[0-9A-Fa-f:.]+\]|[^\s/:@?#\[\]]+):([0-9]{1,5})/?")
 """Its group is the port. A bare IPv6 address would end in what looks like one: it stands between brackets."""
 
@@ -169,6 +172,22 @@ def _engine(value: object) -> str | NotOfForm:
     return NotOfForm(Form.ENGINE) if match is None or isinstance(_port(match[1]), Flaw) else value
 
 
+def _engines(value: object) -> tuple[str, ...] | NotOfForm:
+    """Return several engines, each once, as `docker` or `docker=ADDRESS`, and so for `podman`; () for none."""
+    found = _patterns(value)
+    if isinstance(found, NotOfForm):
+        return NotOfForm(Form.ENGINES)
+    read = []
+    for each in found:
+        name, is_at, where = each.partition("=")
+        at = _engine(where) if is_at else ""
+        if name not in ENGINE_NAMES or isinstance(at, Flaw) or at == "auto":
+            return NotOfForm(Form.ENGINES)
+        read.append(f"{name}={at}" if is_at else name)
+    names = [each.partition("=")[0] for each in read]
+    return tuple(read) if len(read) != 1 and len(set(names)) == len(names) else NotOfForm(Form.ENGINES)
+
+
 def _listen(value: object) -> str | NotOfForm:
     """Return `host:port`; the host must be an address, since a name may have several, or another one tomorrow."""
     host, colon, digits = value.rpartition(":") if isinstance(value, str) else ("", "", "")
@@ -274,6 +293,13 @@ KEYS: Final[Mapping[str, Key]] = {
         above_zero(100, "20"), "load_pressure", "20", "CPU pressure in percent that asks for one more"
     ),
     "engine": _key(_engine, "engine", "auto", "auto, or the address of the engine's socket"),
+    "engines": _key(
+        _engines,
+        "engines",
+        "",
+        "several engines of this host, in place of engine: docker, podman, or NAME=ADDRESS for each",
+        example="docker,podman",
+    ),
     "state_dir": _key(_directory, "state_dir", "/var/lib/cpuset-sidecar", "where the recorded state is kept"),
     "projections": _key(_directory, "projections", "/run/cpuset-sidecar", "where workloads read their CPUs"),
     "unmanaged": _key(

@@ -20,6 +20,7 @@ from sidecar.contradictions import (
     NothingIsolated,
     NoticeCut,
     NotOnMachine,
+    OneEngineOnly,
     PoolTooLarge,
     SocketPathTooLong,
     SplitCores,
@@ -71,6 +72,9 @@ def _contradictions(config: Config) -> Iterator[_Found]:
         yield _Found(NeedsReserved(config.policy.value), ("policy", "reserved"))
     if config.load_low >= config.load_high:
         yield _Found(BandUpsideDown(config.load_low, config.load_high), ("load_low", "load_high"))
+    for key in ("engine", "hand", "shared_slice"):
+        if config.engines and getattr(config, key) not in ("auto", "off", ""):
+            yield _Found(OneEngineOnly(key), (key, "engines"))
     state, projections = Path(config.state_dir), Path(config.projections)
     if state == projections or projections in state.parents:
         yield _Found(StateInProjections(str(state), str(projections)), ("state_dir", "projections"))

@@ -30,6 +30,7 @@ _MODE: Final = 0o600
 RESTART_KEYS: Final = (
     *(
         "engine",
+        "engines",
         "state_dir",
         "projections",
         "cgroup",

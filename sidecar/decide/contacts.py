@@ -47,6 +47,11 @@ class Contact(msgspec.Struct, frozen=True):
         return isinstance(self.readiness, Away)
 
     @property
+    def is_looked_at(self) -> bool:
+        """Whether it is reached, and not all of its containers were looked at since."""
+        return isinstance(self.readiness, Connected)
+
+    @property
     def starts_unseen(self) -> bool:
         """Whether its containers may start although nothing of it is reached."""
         return self.info is not None and not self.info.traits.needs_service

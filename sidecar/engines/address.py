@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -22,6 +22,20 @@ class Address(msgspec.Struct, frozen=True):
     url: str
     path: str | None
     base: str
+
+
+_USUAL: Final = {"docker": "/var/run/docker.sock", "podman": "/run/podman/podman.sock"}
+"""Where each engine of the host listens, where there are several."""
+
+
+def addresses(engine: str, engines: Sequence[str] = ()) -> list[tuple[str, str]]:
+    """Return the names and addresses of the engines of a host, as configured: of several, each as `docker` or
+    `docker=ADDRESS`; of an only one the address, and no name.
+    """
+    if not engines:
+        return [("", engine)]
+    read = [each.partition("=") for each in engines]
+    return [(name, where or f"unix://{_USUAL[name]}") for name, _, where in read]
 
 
 def choose(configured: str | None, environ: Mapping[str, str], exists: Callable[[str], bool]) -> Address:

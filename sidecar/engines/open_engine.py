@@ -8,7 +8,7 @@ nothing that is known of the containers holds; the sidecar reports that and wait
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final
 
@@ -33,8 +33,15 @@ class FoundEngine:
     """The port `Engine`, on whichever engine answers. `open_engine` makes it."""
 
     def __init__(
-        self, room: AsyncioRoom, client: Client, patience: Patience, labels: frozenset[str], machine: LiveMachine
+        self,
+        room: AsyncioRoom,
+        client: Client,
+        patience: Patience,
+        labels: frozenset[str],
+        machine: LiveMachine,
+        name: str = "",
     ) -> None:
+        self._name = name
         self._room = room
         self._client = client
         self._patience = patience
@@ -44,8 +51,8 @@ class FoundEngine:
 
     @property
     def name(self) -> str:
-        """What the engine calls itself; "" before it was found."""
-        return "" if self._engine is None else self._engine.name
+        """What the engine calls itself; before it was found, what it is expected to, "" if it may be any."""
+        return self._name if self._engine is None else self._engine.name
 
     async def info(self) -> EngineInfo:
         """Return what the engine is, and what it can do. Raise EngineUnavailable if another one answered before."""
@@ -125,14 +132,36 @@ async def open_engine(
     Views have the labels that matter to the sidecar, and the given ones. Raise EngineUnavailable if no address is
     found.
     """
-    where = choose(address, os.environ, os.path.exists)
+    async with open_engines([("", address)], patience, machine=machine, labels=labels) as (engine,):
+        yield engine
+
+
+@asynccontextmanager
+async def open_engines(
+    places: Sequence[tuple[str, str | None]],
+    patience: Patience | None = None,
+    *,
+    machine: LiveMachine,
+    labels: frozenset[str] = frozenset(),
+) -> AsyncIterator[list[FoundEngine]]:
+    """Yield the engines at these places, each a name that it is expected to have, "" for any, and an address.
+
+    They share a thread: msgspec crashes if two threads are the first to read a type at once (0.22; seen with the
+    answers of Docker and Podman).
+    """
+    found = [(name, choose(address, os.environ, os.path.exists)) for name, address in places]
     async with open_room() as room:
-        client = await room.call(_client_at, where)
+        clients = [await room.call(_client_at, where) for _, where in found]
         try:
-            yield FoundEngine(room, client, patience or Patience(), labels, machine)
+            bounds = patience or Patience()
+            yield [
+                FoundEngine(room, client, bounds, labels, machine, name)
+                for (name, _), client in zip(found, clients, strict=True)
+            ]
         finally:
             with trio.CancelScope(shield=True):
-                await room.call(client.close)
+                for client in clients:
+                    await room.call(client.close)
 
 
 async def _client_at(where: Address) -> Client:

@@ -11,7 +11,7 @@ hand is opened once the engine is known.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 import trio
 
@@ -20,9 +20,7 @@ from sidecar.decide.facts import Fact
 from sidecar.decide.hand_facts import HandLost, HandReady, Overwritten
 from sidecar.failures import CgroupError
 from sidecar.log import Log
-from sidecar.observe.brief import Hints
 from sidecar.observe.foreign_writes import ToldWrites
-from sidecar.observe.newcomers import Newcomers
 from sidecar.ports import (
     GroupBorn,
     GroupGone,
@@ -49,9 +47,31 @@ _CHECK_SECONDS: Final = 5.0
 """Between two checks whether the cpusets that other programs wrote are calm."""
 
 
+class Hearing(Protocol):
+    """What hears the hints of a hand, and looks at containers (`engine_rooms`)."""
+
+    def key_of(self, engine: str, id: str) -> ContainerKey:
+        """Return the key of a container below a watched parent; `engine` is "" where it is not known."""
+
+    def hear(self, container: ContainerKey) -> None:
+        """Hear that a container may have started or ended."""
+
+    def born(self, container: ContainerKey, *, is_answered: bool) -> None:
+        """Hear of a birth."""
+
+    def pinned(self, container: ContainerKey) -> None:
+        """Hear that its runtime gave a newborn CPUs of its own."""
+
+    def look_at_newcomers(self) -> None:
+        """Look at all newcomers that wait."""
+
+    def look_at_everything(self) -> None:
+        """Take inventories soon."""
+
+
 class Births:
-    """Opens a hand, gives it to `use`, and follows its news. `hints` and `look_at_everything` ask for looks, `again`
-    asks for another attempt on groups that could not be written.
+    """Opens a hand, gives it to `use`, and follows its news. `hearing` looks at containers, `again` asks for another
+    attempt on groups that could not be written.
     """
 
     def __init__(
@@ -61,9 +81,7 @@ class Births:
         *,
         use: Callable[[Hand | None], None],
         again: Callable[[], None],
-        hints: Hints,
-        newcomers: Newcomers,
-        look_at_everything: Callable[[], None],
+        hearing: Hearing,
         tickets: Tickets,
         log: Log,
     ) -> None:
@@ -71,17 +89,18 @@ class Births:
         self._outbox = outbox
         self._use = use
         self._again = again
-        self._hints = hints
-        self._newcomers = newcomers
-        self._look_at_everything = look_at_everything
+        self._hearing = hearing
         self._tickets = tickets
         self._log = log
         self._writes = ToldWrites(board, log, "guard")
 
     async def run(self, open_hand: Callable[[str], Hand]) -> None:
         """Open the hand for the engine of this name, and follow it until it breaks or the task is cancelled. If another
-        engine answers than before, open it again for that one.
+        engine answers than before, open it again for that one. Of several engines none is named.
         """
+        if len(self._board.latest.contacts) > 1:
+            await self._follow(open_hand, "")
+            await trio.sleep_forever()
         engine = recorded_engine(self._board.latest.state) or await self._engine_other_than("")
         while True:
             others: list[str] = []
@@ -134,33 +153,29 @@ class Births:
                 case GroupBorn():
                     self._count(answered=each.cpus is not None, unanswered=each.cpus is None)
                     if each.id:
-                        self._born(ContainerKey(engine, each.id), is_answered=each.cpus is not None)
+                        self._hearing.born(self._hearing.key_of(engine, each.id), is_answered=each.cpus is not None)
                 case GroupGone():
-                    if each.id and (key := ContainerKey(engine, each.id)) in self._board.latest.containers:
-                        self._hints.hear(key)
+                    if each.id and (key := self._hearing.key_of(engine, each.id)) in self._board.latest.containers:
+                        self._hearing.hear(key)
                 case GroupPinned():
-                    self._newcomers.pinned(ContainerKey(engine, each.id))
+                    self._hearing.pinned(self._hearing.key_of(engine, each.id))
                 case GroupStuck():
                     self._again()
                 case GroupWritten():
                     self._again()
-                    if (key := ContainerKey(engine, each.id)) in self._board.latest.containers:
-                        self._hints.hear(key)
+                    if (key := self._hearing.key_of(engine, each.id)) in self._board.latest.containers:
+                        self._hearing.hear(key)
                 case GroupOverwritten():
-                    await self._overwritten(ContainerKey(engine, each.id), each)
+                    await self._overwritten(self._hearing.key_of(engine, each.id), each)
                 case ParentsChanged():
                     await self._ready(hand, each.parents, each.taken)
                 case NewsLost() | ParentWritten():
-                    self._look_at_everything()
+                    self._hearing.look_at_everything()
                 case HandBroken():
                     self._use(None)
                     await self._lost(each.reason)
                     return True
         return False
-
-    def _born(self, key: ContainerKey, *, is_answered: bool) -> None:
-        if not self._newcomers.born(key, is_answered=is_answered):
-            self._hints.born(key)
 
     async def _overwritten(self, key: ContainerKey, news: GroupOverwritten) -> None:
         await self._outbox.send(Overwritten(key, news.found, news.times))
@@ -175,7 +190,7 @@ class Births:
 
     async def _lost(self, reason: str) -> None:
         self._log.warning(no_hand(reason))
-        self._newcomers.look_at_all()
+        self._hearing.look_at_newcomers()
         await self._outbox.send(HandLost(reason, self._tickets()))
 
 

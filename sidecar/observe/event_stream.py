@@ -24,7 +24,7 @@ import trio
 from sidecar.backoff import Backoff
 from sidecar.board import Board
 from sidecar.decide.facts import EngineConnected, EngineDisconnected, EngineInfo, Fact
-from sidecar.failures import EngineError
+from sidecar.failures import EngineError, EngineUnavailable
 from sidecar.log import Log, LogLevel
 from sidecar.observe.looks import Looker
 from sidecar.ports import REMOVED, RUNS, Engine, EngineEvent, Tickets
@@ -72,22 +72,27 @@ async def follow_events(
     rng: random.Random,
     log: Log,
     see_that_alone: Callable[[EngineInfo], None] = lambda _: None,
+    name: str = "",
 ) -> None:
     """Follow the stream until cancelled. A lost connection is a fact, not a death.
 
-    `see_that_alone` raises AlreadyRunning if another sidecar manages the engine that answers.
+    `see_that_alone` raises AlreadyRunning if another sidecar manages the engine that answers. `name` is the engine's
+    own on a host with several; "" for an only one, which may be any.
     """
+    place = f"engine {name}" if name else "engine"
     backoff, longest = Backoff(rng, first=0.1, most=10.0), math.inf
     warnings = Sparingly()
     while True:
         try:
             info = await engine.info()
+            if name and info.name != name:
+                raise EngineUnavailable(f"{info.name} answers where {name} should")
             see_that_alone(info)
             longest = math.inf if info.traits.needs_service else BLIND_SECONDS
             async with engine.events(looker.newcomers.keeps_back) as events:
                 log.info("connected", engine=info.name, version=info.version, api=info.api_version)
                 await outbox.send(EngineConnected(info, tickets()))
-                board.report("engine", None)
+                board.report(place, None)
                 looker.newcomers.forget()
                 looker.look_at_everything()
                 with looker.while_answered():
@@ -98,11 +103,13 @@ async def follow_events(
                             log.error("an event cannot be read: the sidecar failed unexpectedly", error=event.crash)
                         _hear(event, info.name, board, looker)
         except EngineError as error:
-            board.report("engine", str(error))
-            await outbox.send(EngineDisconnected(str(error)))
+            board.report(place, str(error))
+            await outbox.send(EngineDisconnected(str(error), name))
             pause = min(backoff.pause(), longest)
             level = LogLevel.WARNING if warnings.is_due(trio.current_time()) else LogLevel.DEBUG
-            log.say(level, "the engine cannot be reached", {"reason": error, "next_try_seconds": round(pause, 2)})
+            told = {"engine": name} if name else {}
+            next_try = {"reason": error, "next_try_seconds": round(pause, 2)}
+            log.say(level, "the engine cannot be reached", {**told, **next_try})
             await trio.sleep(pause)
 
 

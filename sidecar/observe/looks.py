@@ -67,9 +67,13 @@ class Looker:
         tickets: Tickets,
         log: Log,
         unit_sources: Collection[str] = (),
+        others: Collection[str] = (),
     ) -> None:
-        """Make it; `unit_sources` are those of the units that the engine lists as well."""
-        self._lacks = tuple(each for each in SOURCES if each not in unit_sources)
+        """Make it; `unit_sources` are those of the units that the engine lists as well, and `others` are the names of
+        the other engines of this host, whose containers others look at.
+        """
+        self._others = tuple(others)
+        self._lacks = (*(each for each in SOURCES if each not in unit_sources), *self._others)
         self._nursery = nursery
         self._board = board
         self._outbox = outbox
@@ -87,7 +91,7 @@ class Looker:
         """When the kernel was last asked where a container runs."""
         self._under_way: dict[ContainerKey, bool] = {}
         self.hints = Hints(nursery, board, self.look)
-        self.newcomers = Newcomers(board, self.look, self._is_looked_at)
+        self.newcomers = Newcomers(board, self.look, self._is_looked_at, lambda: engine.name)
         nursery.start_soon(self.newcomers.run)
         self._writes = ToldWrites(board, log, "updates")
         self._counted: dict[ContainerKey, trio.CancelScope] = {}
@@ -179,6 +183,8 @@ class Looker:
             self._checked = {key: at for key, at in self._checked.items() if key in containers}
             for key, known in containers.items():
                 is_due = now - self._checked.get(key, -math.inf) >= period_seconds
+                if self._others and not self._is_listed(key):
+                    continue
                 # An order shows where it ends, and a doubt is ended by a look alone.
                 if not is_due or known.order or known.is_doubtful or known.is_held or known.view.is_glance:
                     continue
@@ -205,12 +211,13 @@ class Looker:
         world = self._board.latest
         seen = tuple(sorted((view for view in views if differs(world, view)), key=lambda view: view.age))
         gone = tuple(sorted({key for key in world.containers if self._is_listed(key)} - set(listed)))
-        await self._outbox.send(InventoryTaken(seen, gone, began, lacks=self._lacks))
+        name = self._engine.name if self._others else ""
+        await self._outbox.send(InventoryTaken(seen, gone, began, lacks=self._lacks, engine=name))
 
     async def _listed(self) -> tuple[ContainerKey, ...]:
         """Return the containers that the engine lists; while the list rests, those that are known (2)."""
         world = self._board.latest
-        if world.is_ready and not self._rests.is_over(None):
+        if self._is_ready() and not self._rests.is_over(None):
             self._owes_list = True
             return tuple(key for key in world.containers if self._is_listed(key))
         began = trio.current_time()
@@ -222,6 +229,10 @@ class Looker:
         self._unseen.forget_all_but(listed)
         return listed
 
+    def _is_ready(self) -> bool:
+        """Return whether everything of this engine was looked at since it was reached."""
+        return not self._board.latest.is_absent(ContainerKey(self._engine.name, ""))
+
     def _is_listed(self, key: ContainerKey) -> bool:
         """Return whether the engine would list this container, or unit, if it existed."""
         return key.engine == self._engine.name or (key.is_unit and key.engine not in self._lacks)
@@ -232,7 +243,7 @@ class Looker:
         due = [each for each in containers if each not in known or self._rests.is_over(each)]
         # First this: from now on none of these begins to wait.
         self._due = frozenset(due)
-        if self._board.latest.is_ready:
+        if self._is_ready():
             due = self.newcomers.without_waiting(due)
         looks = LookingRound(due)
         for container in due:

@@ -69,9 +69,15 @@ class Newcomers:
     """
 
     def __init__(
-        self, board: Board, look: Callable[[ContainerKey], None], is_looked_at: Callable[[ContainerKey], bool]
+        self,
+        board: Board,
+        look: Callable[[ContainerKey], None],
+        is_looked_at: Callable[[ContainerKey], bool],
+        engine: Callable[[], str],
     ) -> None:
+        """Make it; `engine` is the name of the engine whose containers they are."""
         self._board = board
+        self._engine = engine
         self._look = look
         self._is_looked_at = is_looked_at
         self._waiting: dict[ContainerKey, _Unmet] = {}
@@ -85,9 +91,9 @@ class Newcomers:
         """Return whether an event is kept back (KeepsBack)."""
         if event.action == CREATED:
             return self._is_crowded(event) and told is not None and self._begins_to_wait(told)
-        key = ContainerKey(self._board.latest.engine.name, event.container) if self._board.latest.engine else None
-        wait = self._waiting.get(key) if key else None
-        if key is None or wait is None or key in self._board.latest.containers:
+        key = ContainerKey(self._engine(), event.container)
+        wait = self._waiting.get(key)
+        if wait is None or key in self._board.latest.containers:
             return False
         if event.action in REMOVED:
             return self._waiting.pop(key, None) is not None

@@ -2,13 +2,16 @@
 
 It vouches that the daemon runs, hears its engine, decides, and has written what it decided. So it renews only if
 
-1. the engine is reached, and all containers were looked at since;
+1. the engine of the container is reached, and all of that engine's containers were looked at since;
 2. each task on which the files depend shows a *sign* of life: it has nothing to do, or has done something since the
    last round;
 3. the round comes in time: after a stall, nothing is known of what happened meanwhile before all had a turn.
 
 Otherwise the leases run out, and begin again once all is well. At the end they are ended. The status document of the
-host has a lease of its own, renewed with them.
+host has a lease of its own, renewed with them as long as any engine is reached.
+
+That a task is stuck is a problem once leases have run out for it, in rounds that came in time: on a machine so busy
+that the daemon gets no CPU for seconds, no task shows a sign either, and all of them go on.
 """
 
 from __future__ import annotations
@@ -22,10 +25,11 @@ from typing import Final
 import trio
 
 from sidecar.board import Board
+from sidecar.projection.belongings import short_of
 from sidecar.projection.projections import Projections
 from sidecar.status.status_lease import end_status_lease, renew_status_lease
 from state.errors import ProjectionError, StateError
-from state.lease import RENEW_SECONDS
+from state.lease import LEASE_SECONDS, RENEW_SECONDS
 
 Sign = Callable[[], int | None]
 """Returns how many rounds a task has done; None if it has nothing to do."""
@@ -35,6 +39,9 @@ _TURN: Final = 64
 
 _LATE_SECONDS: Final = RENEW_SECONDS
 """A round that is later than this comes after a stall."""
+
+_STUCK_SECONDS: Final = LEASE_SECONDS
+"""For so long no sign was there."""
 
 
 STUCK: Final = "the daemon runs, but decides nothing any more: what it shows is out of date; restart it"
@@ -64,6 +71,8 @@ class Voucher:
         """What the signs were in the last round."""
         self._judged_at = -math.inf
         """When that was."""
+        self._live_at = math.inf
+        """When all signs were last there, or a round came after a stall."""
 
     async def run(self) -> None:
         """Renew until cancelled; then end all leases."""
@@ -71,7 +80,7 @@ class Voucher:
         try:
             while True:
                 in_time = trio.current_time() - due <= _LATE_SECONDS
-                if self._all_live() and in_time and self._board.latest.is_ready:
+                if self._all_live(in_time=in_time) and in_time and self._board.latest.is_ready:
                     await self._renew()
                 due = trio.current_time() + RENEW_SECONDS
                 await self._pause(due)
@@ -91,13 +100,18 @@ class Voucher:
                 if world.is_ready:
                     return
 
-    def _all_live(self) -> bool:
+    def _all_live(self, *, in_time: bool) -> bool:
         before, self._shown = self._shown, [sign() for sign in self._signs]
-        is_so = all(now is None or now != was for now, was in zip(self._shown, before, strict=True))
-        is_early, self._judged_at = trio.current_time() < self._judged_at + RENEW_SECONDS, trio.current_time()
-        if is_so or not is_early:
+        is_so = all(sign is None or sign != was for sign, was in zip(self._shown, before, strict=True))
+        now = trio.current_time()
+        is_early, self._judged_at = now < self._judged_at + RENEW_SECONDS, now
+        if is_so or not in_time or math.isinf(self._live_at):
+            self._live_at = now
+        if is_so:
+            self._report("vouching", None)
+        elif not is_early and now - self._live_at >= _STUCK_SECONDS:
             # In a round that comes early, because the engine is reached again, a task may not have had its turn yet.
-            self._report("vouching", None if is_so else STUCK)
+            self._report("vouching", STUCK)
         return is_so
 
     async def _renew(self) -> None:
@@ -111,7 +125,9 @@ class Voucher:
                 renew_status_lease(self._state_dir, self._board.vouched_at)
             except StateError as error:
                 errors.append(f"{self._state_dir}: {error}")
-        places = self._projections.vouched()
+        world = self._board.latest
+        absent = {short_of(key.id) for key in world.containers if world.is_absent(key)}
+        places = [place for place in self._projections.vouched() if place[-1] not in absent]
         for first in range(0, len(places), _TURN):
             try:
                 self._projections.renew(places[first : first + _TURN])

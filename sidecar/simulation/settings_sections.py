@@ -25,6 +25,7 @@ from state.topology import Topology
 OTHER_KEYS: Final = (
     *(
         "engine",
+        "engines",
         "state_dir",
         "projections",
         "cgroup",

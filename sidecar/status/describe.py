@@ -33,6 +33,7 @@ from sidecar.status.document import (
     SharingStatus,
     Status,
 )
+from sidecar.status.engine_status import engine_of, engines_of
 from sidecar.status.machine_map import machine_of
 from sidecar.words.causes import why, why_leaving
 from sidecar.words.explanations import explanation, trouble, waits_for
@@ -74,6 +75,7 @@ def status_of(
         isolated=world.settings.isolated,
         shared_min=world.settings.shared_min,
         engine=world.engine,
+        engines=engines_of(world),
         is_ready=world.is_ready,
         is_releasing=world.is_releasing,
         reserved=world.state.reserved,
@@ -126,6 +128,7 @@ def container_status(world: World, container: Container, deadlines: Deadlines) -
     made = ContainerStatus(
         id=key.id,
         name=container.view.name,
+        engine=engine_of(world, key),
         kind=container.view.kind,
         phase=container.view.phase.value,
         sharing=sharing_of(world, container),

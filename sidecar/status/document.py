@@ -30,6 +30,17 @@ class SharingStatus(enum.StrEnum):
     UNMANAGED = "unmanaged"
 
 
+class EngineStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """One of several engines: its `name`, the `version` that it told of itself, "" before it was ever reached, and
+    whether all of its containers were looked at since it was reached. `why_not` is why that is not so.
+    """
+
+    name: str
+    version: str = ""
+    is_ready: bool = False
+    why_not: str = ""
+
+
 class NeighbourStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Another container that may run on the CPUs of an exclusive one, and on which of them."""
 
@@ -86,6 +97,8 @@ class ContainerStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     name: str
+    engine: str = ""
+    """That it is a container of, where there are several."""
     kind: ViewKind = ViewKind.CONTAINER
     phase: str
     sharing: SharingStatus
@@ -160,6 +173,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     isolated: IsolatedRule = IsolatedRule.IGNORE
     shared_min: int = 0
     engine: EngineInfo | None = None
+    engines: tuple[EngineStatus, ...] = ()
     is_ready: bool = False
     is_releasing: bool = False
     reserved: CPUSet = EMPTY

@@ -18,6 +18,7 @@ from sidecar.contradictions import (
     NothingIsolated,
     NoticeCut,
     NotOnMachine,
+    OneEngineOnly,
     PoolTooLarge,
     SocketPathTooLong,
     SplitCores,
@@ -78,6 +79,10 @@ _FORMS: Final = {
     Form.DIRECTORY: "write the absolute path of a directory, like /run/cpuset-sidecar",
     Form.ENGINE: (
         "write auto, or the address of an engine's socket, like unix:///var/run/docker.sock or tcp://127.0.0.1:2375"
+    ),
+    Form.ENGINES: (
+        'write two engines, each once, like ["docker", "podman"], or with its address, like '
+        "podman=unix:///run/podman/podman.sock"
     ),
     Form.HAND: (
         "write auto, off, or the engine's default cgroup parent: the name of a slice, like second.slice, or under "
@@ -208,6 +213,8 @@ def _contradiction(flaw: Contradiction) -> str:
         case StateInProjections(state_dir, projections):
             inside = f"state_dir {state_dir} is inside projections {projections}"
             return f"{inside}, which workloads mount: keep them apart"
+        case OneEngineOnly(key):
+            return f"{key} is about one engine, and engines names several: leave one of them out"
         case NoSuchGroup(group):
             cure = "create it, or write its number (in a container, the host's)"
             return f"api_group is {group!r}, and there is no such group here: {cure}"

@@ -46,6 +46,34 @@ pytestmark = pytest.mark.trio
 ONE, TWO = f"{1:064x}", f"{2:064x}"
 
 
+class Room:
+    """The room of one engine, which notes for what looks are asked."""
+
+    def __init__(self, nursery: trio.Nursery, board: Board, looks: list[ContainerKey]) -> None:
+        self.hints = Hints(nursery, board, looks.append)
+        self.newcomers = Newcomers(board, looks.append, lambda _: False, lambda: "docker")
+        self.inventories = 0
+
+    def key_of(self, engine: str, id: str) -> ContainerKey:
+        return ContainerKey(engine, id)
+
+    def hear(self, container: ContainerKey) -> None:
+        self.hints.hear(container)
+
+    def born(self, container: ContainerKey, *, is_answered: bool) -> None:
+        if not self.newcomers.born(container, is_answered=is_answered):
+            self.hints.born(container)
+
+    def pinned(self, container: ContainerKey) -> None:
+        self.newcomers.pinned(container)
+
+    def look_at_newcomers(self) -> None:
+        self.newcomers.look_at_all()
+
+    def look_at_everything(self) -> None:
+        self.inventories += 1
+
+
 class Bench:
     """A follower of a simulated hand."""
 
@@ -58,7 +86,7 @@ class Bench:
         self.hand.make("/docker")
         self.used: list[Hand | None] = []
         self.looks: list[ContainerKey] = []
-        self.inventories = 0
+        self.room = Room(nursery, self.board, self.looks)
         self.again = 0
         self.lines = io.StringIO()
         self.outbox, self.inbox = trio.open_memory_channel[Fact](100)
@@ -67,9 +95,7 @@ class Bench:
             self.outbox,
             use=self.used.append,
             again=lambda: setattr(self, "again", self.again + 1),
-            hints=Hints(nursery, self.board, self.looks.append),
-            newcomers=Newcomers(self.board, self.looks.append, lambda _: False),
-            look_at_everything=lambda: setattr(self, "inventories", self.inventories + 1),
+            hearing=self.room,
             tickets=itertools.count(1).__next__,
             log=Log(self.lines),
         )
@@ -189,7 +215,7 @@ async def test_births_and_ends_are_hints(bench: Bench, nursery: trio.Nursery) ->
     bench.hand.remove(f"/docker/{ONE}")
     bench.hand._send.send_nowait(NewsLost())
     await trio.testing.wait_all_tasks_blocked()
-    assert (bench.looks, bench.inventories) == ([docker(ONE)] * 2, 1)
+    assert (bench.looks, bench.room.inventories) == ([docker(ONE)] * 2, 1)
 
 
 async def test_a_birth_that_could_not_be_written_is_tried_again(bench: Bench, nursery: trio.Nursery) -> None:

@@ -93,7 +93,7 @@ def never_ended(patch: pytest.MonkeyPatch) -> None:
 
 
 def renewed_whoever_is_stuck(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Voucher, "_all_live", lambda self: True)
+    patch.setattr(Voucher, "_all_live", lambda self, **_: True)
 
 
 def a_reader_that_ignores_it(patch: pytest.MonkeyPatch) -> None:

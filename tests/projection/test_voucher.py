@@ -12,12 +12,15 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from sidecar.board import Board
+from sidecar.decide.contacts import Contact, Ready
+from sidecar.decide.world import replace
 from sidecar.projection.projections import Projections
 from sidecar.projection.voucher import STUCK, Voucher
 from state.errors import ProjectionError
 from state.lease import LEASE_SECONDS, RENEW_SECONDS
 from state.projection import read_with_lease
 from tests.projection.test_leases import OURS, A, told
+from tests.support.decide.real import ENGINE
 from tests.support.decide.stories import Story
 from tests.support.planted import plant, unplant
 
@@ -123,6 +126,44 @@ async def test_for_a_task_that_is_stuck_nothing_is_renewed(bench: Bench, autojum
         await trio.sleep(RENEW_SECONDS + 1)
         assert bench.counts()
         assert bench.stuck[-1] is None
+
+
+async def test_a_task_that_got_no_cpu_for_a_while_is_not_stuck(bench: Bench, autojump_clock: MockClock) -> None:
+    """On a busy machine there may be no sign between two rounds. Nothing is renewed, and none is told to restart it."""
+    async with bench.running():
+        for number in range(10):
+            bench.rounds = number
+            await trio.sleep(2 * RENEW_SECONDS)
+    assert set(bench.stuck) == {None}
+
+
+async def test_a_stall_is_no_sign_that_a_task_is_stuck(bench: Bench, mock_clock: MockClock) -> None:
+    """No task had a turn meanwhile."""
+    async with bench.running():
+        bench.rounds = 7
+        for _ in range(10):
+            await wait_all_tasks_blocked()
+            mock_clock.jump(10 * RENEW_SECONDS)
+        await wait_all_tasks_blocked()
+    assert STUCK not in bench.stuck
+
+
+async def test_an_engine_that_is_away_ends_the_leases_of_its_own_containers(
+    bench: Bench, autojump_clock: MockClock
+) -> None:
+    """Those of another one go on."""
+    container = bench.story.arrive("own")
+    world, known = bench.story.world, Contact(bench.story.engine_info("another"))
+    bench.board.post(world.with_contact("another", replace(known, readiness=Ready(0))))
+    async with bench.running():
+        bench.projections.write(container.id, ["own"], told("2", container.id))
+        own = bench.path / "by-id" / container.id[:12]
+        assert read_with_lease(own, bench.wall())[0].vouched
+        bench.board.post(bench.board.latest.with_contact(ENGINE, Contact()))
+        await trio.sleep(RUN_OUT)
+        assert not read_with_lease(own, bench.wall())[0].vouched
+        assert bench.counts()
+        assert bench.status_counts()
 
 
 async def test_without_the_engine_nothing_is_renewed(bench: Bench, autojump_clock: MockClock) -> None:

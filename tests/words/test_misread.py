@@ -18,6 +18,7 @@ from sidecar.contradictions import (
     NothingIsolated,
     NoticeCut,
     NotOnMachine,
+    OneEngineOnly,
     PoolTooLarge,
     SocketPathTooLong,
     SplitCores,
@@ -113,6 +114,7 @@ FLAWS: tuple[tuple[TypedFlaw, str], ...] = (
         StateInProjections("/a/b", "/a"),
         "state_dir /a/b is inside projections /a, which workloads mount: keep them apart",
     ),
+    (OneEngineOnly("hand"), "hand is about one engine, and engines names several: leave one of them out"),
     (
         NoSuchGroup("g"),
         (

@@ -18,6 +18,7 @@ from sidecar.cli.cmd_state import read_books
 from sidecar.cli.doctor.engine_checks import (
     UNJUDGED,
     check_builds,
+    check_further,
     check_notes,
     check_others,
     check_sidecars,
@@ -59,6 +60,7 @@ from sidecar.config.config import Config
 from sidecar.config.keys import KEYS
 from sidecar.config.running_settings import read_settings
 from sidecar.decide.settings import PolicyName
+from sidecar.engines.address import addresses
 from sidecar.failures import ConfigError, ContainerGone, EngineLacks, SidecarError
 from sidecar.hand.inotify_limits import inotify_use
 from sidecar.hand.reflex_queue import find_library
@@ -136,15 +138,17 @@ def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
 
 def examine(config: Config, kernel: Kernel, ask: Callable[[str], EngineReport]) -> list[Finding]:
     """Read everything once, and return the findings."""
-    report = ask(config.engine)
+    (_, first), *rest = addresses(config.engine, config.engines)
+    report, further = ask(first), [(name, ask(at)) for name, at in rest]
     seen = tuple(msgspec.structs.replace(view, effective=kernel.effective_cpus(view)) for view in report.views)
     report = msgspec.structs.replace(report, views=seen)
     mountinfo = _text("/proc/self/mountinfo")
-    places = other_places(config.engine, os.environ, os.path.exists)
+    places = other_places([first, *(at for _, at in rest)], os.environ, os.path.exists)
     findings = [
         *check_engine(report),
         *check_notes(report),
         *check_builds(report),
+        *check_further(further),
         *check_others(report, [(place, ask(f"unix://{place}")) for place in places]),
         *check_cgroups(find_hierarchy(config.cgroup), config.cgroup, report),
     ]

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Final
 
-from sidecar.cli.doctor.host_checks import EngineReport, Finding, Verdict
+import msgspec
+
+from sidecar.cli.doctor.host_checks import EngineReport, Finding, Verdict, check_engine
 from sidecar.engines.address import choose, usual_places
 from sidecar.failures import EngineUnavailable
 from sidecar.host.cgroup.engine_lock import LockHolder, whereabouts
@@ -49,7 +52,7 @@ def check_others(report: EngineReport, others: Iterable[tuple[str, EngineReport]
             f"{other.engine.name} {other.engine.version} at {place} has {counted(len(foreign), 'more container')}, "
             f"which {agree(len(foreign), 'is', 'are')} not confined, and may also run on exclusive CPUs"
         )
-        cure = "run the containers of one engine only on this host, or pin those of the other to the reserved CPUs"
+        cure = "serve both (docs/how-to/serve-several-engines.md), or pin those of the other to the reserved CPUs"
         yield Finding("second engine", Verdict.WARN, says, cure)
 
 
@@ -74,13 +77,25 @@ def check_sidecars(holder: LockHolder | None, *, is_running: bool) -> Iterator[F
         yield Finding("one sidecar", Verdict.WARN, says, "ask about that one with --state-dir, or stop it first")
 
 
-def other_places(configured: str, environ: Mapping[str, str], exists: Callable[[str], bool]) -> tuple[str, ...]:
-    """Return where a second engine may listen; a link to the first one does not count."""
-    try:
-        chosen = choose(configured, environ, exists).path
-    except EngineUnavailable:
-        chosen = None
-    seen = {os.path.realpath(chosen)} if chosen else set()
+def check_further(reports: Iterable[tuple[str, EngineReport]]) -> Iterator[Finding]:
+    """Check each further engine that the sidecar is to serve: its name, and what it answered."""
+    for name, report in reports:
+        for each in (*check_engine(report), *check_notes(report), *check_builds(report)):
+            yield msgspec.structs.replace(each, question=f"{name}: {each.question}")
+        if report.engine and report.engine.name != name:
+            says = f"{report.engine.name} answers where {name} should"
+            yield Finding(f"{name}: name", Verdict.FAIL, says, "correct its address in engines")
+
+
+def other_places(
+    configured: Iterable[str], environ: Mapping[str, str], exists: Callable[[str], bool]
+) -> tuple[str, ...]:
+    """Return where an engine may listen that is not configured; a link to one that is does not count."""
+    seen = set()
+    for address in configured:
+        with suppress(EngineUnavailable):
+            if chosen := choose(address, environ, exists).path:
+                seen.add(os.path.realpath(chosen))
     places = []
     for place in usual_places(environ):
         real = os.path.realpath(place)

@@ -89,6 +89,11 @@ def is_container(name: str) -> bool:
     return _CONTAINER.fullmatch(name) is not None or _POD.fullmatch(name) is not None
 
 
+def is_in_container(path: str) -> bool:
+    """Return whether a group, by its path below the root, is a container's or a pod's, or in one."""
+    return any(is_container(part) for part in path.split("/"))
+
+
 def holds_container(path: str, depth: int = _DEPTH) -> bool:
     """Return whether there is a container somewhere below the group at this directory."""
     return depth > 0 and any(

@@ -42,6 +42,9 @@ _OF_ONE_CPU: Final = re.compile(r"[/:]\d.*|-?\d+$")
 
 _SHOWN: Final = 6
 
+_ROUNDS: Final = 3
+"""A thread may come while the others are moved."""
+
 GetAffinity = Callable[[int], Collection[int]]
 SetAffinity = Callable[[int, Iterable[int]], None]
 
@@ -97,6 +100,12 @@ class KernelThreads:
         await trio.to_thread.run_sync(self._restore if self._online() <= cpus else lambda: self._narrow(cpus))
 
     def _narrow(self, cpus: CPUSet) -> None:
+        for _ in range(_ROUNDS):
+            self._narrow_once(cpus)
+            if self.effective() <= cpus:
+                return
+
+    def _narrow_once(self, cpus: CPUSet) -> None:
         self._tasks.read_again()
         free = list(self._free())
         recorded = self._record.latest

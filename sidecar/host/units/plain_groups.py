@@ -21,7 +21,7 @@ import trio
 from sidecar.failures import EngineFailed
 from sidecar.host.cgroup.places import USUAL, Hierarchy, read
 from sidecar.host.units.host_tasks import HostTasks, Task
-from sidecar.host.units.host_units import holds_container, is_container
+from sidecar.host.units.host_units import holds_container, is_in_container
 from sidecar.host_ports import UnitLook
 from state.cpuset import CPUSet
 from state.errors import CPUSetError
@@ -51,7 +51,7 @@ class NamedGroup:
         of the `parents`: one that comes later must not be born into confinement.
         """
         self.name = path
-        self._is_containers = any(is_container(part) for part in path.split("/"))
+        self._is_containers = is_in_container(path)
         self._is_parent = any(each == path or each.startswith(f"{path}/") for each in parents)
         self._hierarchy = hierarchy
         self._online = online

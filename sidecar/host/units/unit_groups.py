@@ -19,7 +19,7 @@ from typing import Final, Protocol
 import trio
 
 from sidecar.failures import EngineFailed
-from sidecar.host.units.host_units import holds_container, host_units, is_container, paths_of
+from sidecar.host.units.host_units import holds_container, host_units, is_container, is_in_container, paths_of
 from sidecar.host_ports import UnitLook
 from sidecar.systemd_names import group_named, slice_path
 from state.cpuset import EMPTY, CPUSet
@@ -103,7 +103,7 @@ class UnitGroups:
         kept = {name for each in self._control for name in _names_with_cpus(each)}
         kept = {name for name in kept - self._paths.keys() - self._holes.keys() if not self._is_left(name)}
         elsewhere = paths_of(self._root, kept)
-        self._paths |= {name: path for name, path in elsewhere.items() if not holds_container(f"{self._root}{path}")}
+        self._paths |= {name: path for name, path in elsewhere.items() if not self._is_containers(path)}
         return tuple(dict.fromkeys((*self._paths, *self._told, *sorted(kept - elsewhere.keys()))))
 
     def holes(self) -> Mapping[str, str]:
@@ -132,9 +132,11 @@ class UnitGroups:
         if is_container(name):
             return None
         if path := self._path(name) or self._sought(name):
-            if not holds_container(f"{self._root}{path}"):
+            if not self._is_containers(path):
                 return UnitLook(path, _set(f"{self._root}{path}/cpuset.cpus"), runs=True)
-            if not self._online() <= (CPUSet.parse(_set(f"{self._root}{path}/cpuset.cpus")) or self._online()):
+            if self._path(name) and not self._online() <= (
+                CPUSet.parse(_set(f"{self._root}{path}/cpuset.cpus")) or self._online()
+            ):
                 await self.confine(name, self._online())
             return None
         rests_with = self._kept(name)
@@ -162,6 +164,9 @@ class UnitGroups:
         has = _set(file) or "no CPUs"
         raise EngineFailed(f"systemd accepted AllowedCPUs={wanted} for {name}, but its cgroup still has {has}")
 
+    def _is_containers(self, path: str) -> bool:
+        return is_in_container(path) or holds_container(f"{self._root}{path}")
+
     def _kept(self, name: str) -> str:
         """Return the CPUs that systemd keeps for a unit; "" if none."""
         return next(filter(None, (_set(f"{each}/{name}.d/{_DROP_IN}") for each in self._control)), "")
@@ -170,7 +175,8 @@ class UnitGroups:
         """Return the path of the cgroup of a unit for which CPUs are set, wherever it came since the last look at all;
         "" if it has none.
         """
-        if path := paths_of(self._root, {name}).get(name, "") if self._kept(name) else "":
+        path = paths_of(self._root, {name}).get(name, "") if self._kept(name) else ""
+        if path and not self._is_containers(path):
             self._paths[name] = path
         return path
 

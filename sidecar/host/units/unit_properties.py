@@ -29,6 +29,11 @@ SYSTEM_BUS: Final = "/run/dbus/system_bus_socket"
 ANSWER_SECONDS: Final = 10.0
 """How long the bus and systemd may take, each: a daemon-reload on a busy host takes a second or two."""
 
+PATIENT_SECONDS: Final = 60.0
+"""The same where nothing waits for the answer. A systemd that gets no CPU would do the same work twice for a call that
+is repeated earlier (seen with ten services that spin, on an emulated machine).
+"""
+
 _NAME: Final = "org.freedesktop.systemd1"
 _OBJECT: Final = "/org/freedesktop/systemd1"
 _LACKING: Final = ("org.freedesktop.DBus.Error.PropertyReadOnly", "org.freedesktop.DBus.Error.UnknownProperty")
@@ -43,8 +48,15 @@ _ABSENT: Final = ("org.freedesktop.DBus.Error.ServiceUnknown", "org.freedesktop.
 class UnitProperties:
     """systemd, by its bus."""
 
-    def __init__(self, environ: Mapping[str, str] | None = None, key: str = "shared_slice") -> None:
+    def __init__(
+        self,
+        environ: Mapping[str, str] | None = None,
+        key: str = "shared_slice",
+        answer_seconds: float = ANSWER_SECONDS,
+    ) -> None:
+        """Make it; `key` is that of the configuration for which it is asked."""
         self._key = key
+        self._answer_seconds = answer_seconds
         told = (environ or {}).get("DBUS_SYSTEM_BUS_ADDRESS", "")
         self._address = told or f"unix:path={SYSTEM_BUS}"
 
@@ -61,7 +73,7 @@ class UnitProperties:
 
     async def _ask(self, unit: str, call: Call) -> tuple[Any, ...]:
         try:
-            with trio.fail_after(ANSWER_SECONDS):
+            with trio.fail_after(self._answer_seconds):
                 return body_of(await _answer(socket_of(self._address), call), unit, self._key)
         except (FileNotFoundError, ConnectionRefusedError, PermissionError) as error:
             raise EngineLacks(
@@ -69,7 +81,7 @@ class UnitProperties:
                 f"sidecar's container and run as root there, or leave {self._key} out"
             ) from error
         except trio.TooSlowError as error:
-            raise EngineUnavailable(f"systemd did not answer within {ANSWER_SECONDS:g} s") from error
+            raise EngineUnavailable(f"systemd did not answer within {self._answer_seconds:g} s") from error
         except (OSError, trio.BrokenResourceError, EOFError) as error:
             raise EngineUnavailable(f"the connection to systemd at {self._address} broke: {error!r:.200}") from error
         except (ValueError, TypeError, struct.error) as error:

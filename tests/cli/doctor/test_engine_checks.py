@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sidecar.cli.doctor.engine_checks import check_builds, check_notes, check_others, other_places
+from sidecar.cli.doctor.engine_checks import check_builds, check_further, check_notes, check_others, other_places
 from sidecar.cli.doctor.host_checks import EngineReport, Verdict
 from sidecar.decide.facts import ContainerView, EngineInfo, Phase
 from sidecar.engines.traits_table import traits_of
@@ -64,6 +64,15 @@ def test_a_second_engine_with_containers_is_told() -> None:
     assert not list(check_others(ours, [(SYSTEM, each) for each in quiet]))
 
 
+def test_further_engines_are_judged_by_their_names() -> None:
+    """One that is silent, and one that is another than configured."""
+    silent, wrong = EngineReport(error="connection refused"), EngineReport(engine=DOCKER)
+    (found,) = check_further([("podman", silent)])
+    assert (found.question, found.verdict) == ("podman: engine", Verdict.FAIL)
+    found = list(check_further([("podman", wrong)]))[-1]
+    assert (found.verdict, found.says) == (Verdict.FAIL, "docker answers where podman should")
+
+
 def test_a_link_to_the_same_socket_is_no_other_place(tmp_path: Path) -> None:
     """Podman's package links Docker's socket path to its own."""
     own, user = tmp_path / "own.sock", tmp_path / "podman"
@@ -72,7 +81,7 @@ def test_a_link_to_the_same_socket_is_no_other_place(tmp_path: Path) -> None:
     own.symlink_to(user / "podman.sock")
     environ = {"XDG_RUNTIME_DIR": str(tmp_path)}
     here = lambda path: path.startswith(str(tmp_path)) and Path(path).exists()  # noqa: E731
-    assert other_places(f"unix://{own}", environ, here) == ()
-    assert other_places("unix:///elsewhere.sock", environ, here) == (str(user / "podman.sock"),)
-    assert other_places("auto", environ, here) == ()
-    assert other_places("auto", {}, lambda _: False) == ()
+    assert other_places([f"unix://{own}"], environ, here) == ()
+    assert other_places(["unix:///elsewhere.sock"], environ, here) == (str(user / "podman.sock"),)
+    assert other_places(["auto"], environ, here) == ()
+    assert other_places(["auto"], {}, lambda _: False) == ()

@@ -18,6 +18,7 @@ from state.cpuset import EMPTY, CPUSet, union
 from state.demand import NumaRule
 from state.model import Assignment
 from tests.support.decide.reality import Reality
+from tests.support.laws import Law
 
 
 def cut_cores(reality: Reality) -> list[str]:
@@ -153,3 +154,7 @@ def _units(world: World, grant: Assignment) -> Iterator[CPUSet]:
         lacking = core.cpus - grant.cpus
         if lacking and lacking <= free:
             yield lacking
+
+
+NO_LARGER = Law("an original set is no larger than its floor in whole cores", original_sets_too_large)
+LAWS = (NO_LARGER,)

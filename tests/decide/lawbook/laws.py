@@ -273,7 +273,6 @@ OWN = Law("what a container is leaving is its own", grantlaws.sent_where_another
 AS_ASKED = Law("a new grant is as it was asked for", grantlaws.granted_otherwise)
 NEVER_HAD = Law("a new grant leaves nothing", grantlaws.leaving_at_once)
 WHOLE = Law("whole cores stay whole", corelaws.cut_cores)
-NO_LARGER = Law("an original set is no larger than its floor in whole cores", corelaws.original_sets_too_large)
 NEEDLESS = Law("nothing is taken in vain", corelaws.taken_in_vain)
 SPARE = Law("no CPU is idle that could be used", corelaws.idle_though_wanted, When.REST)
 FLOOR = Law("a floor that fits is kept", refitlaws.floors_lost)
@@ -355,7 +354,6 @@ LAWS: tuple[Law[Reality], ...] = (
         RESERVED,
         STAND_INS,
         WHOLE,
-        NO_LARGER,
         NEEDLESS,
         RICHEST,
         USED,
@@ -370,6 +368,7 @@ LAWS: tuple[Law[Reality], ...] = (
         TIMED,
     ),
     *poollaws.LAWS,
+    *corelaws.LAWS,
     *handlaws.LAWS,
     *offlinelaws.LAWS,
     *refitlaws.LAWS,

@@ -9,7 +9,8 @@ import pytest
 from sidecar.decide.books import dynamic
 from state.topology import uniform
 from tests.decide.lawbook.core_faults import completes_an_original_set_from_anywhere
-from tests.decide.lawbook.laws import NO_LARGER, SPARE
+from tests.decide.lawbook.corelaws import NO_LARGER
+from tests.decide.lawbook.laws import SPARE
 from tests.support.decide.histories import DYNAMIC, Broken, play, random_history
 from tests.support.decide.reality import Reality
 

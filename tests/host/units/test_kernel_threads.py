@@ -159,6 +159,23 @@ def test_each_thread_is_read_once_however_often_is_looked(threads: Threads) -> N
 
 
 @pytest.mark.trio
+async def test_one_that_comes_while_the_others_are_moved_is_moved_as_well(threads: Threads) -> None:
+    """Else the order would have failed, and be repeated after a pause."""
+    move = threads.set
+
+    def moved(id: int, cpus: Iterable[int]) -> None:
+        if 20 not in threads.allowed:
+            threads.add(20, "jbd2/sda1-8", "0-3")
+        move(id, cpus)
+
+    threads.set = moved  # type: ignore[method-assign]
+    unit = threads.unit()
+    await unit.confine(CPUSet.of(0, 2))
+    assert unit.effective() == CPUSet.of(0, 2)
+    assert threads.allowed[20] == {0, 2}
+
+
+@pytest.mark.trio
 async def test_one_that_the_kernel_bound_since_it_was_first_read_is_named_as_bound(threads: Threads) -> None:
     """The kernel makes a thread, and binds it soon after."""
     threads.add(20, "cpuhp/3", "0-3")

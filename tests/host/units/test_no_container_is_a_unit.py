@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 import trio
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sidecar.host.units import host_units, unit_groups
@@ -123,6 +123,7 @@ def faults(tree: Tree, kept: set[str]) -> list[str]:
 
 
 @settings(deadline=None)
+@example(tree={"my.slice": {PODS[0]: {"my-own.slice": {}}}}, kept={"my-own.slice"})
 @given(tree=TREES, kept=st.sets(st.sampled_from(NAMES), max_size=4))
 def test_what_is_a_containers_is_no_units_and_all_else_is(tree: Tree, kept: set[str]) -> None:
     """Wherever an engine makes it: below any parent, in a pod, within a user's manager; pinned by hand or not."""

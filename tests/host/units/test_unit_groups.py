@@ -150,8 +150,10 @@ async def test_a_container_that_is_pinned_by_hand_is_no_unit_wherever_it_is(syst
         await systemd.allow_cpus(name, CPUSet.of(3))
     those = units(systemd)
     assert sorted(those.all()) == ["cron.service", "init.scope", "ssh.service", "user.slice"]
+    calls = list(systemd.calls)
     assert await those.look("my.slice") is None
     assert await those.look(scope) is None
+    assert systemd.calls == calls, "what people set for a slice with containers stays"
 
 
 @pytest.mark.trio

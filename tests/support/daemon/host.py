@@ -84,6 +84,8 @@ class Host:
         self.open_hand: daemon.OpenHand | None = None
         """Opens a hand for the daemon; None for none."""
         self.engine = SimulatedEngine(self.docker)
+        self.others: tuple[Engine, ...] = ()
+        """Further engines of this host."""
         self.hosted: tuple[Engine, Kernel] | None = None
         """Engine and kernel as a daemon sees them, if these are not the simulated ones themselves."""
         self.config = Config(
@@ -133,6 +135,7 @@ class Host:
             self.config,
             log,
             engine=engine,
+            others=self.others,
             kernel=seen,
             usages=kernel,
             open_hand=self.open_hand,

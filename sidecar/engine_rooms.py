@@ -1,0 +1,232 @@
+"""EngineRooms: a room for each engine of a host (decision 0069), and the way to the room of a container.
+
+A room is a feed, with its pauses and its silence, and looks and inventories with their turns. Rooms share the inbox,
+the tickets and the board. Calls go to the engine whose container it is; an id that is not known is asked of each. With
+one engine its looker and its calls are used as they are.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+
+import trio
+
+from sidecar.board import Board
+from sidecar.decide.facts import ContainerView, EngineInfo, Fact
+from sidecar.decide.orders import Update
+from sidecar.engines.host_tenants import HostedEngine
+from sidecar.failures import ContainerGone, EngineUnavailable
+from sidecar.log import Log
+from sidecar.observe.event_stream import follow_events
+from sidecar.observe.looks import Looker
+from sidecar.ports import Engine, EngineEvent, KeepsBack, Kernel, Tickets, keeps_none
+from state.key import ContainerKey
+
+
+class EngineRooms:
+    """The rooms of all engines, in tasks of `nursery`. The first engine shows the units of the host, if any does."""
+
+    def __init__(
+        self,
+        nursery: trio.Nursery,
+        board: Board,
+        outbox: trio.MemorySendChannel[Fact],
+        engines: Sequence[Engine],
+        *,
+        kernel: Kernel,
+        tickets: Tickets,
+        log: Log,
+    ) -> None:
+        """Make them; each of several engines has a name of its own from the beginning."""
+        self._nursery = nursery
+        self._board = board
+        self._outbox = outbox
+        self.engines = tuple(engines)
+        self._tickets = tickets
+        self._log = log
+        names = [each.name for each in engines]
+        self._lookers = [
+            Looker(
+                nursery,
+                board,
+                outbox,
+                engine=each,
+                kernel=kernel,
+                tickets=tickets,
+                log=log,
+                unit_sources=each.sources if isinstance(each, HostedEngine) else (),
+                others=[name for name in names if name != each.name] if len(engines) > 1 else (),
+            )
+            for each in engines
+        ]
+        self._by_name = dict(zip(names, self._lookers, strict=True))
+
+    @property
+    def first(self) -> Looker:
+        """The looker of the first engine, which looks at units of the host."""
+        return self._lookers[0]
+
+    @property
+    def calls(self) -> Engine:
+        """The engine to which calls are made: the only one, or whose container it is."""
+        if len(self.engines) == 1:
+            return self.engines[0]
+        return RoutedEngine({each.name: each for each in self.engines}, lambda id: self._board.latest.key_of(id).engine)
+
+    def look(self, container: ContainerKey) -> None:
+        """Look at this container soon."""
+        self._of(container).look(container)
+
+    def look_at_everything(self) -> None:
+        """Take an inventory of each engine soon."""
+        for looker in self._lookers:
+            looker.look_at_everything()
+
+    def tell(self, fact: Fact) -> None:
+        """Send a fact without waiting."""
+        self.first.tell(fact)
+
+    def key_of(self, engine: str, id: str) -> ContainerKey:
+        """Return the key of a container of which a cgroup tells, by its engine where that is known: else it is known,
+        or waits to be looked at, or names no engine.
+        """
+        if engine or len(self._lookers) == 1:
+            return ContainerKey(engine, id)
+        waiting = (ContainerKey(name, id) for name, each in self._by_name.items())
+        key = self._board.latest.key_of(id)
+        return key if key.engine else next((each for each in waiting if self._of(each).newcomers.waits(each)), key)
+
+    def hear(self, container: ContainerKey) -> None:
+        """Hear that a container may have started or ended. An unknown one is met by its engine's event."""
+        if container.engine in self._by_name or len(self._lookers) == 1:
+            self._of(container).hints.hear(container)
+
+    def born(self, container: ContainerKey, *, is_answered: bool) -> None:
+        """Hear of a birth. That of an unknown container of several engines is met by its engine's event."""
+        if container.engine not in self._by_name and len(self._lookers) > 1:
+            return
+        looker = self._of(container)
+        if not looker.newcomers.born(container, is_answered=is_answered):
+            looker.hints.born(container)
+
+    def pinned(self, container: ContainerKey) -> None:
+        """Hear that its runtime gave a newborn CPUs of its own."""
+        self._of(container).newcomers.pinned(container)
+
+    def look_at_newcomers(self) -> None:
+        """End all waits by looks: births are not answered any more."""
+        for looker in self._lookers:
+            looker.newcomers.look_at_all()
+
+    def keep_inventories(self, period_seconds: float) -> None:
+        """Start to take inventories."""
+        for looker in self._lookers:
+            self._nursery.start_soon(looker.keep_inventory, period_seconds)
+
+    def follow(self, rng: random.Random, see_that_alone: Callable[[EngineInfo], None]) -> None:
+        """Start to follow the events of each engine."""
+        for engine, looker in zip(self.engines, self._lookers, strict=True):
+            self._nursery.start_soon(self._follow, engine, looker, rng, see_that_alone)
+
+    async def _follow(
+        self, engine: Engine, looker: Looker, rng: random.Random, see_that_alone: Callable[[EngineInfo], None]
+    ) -> None:
+        await follow_events(
+            engine,
+            self._board,
+            looker,
+            self._outbox,
+            tickets=self._tickets,
+            rng=rng,
+            log=self._log,
+            see_that_alone=see_that_alone,
+            name=engine.name if len(self.engines) > 1 else "",
+        )
+
+    def _of(self, container: ContainerKey) -> Looker:
+        return self._by_name.get(container.engine, self.first)
+
+
+async def infos_of(
+    engines: Sequence[Engine], hold: Callable[[str], None], log: Log, seconds: float
+) -> list[EngineInfo]:
+    """Return what the engines tell of themselves that answer within so many seconds each, and `hold` the lock of each.
+    Raise EngineUnavailable if an only one cannot be reached; one of several is waited for. Raise AlreadyRunning, and
+    EngineLacks.
+    """
+    found: list[EngineInfo] = []
+    for engine in engines:
+        try:
+            with trio.move_on_after(seconds):
+                info = await engine.info()
+                hold(info.home)
+                found.append(info)
+        except EngineUnavailable as error:
+            if len(engines) == 1:
+                raise
+            log.warning("an engine cannot be reached, and is waited for", engine=engine.name, reason=error)
+    return found
+
+
+class RoutedEngine:
+    """Several engines as one, for calls about a container. Satisfies the port `Engine`, but for feeds: each engine has
+    its own. `owner_of` returns the engine of a container by its id, "" if it is not known; what none of them has is the
+    first one's, as units of the host are.
+    """
+
+    name = ""
+
+    def __init__(self, engines: Mapping[str, Engine], owner_of: Callable[[str], str]) -> None:
+        self._engines = engines
+        self._owner_of = owner_of
+
+    async def info(self) -> EngineInfo:
+        """Return what the first engine is."""
+        return await self._first.info()
+
+    async def containers(self) -> tuple[str, ...]:
+        """Return the full ids of all containers of all engines."""
+        return tuple([id for each in self._engines.values() for id in await each.containers()])
+
+    async def inspect(self, container: str) -> ContainerView:
+        """Return the view of one container."""
+        return await self._of(container).inspect(container)
+
+    async def glance(self, container: str) -> ContainerView:
+        """Return the glance of one container: of an unknown one, that of the first engine which knows it."""
+        if self._owner_of(container):
+            return await self._of(container).glance(container)
+        silent: EngineUnavailable | None = None
+        for engine in self._engines.values():
+            try:
+                return await engine.glance(container)
+            except ContainerGone:
+                continue
+            except EngineUnavailable as error:
+                silent = error
+        raise silent or ContainerGone(f"no engine knows container {container[:12]}")
+
+    async def update(self, container: str, update: Update) -> None:
+        """Change CPUs and quota in one call."""
+        await self._of(container).update(container, update)
+
+    async def stop(self, container: str) -> None:
+        """Stop a container."""
+        await self._of(container).stop(container)
+
+    async def signal(self, container: str, signal: str) -> None:
+        """Send a signal to a container's first process."""
+        await self._of(container).signal(container, signal)
+
+    def events(self, keeps_back: KeepsBack = keeps_none) -> AbstractAsyncContextManager[AsyncIterator[EngineEvent]]:
+        """Return the events of the first engine."""
+        return self._first.events(keeps_back)
+
+    @property
+    def _first(self) -> Engine:
+        return next(iter(self._engines.values()))
+
+    def _of(self, container: str) -> Engine:
+        return self._engines.get(self._owner_of(container), self._first)

@@ -1,0 +1,101 @@
+"""Docker and Podman on one host, and one sidecar for both: an owner of one is alone among all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from sidecar.status.document import SharingStatus
+from state.cpuset import CPUSet
+from tests.live.containers import Containers
+from tests.live.image import ensure_image
+from tests.live.kernelview import KernelView, online
+from tests.live.privateengine import PrivateEngine, opened
+from tests.live.privatepodman import PrivatePodman
+from tests.live.sidecarprocess import LAST, SidecarProcess
+from tests.live.waiting import PATIENCE, eventually
+from tests.live.watching import ONE
+
+pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(150 * PATIENCE)]
+
+
+@pytest.fixture
+def podman() -> Iterator[PrivatePodman]:
+    """Yield a Podman of the test's own; skip with the reason if there is none."""
+    with opened(PrivatePodman) as engine:
+        if isinstance(engine, str):
+            pytest.skip(engine)
+        yield engine
+
+
+@pytest.fixture
+def others(podman: PrivatePodman) -> Iterator[Containers]:
+    """Yield a maker of containers on it."""
+    made = Containers(podman.api, ensure_image(podman.api))
+    yield made
+    made.remove_all()
+
+
+@pytest.fixture
+def serving(own_engine: PrivateEngine, podman: PrivatePodman, sidecar: SidecarProcess) -> SidecarProcess:
+    """Return a sidecar that serves both; without a hand, which would watch parents of other engines of this machine."""
+    if own_engine.api.is_podman:
+        pytest.skip("it is about Docker and Podman: one of them is enough as the first")
+    engines: dict[str, Any] = {"engine": "auto", "hand": "off"}
+    engines["engines"] = [f"docker=unix://{own_engine.api.socket_path}", f"podman=unix://{podman.api.socket_path}"]
+    sidecar.configure(**engines)
+    sidecar.start()
+    return sidecar
+
+
+def test_an_owner_of_one_engine_is_alone_among_both(
+    serving: SidecarProcess, workloads: Containers, others: Containers, kernel: KernelView
+) -> None:
+    """Containers of both leave its CPU, and the other engine's request for it waits in the shared pool."""
+    plain, foreign = workloads.run("plain"), others.run("foreign")
+    owner = workloads.run("owner", labels=ONE)
+    serving.until(owner, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_alone, "alone")
+    assert kernel.allowed(owner) == LAST
+    for each in (plain, foreign):
+        assert kernel.allowed(each).isdisjoint(LAST)
+    late = others.run("late", labels={**ONE, "cpuset.on-shortage": "wait"})
+    serving.until(late, lambda it: it.turn == 1, "it waits")
+    eventually(lambda: kernel.allowed(late).isdisjoint(LAST), "it waits in the shared pool")
+    status = serving.status()
+    assert {each.name for each in status.engines} == {"docker", "podman"}
+    assert {each.engine for each in status.containers} == {"docker", "podman"}
+    workloads.api.remove(owner)
+    serving.until(late, lambda it: it.is_alone, "it is next, whichever engine it is of")
+    assert kernel.allowed(plain).isdisjoint(LAST)
+
+
+def test_the_death_of_one_engine_holds_up_nothing_of_the_other(
+    serving: SidecarProcess, own_engine: PrivateEngine, workloads: Containers, others: Containers, kernel: KernelView
+) -> None:
+    """Podman's owner keeps its CPU while Docker is dead, and Podman's containers come and go; then Docker is back."""
+    owner, plain = others.run("owner", labels=ONE), workloads.run("plain")
+    serving.until(owner, lambda it: it.is_alone, "alone")
+    own_engine.kill()
+    eventually(lambda: [each.name for each in serving.status().engines if not each.is_ready] == ["docker"], "lost")
+    newcomer = others.run("newcomer")
+    eventually(lambda: kernel.allowed(newcomer).isdisjoint(LAST), "the newcomer is off the owner's CPU")
+    assert kernel.allowed(owner) == LAST
+    own_engine.start(live_restore=False)
+    serving.until(owner, lambda it: it.is_alone, "alone again")
+    if workloads.api.inspect(plain)["State"]["Running"]:
+        assert kernel.allowed(plain).isdisjoint(LAST)
+
+
+def test_a_release_gives_containers_of_both_all_cpus_again(
+    serving: SidecarProcess, workloads: Containers, others: Containers, kernel: KernelView
+) -> None:
+    plain, foreign = workloads.run("plain"), others.run("foreign")
+    owner = others.run("owner", labels=ONE)
+    serving.until(owner, lambda it: it.is_alone, "alone")
+    serving.terminate()
+    released = serving.command("release")
+    assert released.returncode == 0, released.stderr
+    assert [kernel.allowed(each) for each in (plain, foreign, owner)] == [online()] * 3
+    assert CPUSet() != online()
