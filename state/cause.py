@@ -102,6 +102,12 @@ class CeilingSank(msgspec.Struct, frozen=True, tag=True):
     ceiling: int
 
 
+class WantsFewer(msgspec.Struct, frozen=True, tag=True):
+    """It wants no more than this number of CPUs now, whatever others do: a rule changed what decides its size."""
+
+    cpus: int
+
+
 class Pinned(msgspec.Struct, frozen=True, tag=True):
     """A container was pinned by hand to these CPUs, of it or of another one that moved."""
 
@@ -150,6 +156,7 @@ Cause = (
     | Completed
     | NumberOnly
     | CeilingSank
+    | WantsFewer
     | Pinned
     | Spare
     | Together

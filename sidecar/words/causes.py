@@ -25,6 +25,7 @@ from state.cause import (
     TakenOver,
     Together,
     Used,
+    WantsFewer,
     WentOffline,
 )
 from state.cpuset import CPUSet
@@ -62,6 +63,8 @@ def why(cause: Cause) -> str:
             return f"{named(cause.cpus)} became reserved"
         case CeilingSank():
             return f"it may have at most {cpus(cause.ceiling)} now"
+        case WantsFewer():
+            return f"it wants {cpus(cause.cpus)} now"
         case Pinned():
             return f"a container was pinned by hand to {named(cause.cpus)}"
         case ByItsRules():

@@ -30,6 +30,7 @@ from state.cause import (
     TakenOver,
     Together,
     Used,
+    WantsFewer,
     WentOffline,
 )
 from state.cpuset import CPUSet
@@ -216,6 +217,7 @@ CAUSES: tuple[tuple[Cause, str], ...] = (
     (ByItsRules(), "it lies on whole cores and NUMA nodes again as its rules require"),
     (Completed(4), "it needs at least 4 CPUs"),
     (CeilingSank(2), "it may have at most 2 CPUs now"),
+    (WantsFewer(2), "it wants 2 CPUs now"),
     (NumberOnly(2), "it asks for 2 CPUs, and the policy allows no more"),
     (Pinned(CPUSet.of(1, 2)), "a container was pinned by hand to CPUs 1-2"),
     (Spare(1, 4), "its share of the spare CPUs grew by 1, within its ceiling of 4"),

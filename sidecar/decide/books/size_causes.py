@@ -10,7 +10,19 @@ import msgspec
 from sidecar.decide.books.resize import size_of_order
 from sidecar.decide.books.sizes import least_for, least_of, unit_for, wish_for
 from sidecar.decide.world import World, replace
-from state.cause import Cause, CeilingSank, FewerToShare, Pinned, Resized, SharedAnew, Spare, Supplied, TakenOver, Used
+from state.cause import (
+    Cause,
+    CeilingSank,
+    FewerToShare,
+    Pinned,
+    Resized,
+    SharedAnew,
+    Spare,
+    Supplied,
+    TakenOver,
+    Used,
+    WantsFewer,
+)
 from state.cpuset import EMPTY, CPUSet
 from state.demand import Scale
 from state.model import Assignment
@@ -53,6 +65,8 @@ def why_lost(world: World, assignment: Assignment, count: int, events: Events) -
             return _resized(world, assignment, assignment.ordered)
         case Scale.LOAD if (used := _used(world, assignment)) is not None and _wants_no_more(world, assignment, count):
             return used
+    if wants := _wants_fewer(world, assignment, count):
+        return wants
     if not events.arrived and events.pinned:
         return Pinned(events.pinned)
     if others := events.arrived or events.grew:
@@ -70,7 +84,9 @@ def why_lost(world: World, assignment: Assignment, count: int, events: Events) -
 
 
 def fewer_to_share(world: World, assignment: Assignment, count: int) -> Cause:
-    """Return why a grant lost so many CPUs if the machine or a setting alone leaves fewer."""
+    """Return why a grant lost so many CPUs if the machine or a setting alone leaves fewer, or it wants no more."""
+    if wants := _wants_fewer(world, assignment, count):
+        return wants
     floor, kept = _floor_of(world, assignment, count)
     return FewerToShare(name=assignment.name, count=count, floor=floor, kept=kept)
 
@@ -102,6 +118,13 @@ def why_gained(world: World, assignment: Assignment, count: int) -> Cause:
         case Scale.LOAD if (used := _used(world, assignment)) is not None and used.of == len(assignment.cpus):
             return used
     return Spare(count, assignment.demand.ceiling)
+
+
+def _wants_fewer(world: World, assignment: Assignment, lost: int) -> WantsFewer | None:
+    """Return that a grant wants fewer CPUs than it had, if that alone is why it lost some; None if others are why."""
+    wish = wish_for(world, assignment)
+    is_own = wish < len(assignment.cpus) and _wants_no_more(world, assignment, lost)
+    return WantsFewer(wish) if is_own and wish < assignment.demand.ceiling else None
 
 
 def _wants_no_more(world: World, assignment: Assignment, lost: int) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from sidecar.decide.books.size_causes import fewer_to_share
+from sidecar.decide.books.size_causes import Events, fewer_to_share, why_lost
 from sidecar.decide.facts import Purpose
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import replace
-from state.cause import FewerToShare
+from state.cause import FewerToShare, WantsFewer
+from state.demand import Scale
 from state.topology import uniform
 from tests.support.decide.dynamic import Dynamic
 from tests.support.decide.stories import Story, cpus
@@ -43,6 +44,15 @@ def test_a_floor_is_the_same_beside_half_a_core() -> None:
     story.elastic("second", 5)
     story.elastic("third", 4)
     assert story.why(first).endswith("CPUs above first's floor of 2")
+
+
+def test_what_it_no_longer_wants_is_not_blamed_on_what_there_is_to_share() -> None:
+    """It followed what was spare, and gets an ordered size now: without an order, its number."""
+    story = Dynamic(uniform(cores=8))
+    grant = story.grant(story.elastic("web", 2, most=6))
+    ordered = replace(grant, demand=replace(grant.demand, scale=Scale.MANUAL))
+    assert fewer_to_share(story.world, ordered, 4) == why_lost(story.world, ordered, 4, Events()) == WantsFewer(2)
+    assert isinstance(fewer_to_share(story.world, grant, 4), FewerToShare)
 
 
 def test_a_resize_says_what_it_comes_to_in_whole_cores() -> None:

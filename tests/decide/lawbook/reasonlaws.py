@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sidecar.decide.books.grants import options_of
+from sidecar.decide.books.sizes import wish_for
 from sidecar.decide.facts import SettingsChanged, TopologyRead
 from sidecar.decide.placement.whole_cores import unit_of
 from sidecar.words.causes import why
@@ -21,8 +22,10 @@ from state.cause import (
     Supplied,
     Surplus,
     TakenOver,
+    WantsFewer,
     WentOffline,
 )
+from state.demand import Scale
 from state.model import KEPT_MOVES, Assignment, Move
 from tests.support.decide.reality import Reality
 
@@ -59,6 +62,10 @@ def _wrong(reality: Reality, after: Assignment, cause: Cause) -> Iterator[str]:
     match cause:
         case FewerToShare() if not is_adapted:
             yield "neither the machine nor a setting changed"
+        case FewerToShare() if wish_for(world, after) <= len(after.cpus) and after.demand.scale is Scale.MANUAL:
+            yield f"it wants {wish_for(world, after)}, whatever there is to share"
+        case WantsFewer() if cause.cpus != wish_for(world, after) or cause.cpus > len(after.cpus):
+            yield f"it wants {wish_for(world, after)}"
         case CeilingSank() if cause.ceiling != after.demand.ceiling or not is_adapted:
             yield "its ceiling is another, or no setting changed"
         case NumberOnly() if not is_adapted:
