@@ -238,7 +238,7 @@ def _tasks_that_ended_hold_nothing(reality: Reality) -> list[str]:
 
 BOOKS = Law("the books are lawful", _books_are_lawful)
 POOL = Law("grants leave a shared pool", poollaws.cut_by_grants)
-ROOM = Law("nobody holds what a grant would be refused", lambda reality: held_without_room(reality.world))
+ROOM: Law[Reality] = Law("nobody holds what a grant would be refused", lambda reality: held_without_room(reality.world))
 FOOTPRINTS = Law("a container runs in its footprint", _footprints_are_honest)
 BEHIND = Law("what waited behind a start lands in the footprint", _what_waits_behind_a_start_is_expected)
 POSSIBLE = Law("an order can be obeyed", _orders_can_be_obeyed)
