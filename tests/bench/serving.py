@@ -50,18 +50,18 @@ def _measured(pid: int, path: str) -> dict[str, float]:
     found: dict[str, float] = {}
     _microseconds(path, ROUTES[0])
     for route in ROUTES:
-        busy = _cpu_seconds(pid)
+        busy = cpu_seconds(pid)
         found[f"{route}, µs"] = _microseconds(path, route)
-        found[f"{route}, µs of CPU"] = (_cpu_seconds(pid) - busy) / REQUESTS * 1e6
-    busy = _cpu_seconds(pid)
+        found[f"{route}, µs of CPU"] = (cpu_seconds(pid) - busy) / REQUESTS * 1e6
+    busy = cpu_seconds(pid)
     for _ in range(REQUESTS // 2):
-        with _connected(path) as connection:
+        with connected(path) as connection:
             _ask(connection, b"GET /readyz HTTP/1.1\r\nhost: x\r\n\r\n")
-    found["a connection for each, µs of CPU"] = (_cpu_seconds(pid) - busy) / (REQUESTS // 2) * 1e6
+    found["a connection for each, µs of CPU"] = (cpu_seconds(pid) - busy) / (REQUESTS // 2) * 1e6
     time.sleep(0.5)
     before = _resident_kib(pid)
     found["resident, MiB"] = before / 1024
-    connections = [_connected(path) for _ in range(IDLE)]
+    connections = [connected(path) for _ in range(IDLE)]
     time.sleep(0.5)
     found["idle connection, KiB"] = (_resident_kib(pid) - before) / IDLE
     for each in connections:
@@ -73,7 +73,7 @@ def _microseconds(path: str, route: str) -> float:
     """Return the median time of a request, on one connection."""
     request = f"GET {route} HTTP/1.1\r\nhost: x\r\n\r\n".encode()
     times = []
-    with _connected(path) as connection:
+    with connected(path) as connection:
         for _ in range(REQUESTS):
             began = time.perf_counter()
             _ask(connection, request)
@@ -100,7 +100,7 @@ def _received(connection: socket.socket) -> bytes:
     return content
 
 
-def _connected(path: str) -> socket.socket:
+def connected(path: str) -> socket.socket:
     """Connect to a server, which may only be starting."""
     for _ in range(1000):
         made = socket.socket(socket.AF_UNIX)
@@ -119,7 +119,8 @@ def _resident_kib(pid: int) -> int:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") // 1024
 
 
-def _cpu_seconds(pid: int) -> float:
+def cpu_seconds(pid: int) -> float:
+    """Return the processor time of the first thread of a process."""
     return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
 
 

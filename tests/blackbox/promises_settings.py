@@ -147,11 +147,13 @@ def a_rule_ends_what_it_asked_for(chronicle: Chronicle) -> Iterator[Finding]:
 def never_is_never(chronicle: Chronicle) -> Iterator[Finding]:
     """ "A request for more than the machine could ever grant" is refused for good, with the most that it can; "if only
     CPUs are missing that are offline now", it says so and waits for them (labels). Told of requests without rules of
-    their own.
+    their own, under the settings in force when it was said: a reload at the end of a stage comes after it.
     """
     for stage in chronicle.stages:
-        for line in stage.said:
+        for place, line in enumerate(stage.said):
             if line.what != "refused" or "this machine can give" not in line.why or "offline" in line.why:
+                continue
+            if any(later.what == "reload" for later in stage.said[place:]):
                 continue
             asked = chronicle.asks_now(line.container, stage)
             if not asked.is_plain or asked.numa != "none" or stage.settings.get("isolated", "ignore") != "ignore":

@@ -7,7 +7,7 @@ the request needs it. What cannot be served even so, no CPU that comes back make
 from __future__ import annotations
 
 from sidecar.decide.container.terms import Terms
-from sidecar.decide.placement.whole_cores import is_by_cores, of_asked_kinds, takeable, unit_of
+from sidecar.decide.placement.whole_cores import is_by_cores, of_asked_kinds, takeable
 from sidecar.decide.settings import IsolatedRule
 from sidecar.decide.world import World
 from state.cpuset import EMPTY, CPUSet
@@ -52,9 +52,12 @@ def _most(world: World, state: State, demand: Demand) -> int:
 
 
 def _in_cores(world: World, options: tuple[str, ...], candidates: CPUSet, came: CPUSet) -> int:
-    """Return how many of these CPUs, and of those that came online, may be granted: each makes one core whole."""
+    """Return how many of these CPUs, and of those that came online, may be granted: each of the latter makes one core
+    whole, and no core is wider than the widest that is online.
+    """
     everything = len(candidates) + len(came)
     if not is_by_cores(options):
         return everything
-    whole, width = takeable(world.topology, options, candidates), unit_of(world.topology, options)
+    whole = takeable(world.topology, options, candidates)
+    width = max((len(core.cpus) for core in world.topology.cores), default=1)
     return min(everything, len(whole) + len(came) * width)

@@ -78,6 +78,17 @@ def test_the_offline_thread_makes_one_core_whole() -> None:
     assert story.granted(six) == "1-3,5-7"
 
 
+def test_a_thread_that_comes_back_brings_its_sibling_along() -> None:
+    """Also where so many are offline that single threads count as cores."""
+    story = Story(uniform(cores=6, threads=2), reserved_cpus=CPUSet.parse("2,8"))
+    story.hotplug(0, 2, 11)
+    ten, twelve = story.arrive("ten", 10, labels=CORES), story.arrive("twelve", 12, labels=CORES)
+    assert hopeful(story, ten)
+    assert not hopeful(story, twelve)
+    story.hotplug(0, 2, 11)
+    assert story.granted(ten) == "0-1,3-7,9-11"
+
+
 def test_a_number_that_is_no_multiple_is_refused_for_good() -> None:
     story = Story(uniform(cores=4, threads=2))
     story.hotplug(7)

@@ -11,8 +11,9 @@ from sidecar.decide.orders import AnswerStart, ApplyCpuset, HoldAnswers, Order, 
 from sidecar.decide.settings import PolicyName
 from sidecar.projection import opened
 from sidecar.projection.projection_of import projection_of
-from state.cpuset import CPUSet
+from state.cpuset import CPUSet, union
 from state.key import ContainerKey
+from state.leaving import Leaving
 from tests.support.decide.reality import Reality
 
 
@@ -80,8 +81,13 @@ def notices_taken_back(reality: Reality) -> list[str]:
         and grant.leaving is not None
         and (real := reality.containers.get(key)) is not None
         and real.effective is not None
-        and (lost := (grant.leaving.waiting & real.effective) - cpus)
+        and (lost := (_announced(grant.leaving) & real.effective) - cpus)
     ]
+
+
+def _announced(leaving: Leaving) -> CPUSet:
+    """Return the CPUs of which the container was told that they leave, and that are not due."""
+    return union(each.cpus for each in leaving.batches if each.notice_seconds is not None)
 
 
 def _corrected(reality: Reality) -> set[ContainerKey]:

@@ -183,13 +183,7 @@ def rest(reality: Reality) -> None:
     """Answer everything until no order or look is outstanding. A history that never comes to rest is a deadlock or a
     loop.
     """
-    glances.release_all(reality)
-    while reality.land_late():
-        pass
-    strictstarts.ask_again(reality)
-    while strictstarts.one_goes_on(reality):
-        pass
-    reality.read_topology()
+    _go_on(reality)
     while not reality.is_reached:
         reality.connect()
     reality.take_inventory()
@@ -204,8 +198,8 @@ def rest(reality: Reality) -> None:
     check(reality, When.REST)
 
 
-def rest_apart(reality: TwoEngines) -> None:
-    """Answer everything while one engine stays away, until nothing goes on."""
+def _go_on(reality: Reality) -> None:
+    """Let go what is held back: locks, late orders, held starts, and the news of the machine."""
     glances.release_all(reality)
     while reality.land_late():
         pass
@@ -213,6 +207,11 @@ def rest_apart(reality: TwoEngines) -> None:
     while strictstarts.one_goes_on(reality):
         pass
     reality.read_topology()
+
+
+def rest_apart(reality: TwoEngines) -> None:
+    """Answer everything while one engine stays away, until nothing goes on."""
+    _go_on(reality)
     reality.take_inventory()
     for _ in range(40 + 60 * len(reality.containers)):
         if not strictstarts.one_goes_on(reality) and not reality.go_on():
