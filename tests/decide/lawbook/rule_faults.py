@@ -92,7 +92,7 @@ FAULTS: Final = (
     Fault(takes_the_last_rule, rulelaws.LABELS_WIN, first=31),
     Fault(keeps_what_a_rule_gave, rulelaws.TAKEN_BACK, first=335),
     Fault(keeps_the_terms_of_old, rulelaws.TERMS, first=1153),
-    Fault(keeps_the_terms_of_another_number, rulelaws.TERMS),
+    Fault(keeps_the_terms_of_another_number, rulelaws.TERMS, first=1312),
     Fault(grants_again_what_was_released, rulelaws.RESTS, first=67),
     Fault(takes_an_unseen_start_for_the_next, rulelaws.RESTS, first=779),
 )
