@@ -17,7 +17,7 @@ from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.facts import Load, ViewKind
 from sidecar.decide.moves.alone import is_alone, neighbours
 from sidecar.decide.moves.settled import awaits_answer, desired, is_left_alone, is_quota_lifted, is_where_it_should_be
-from sidecar.decide.moves.timers import grace_of
+from sidecar.decide.moves.timers import longest_notice
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
 from sidecar.natural_order import natural
@@ -218,7 +218,7 @@ def _leaving(world: World, assignment: Assignment, deadlines: Deadlines) -> Leav
         number=leaving.number,
         reason=why_leaving(assignment),
         is_due=leaving.is_due,
-        notice_seconds=grace_of(world, assignment),
+        notice_seconds=longest_notice(world, assignment, leaving.cpus),
         until=deadlines.get((assignment.container, leaving.number), ""),
     )
 
