@@ -36,7 +36,7 @@ class ModelHand:
         self._kernel = kernel
         self._engine = engine
         self._may_watch = frozenset(may_watch)
-        self._called = called or {}
+        self._called = {} if called is None else called
         self._home: frozenset[str] = frozenset(DEFAULT_PARENTS)
         self._answers = Answers()
         self._guarded: dict[str, CPUSet] = {}

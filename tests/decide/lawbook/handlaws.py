@@ -62,13 +62,14 @@ def newborns_elsewhere(reality: Reality) -> list[str]:
 
 
 def alike_elsewhere(reality: Reality) -> Iterator[str]:
-    """Yield groups that are called like a container which is born elsewhere, and that are not where newborns may be:
-    they stand for no container. One that was only glanced at may be below any parent, unless the books have its own.
+    """Yield groups that are called like a container which is born elsewhere, and that are not where newborns may be,
+    once the hand holds what it was sent: they stand for no container. One that was only glanced at may be below any
+    parent, unless the books have its own.
     """
     world, hand = reality.world, reality.world.hand
     if not isinstance(reality, HandReality) or hand is None or not hand.is_answering or reality.is_blind:
         return
-    if reality.hand is None or reality.online != world.state.online:
+    if reality.hand is None or hand.sent is not None or reality.online != world.state.online:
         return
     watched, may = {*reality.hand.parents} & {*hand.parents}, CPUSet.from_mask(world.newborns)
     for real in reality.containers.values():
