@@ -9,6 +9,7 @@ from sidecar.decide.facts import ContainerView, Phase, ViewKind
 from sidecar.decide.moves import plain
 from sidecar.decide.settings import OptIn, PolicyName, TenantRight
 from sidecar.decide.world import replace
+from sidecar.systemd_names import is_inside_a_container
 from state.cpuset import EMPTY, CPUSet
 from tests.support.decide.real import Real
 from tests.support.decide.reality import Reality
@@ -54,6 +55,9 @@ def told_plain_and_asks(reality: Reality) -> Iterator[str]:
             continue
         told = ContainerView(engine=view.engine, id=view.id, name=view.name, phase=Phase.CREATED, labels=view.labels)
         told = replace(told, image=view.image, is_glance=True)
+        if is_inside_a_container(view.cgroup_parent):
+            # Its parent makes it be left alone, whatever it asks for.
+            continue
         if plain.asks_nothing(told, settings) and (wish.demand or wish.refusal or wish.is_kept_out):
             yield f"{view.name} was told plain, and is {wish}"
 
