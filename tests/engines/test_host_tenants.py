@@ -6,6 +6,7 @@ from typing import cast
 
 import msgspec
 import pytest
+import trio
 
 from sidecar.decide.container.container import Standing
 from sidecar.decide.container.originals import originals_of
@@ -13,7 +14,7 @@ from sidecar.decide.container.wish import wish_of
 from sidecar.decide.facts import ContainerView, EngineInfo, Phase, ViewKind
 from sidecar.decide.orders import Update
 from sidecar.engines.host_tenants import HostedEngine
-from sidecar.failures import ContainerGone, EngineRefused
+from sidecar.failures import ContainerGone, EngineRefused, EngineUnavailable
 from sidecar.host_ports import UnitLook
 from sidecar.ports import Engine
 from state.cpuset import CPUSet
@@ -35,12 +36,27 @@ class Units:
             "gone.service": None,
         }
         self.confined: list[tuple[str, CPUSet]] = []
+        self.is_silent = False
+
+    async def meet(self) -> None:
+        await trio.lowlevel.checkpoint()
+        if self.is_silent:
+            raise EngineUnavailable("systemd does not answer")
 
     def all(self) -> tuple[str, ...]:
         return tuple(self.found)
 
     def tell(self, name: str) -> bool:
         return name not in self.found
+
+    def changed(self, name: str, *, is_up: bool) -> bool:
+        return name in self.found
+
+    def reread(self) -> None:
+        pass
+
+    def rule(self, patterns: tuple[str, ...]) -> bool:
+        return False
 
     def holes(self) -> dict[str, str]:
         return {"user@1000.service": "has containers below it"}

@@ -52,6 +52,9 @@ class HostParts:
         self._left = tuple(each.name for each in parts if _is_left(each.name, leave))
         self._holes: dict[str, str] = {}
 
+    async def meet(self) -> None:
+        """None of them asks for CPUs of its own."""
+
     def all(self) -> tuple[str, ...]:
         """Return the names of those that are there."""
         self._holes = dict.fromkeys(self._left, _LEFT)
@@ -66,6 +69,19 @@ class HostParts:
     def tell(self, name: str) -> bool:
         """Return whether it is one of them: nothing tells of these by itself."""
         return name in self._parts
+
+    def changed(self, name: str, *, is_up: bool) -> bool:
+        """Return False: nothing tells of these by itself."""
+        del name, is_up
+        return False
+
+    def reread(self) -> None:
+        """They have no files."""
+
+    def rule(self, patterns: tuple[str, ...]) -> bool:
+        """Return False: none of them has CPUs of its own."""
+        del patterns
+        return False
 
     async def look(self, name: str) -> UnitLook | None:
         """Return what a part is now; None if it is not there."""

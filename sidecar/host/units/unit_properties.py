@@ -1,4 +1,5 @@
-"""Properties of systemd's units, over D-Bus: the CPUs that a slice may use (org.freedesktop.systemd1(5)).
+"""Properties of systemd's units, over D-Bus: the CPUs that a unit may use, its files, and its state
+(org.freedesktop.systemd1(5)).
 
 One connection per call: calls are seconds or more apart, and the bus may restart in between. The
 library builds and reads the messages, and is imported with the first call; the socket is trio's, so that every wait
@@ -10,7 +11,7 @@ systemd takes CPUs as bytes, the lowest CPU in the lowest bit of the first.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import trio
@@ -45,6 +46,22 @@ _WRONG: Final = ("org.freedesktop.DBus.Error.InvalidArgs", "org.freedesktop.syst
 _ABSENT: Final = ("org.freedesktop.DBus.Error.ServiceUnknown", "org.freedesktop.DBus.Error.NameHasNoOwner")
 
 
+_UNIT: Final = f"{_NAME}.Unit"
+_UNCOMING: Final = ("inactive", "failed", "deactivating")
+_AT_ONCE: Final = 32
+"""Questions that are sent before the first of their answers is read: each answer has some ten KiB."""
+
+
+class UnitDescription(NamedTuple):
+    """What systemd says of a unit: its files in the order in which it reads them; when its present run, or its last
+    one, began, in microseconds since 1970, 0 if it has not run since it was loaded; and whether it runs or is about to.
+    """
+
+    files: tuple[str, ...] = ()
+    started: int = 0
+    is_coming: bool = False
+
+
 class UnitProperties:
     """systemd, by its bus."""
 
@@ -71,10 +88,25 @@ class UnitProperties:
         arguments = (unit, True, [("AllowedCPUs", ("ay", bytes_of(cpus)))])
         await self._ask(unit, Call(_OBJECT, f"{_NAME}.Manager", "SetUnitProperties", "sba(sv)", arguments))
 
+    async def described(self, units: Sequence[str]) -> dict[str, UnitDescription]:
+        """Return what systemd says of each unit: nothing of one that it cannot load. It loads those that are not."""
+        found: dict[str, UnitDescription] = {}
+        for first in range(0, len(units), _AT_ONCE):
+            some = units[first : first + _AT_ONCE]
+            calls = [
+                Call(object_path(each), "org.freedesktop.DBus.Properties", "GetAll", "s", (_UNIT,)) for each in some
+            ]
+            answers = await self._answers_to(calls)
+            found |= {each: _description_of(answer) for each, answer in zip(some, answers, strict=True)}
+        return found
+
     async def _ask(self, unit: str, call: Call) -> tuple[Any, ...]:
+        return body_of((await self._answers_to([call]))[0], unit, self._key)
+
+    async def _answers_to(self, calls: Sequence[Call]) -> list[Message]:
         try:
             with trio.fail_after(self._answer_seconds):
-                return body_of(await _answer(socket_of(self._address), call), unit, self._key)
+                return await _answers(socket_of(self._address), calls)
         except (FileNotFoundError, ConnectionRefusedError, PermissionError) as error:
             raise EngineLacks(
                 f"systemd cannot be reached at {self._address}: {files.reason(error)}: mount {SYSTEM_BUS} into the "
@@ -117,6 +149,25 @@ def _set_of(body: tuple[Any, ...]) -> CPUSet:
         raise EngineFailed("the answer of systemd about AllowedCPUs cannot be understood") from error
 
 
+def _description_of(answer: Message) -> UnitDescription:
+    from jeepney import MessageType
+
+    if answer.header.message_type is MessageType.error:
+        return UnitDescription()
+    try:
+        (properties,) = answer.body
+        told = {name: value for name, (_, value) in properties.items()}
+        paths = (str(told.get("FragmentPath", "")), *map(str, told.get("DropInPaths", ())))
+        has_job = bool(told.get("Job", (0, ""))[0])
+        return UnitDescription(
+            files=tuple(filter(None, paths)),
+            started=int(told.get("InactiveExitTimestamp", 0)),
+            is_coming=has_job or told.get("ActiveState", "inactive") not in _UNCOMING,
+        )
+    except (TypeError, ValueError, AttributeError, IndexError) as error:
+        raise EngineFailed("the answer of systemd about a unit cannot be understood") from error
+
+
 def socket_of(address: str) -> str:
     """Return the path of the first Unix socket in a D-Bus address. Raise EngineLacks if there is none."""
     from jeepney.bus import get_connectable_addresses
@@ -129,9 +180,9 @@ def socket_of(address: str) -> str:
         ) from error
 
 
-async def _answer(path: str, call: Call) -> Message:
-    """Make one call on a connection of its own: 1. authenticate, 2. say hello, as the bus demands, 3. ask. Return the
-    reply.
+async def _answers(path: str, calls: Sequence[Call]) -> list[Message]:
+    """Make calls on a connection of their own: 1. authenticate, 2. say hello, as the bus demands, 3. ask. Return the
+    replies in the order of the calls.
     """
     from jeepney import DBusAddress, message_bus, new_method_call
     from jeepney.auth import BEGIN, Authenticator
@@ -145,23 +196,37 @@ async def _answer(path: str, call: Call) -> Message:
             authenticator.feed(await some_bytes(stream))
         await stream.send_all(BEGIN)
         parser = Parser()
-        to = DBusAddress(call.path, bus_name=_NAME, interface=call.interface)
-        await _reply(stream, parser, message_bus.Hello(), serial=1)  # (2)
-        return await _reply(
-            stream, parser, new_method_call(to, call.method, call.signature, call.arguments), serial=2
-        )  # (3)
+        await _replies(stream, parser, [message_bus.Hello()], first=1)  # (2)
+        messages = [
+            new_method_call(
+                DBusAddress(call.path, bus_name=_NAME, interface=call.interface),
+                call.method,
+                call.signature,
+                call.arguments,
+            )
+            for call in calls
+        ]
+        return await _replies(stream, parser, messages, first=2)  # (3)
 
 
-async def _reply(stream: trio.SocketStream, parser: Parser, message: Message, *, serial: int) -> Message:
-    """Return the answer to a message; other messages from the bus are ignored."""
+async def _replies(
+    stream: trio.SocketStream, parser: Parser, messages: Sequence[Message], *, first: int
+) -> list[Message]:
+    """Return the answers to messages, which have serial numbers from `first` on; other messages from the bus are
+    ignored.
+    """
     from jeepney import HeaderFields
 
-    await stream.send_all(message.serialise(serial=serial))
-    while True:
-        while (found := parser.get_next_message()) is not None:
-            if found.header.fields.get(HeaderFields.reply_serial) == serial:
-                return found
-        parser.add_data(await some_bytes(stream), fds=[])
+    await stream.send_all(b"".join(each.serialise(serial=first + number) for number, each in enumerate(messages)))
+    found: dict[int, Message] = {}
+    while len(found) < len(messages):
+        while (answer := parser.get_next_message()) is not None:
+            serial = int(answer.header.fields.get(HeaderFields.reply_serial, 0))
+            if first <= serial < first + len(messages):
+                found[serial] = answer
+        if len(found) < len(messages):
+            parser.add_data(await some_bytes(stream), fds=[])
+    return [found[serial] for serial in sorted(found)]
 
 
 async def some_bytes(stream: trio.SocketStream) -> bytes:
