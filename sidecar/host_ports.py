@@ -58,3 +58,9 @@ class HostUnits(Protocol):
 
     async def confine(self, name: str, cpus: CPUSet) -> None:
         """Set its CPUs, in force on return. Raise EngineRefused, EngineFailed, EngineUnavailable or EngineLacks."""
+
+    async def stop(self, name: str) -> None:
+        """Stop an owner, as its label asks. Raise the same."""
+
+    async def signal(self, name: str, signal: str) -> None:
+        """Send a signal by its name (`HUP`) to an owner's first process. Raise the same."""

@@ -98,14 +98,14 @@ class HostedEngine:
             raise EngineRefused(f"{container} is a unit of the host: the sidecar sets its CPUs alone, and no limits")
 
     async def stop(self, container: str) -> None:
-        """Stop a container."""
-        self._see_that_container(container, "stopped")
-        await self._engine.stop(container)
+        """Stop a container, or a unit."""
+        units = self._known.get(container)
+        await (self._engine.stop(container) if units is None else units.stop(container))
 
     async def signal(self, container: str, signal: str) -> None:
-        """Send a signal to a container's first process."""
-        self._see_that_container(container, "signalled")
-        await self._engine.signal(container, signal)
+        """Send a signal to the first process of a container, or of a unit."""
+        units = self._known.get(container)
+        await (self._engine.signal(container, signal) if units is None else units.signal(container, signal))
 
     def events(self, keeps_back: KeepsBack = keeps_none) -> AbstractAsyncContextManager[AsyncIterator[EngineEvent]]:
         """Return the engine's events; of units, systemd tells (`observe/unit_hints`)."""
@@ -128,10 +128,6 @@ class HostedEngine:
             created_at=ALWAYS,
             started_at=found.started if found.asks else ALWAYS if found.runs else "",
         )
-
-    def _see_that_container(self, container: str, what: str) -> None:
-        if container in self._known:
-            raise EngineRefused(f"{container} is a unit of the host: the sidecar has never {what} one")
 
 
 def _phase(found: UnitLook) -> Phase:

@@ -20,8 +20,11 @@ from sidecar.decide.container.originals import cpu_limit
 from sidecar.decide.facts import ContainerView, ViewKind
 from sidecar.decide.settings import PolicyName, Settings, TenantRight
 from state.demand import QuotaRule
-from state.mistakes import Mistake, NotAllowed
+from state.mistakes import Mistake, NotAllowed, NotOfUnits
 from state.model import Originals
+
+OF_CONTAINERS: Final = ("cpuset.mems", "cpuset.quota", "cpuset.projection", "cpuset.for")
+"""Labels that have no effect on units: the sidecar sets their CPUs alone, and they mount no projection."""
 
 MANAGE: Final = "cpuset.manage"
 _PRIORITY = "cpuset.priority"
@@ -35,7 +38,11 @@ def as_allowed(
     tenants do not have. `ruled` is the same container with the labels of its rule as well.
     """
     if view.kind is ViewKind.UNIT:
-        return ruled, ()
+        unheeded = tuple(
+            mistake(name, ruled.labels[name], NotOfUnits()) for name in OF_CONTAINERS if name in ruled.labels
+        )
+        labels = {name: text for name, text in ruled.labels.items() if name not in OF_CONTAINERS}
+        return msgspec.structs.replace(ruled, labels=labels), unheeded
     denied = {
         label: right
         for label, right in _needed(view, ruled, settings, originals)

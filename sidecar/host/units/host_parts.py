@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 from sidecar.astray import Astray
 from sidecar.decide.facts import ContainerView
+from sidecar.failures import EngineRefused
 from sidecar.host_ports import UnitLook
 from sidecar.ports import Kernel, WriteEars
 from state.cpuset import CPUSet
@@ -91,6 +92,14 @@ class HostParts:
     async def confine(self, name: str, cpus: CPUSet) -> None:
         """Set its CPUs, in force on return. Raise EngineFailed."""
         await self._parts[name].confine(cpus)
+
+    async def stop(self, name: str) -> None:
+        """Raise EngineRefused: none of them asks for anything."""
+        raise EngineRefused(f"{name} is not stopped by the sidecar")
+
+    async def signal(self, name: str, signal: str) -> None:
+        """Raise EngineRefused: none of them asks for anything."""
+        raise EngineRefused(f"{name} gets no SIG{signal} from the sidecar")
 
     def effective(self, name: str) -> CPUSet | None:
         """Return where a part may run; None if it is not known."""

@@ -34,7 +34,7 @@ from sidecar.host.units.host_units import (
     names_in_slices,
     paths_of,
 )
-from sidecar.host.units.unit_properties import UnitDescription
+from sidecar.host.units.unit_properties import UnitDescription, signal_number
 from sidecar.host_ports import UnitLook
 from sidecar.systemd_names import group_named, slice_path
 from state.cpuset import EMPTY, CPUSet
@@ -73,6 +73,12 @@ class Systemd(Describing, Protocol):
 
     async def allow_cpus(self, unit: str, cpus: CPUSet) -> None:
         """Set the AllowedCPUs of a unit until the next reboot; the empty set takes the property away."""
+
+    async def stop(self, unit: str) -> None:
+        """Stop a unit."""
+
+    async def kill(self, unit: str, signal: int) -> None:
+        """Send a signal to a unit's main process."""
 
 
 class UnitGroups:
@@ -215,6 +221,14 @@ class UnitGroups:
         await self._see_in_force(name, cpus)
         if self._online() <= cpus:
             await self._systemd.allow_cpus(name, EMPTY)
+
+    async def stop(self, name: str) -> None:
+        """Have systemd stop an owner."""
+        await self._systemd.stop(name)
+
+    async def signal(self, name: str, signal: str) -> None:
+        """Have systemd send a signal to an owner's main process."""
+        await self._systemd.kill(name, signal_number(signal))
 
     async def _see_in_force(self, name: str, wanted: CPUSet) -> None:
         if not (path := self._path(name)):

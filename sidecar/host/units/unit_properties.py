@@ -10,6 +10,7 @@ systemd takes CPUs as bytes, the lowest CPU in the lowest bit of the first.
 
 from __future__ import annotations
 
+import signal as signals
 import struct
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -88,6 +89,15 @@ class UnitProperties:
         arguments = (unit, True, [("AllowedCPUs", ("ay", bytes_of(cpus)))])
         await self._ask(unit, Call(_OBJECT, f"{_NAME}.Manager", "SetUnitProperties", "sba(sv)", arguments))
 
+    async def stop(self, unit: str) -> None:
+        """Stop a unit, as `systemctl stop` does."""
+        await self._ask(unit, Call(_OBJECT, f"{_NAME}.Manager", "StopUnit", "ss", (unit, "replace")), "stop")
+
+    async def kill(self, unit: str, signal: int) -> None:
+        """Send a signal to the main process of a unit."""
+        arguments = (unit, "main", signal)
+        await self._ask(unit, Call(_OBJECT, f"{_NAME}.Manager", "KillUnit", "ssi", arguments), "signal")
+
     async def described(self, units: Sequence[str]) -> dict[str, UnitDescription]:
         """Return what systemd says of each unit: nothing of one that it cannot load. It loads those that are not."""
         found: dict[str, UnitDescription] = {}
@@ -100,8 +110,8 @@ class UnitProperties:
             found |= {each: _description_of(answer) for each, answer in zip(some, answers, strict=True)}
         return found
 
-    async def _ask(self, unit: str, call: Call) -> tuple[Any, ...]:
-        return body_of((await self._answers_to([call]))[0], unit, self._key)
+    async def _ask(self, unit: str, call: Call, act: str = "set the CPUs of") -> tuple[Any, ...]:
+        return body_of((await self._answers_to([call]))[0], unit, self._key, act)
 
     async def _answers_to(self, calls: Sequence[Call]) -> list[Message]:
         try:
@@ -133,6 +143,15 @@ class Call(NamedTuple):
 def bytes_of(cpus: CPUSet) -> bytes:
     """Return the set as systemd takes it."""
     return cpus.mask.to_bytes((cpus.mask.bit_length() + 7) // 8, "little")
+
+
+def signal_number(name: str) -> int:
+    """Return the number of a signal (`HUP`, `RTMIN+3`). Raise EngineRefused if this machine has none of this name."""
+    head, sign, offset = name.replace("-", "+-").partition("+")
+    number = getattr(signals, f"SIG{head}", None)
+    if number is None:
+        raise EngineRefused(f"there is no signal {name}")
+    return int(number) + (int(offset) if sign else 0)
 
 
 def object_path(unit: str) -> str:
@@ -237,9 +256,9 @@ async def some_bytes(stream: trio.SocketStream) -> bytes:
     return received
 
 
-def body_of(reply: Message, unit: str, key: str = "shared_slice") -> tuple[Any, ...]:
+def body_of(reply: Message, unit: str, key: str = "shared_slice", act: str = "set the CPUs of") -> tuple[Any, ...]:
     """Return the content of a reply; raise our error for its error, by what can be done about it. `key` is that of the
-    configuration for which it was asked.
+    configuration for which it was asked, and `act` what was to be done to the unit.
     """
     from jeepney import HeaderFields, MessageType
 
@@ -255,4 +274,4 @@ def body_of(reply: Message, unit: str, key: str = "shared_slice") -> tuple[Any, 
         raise EngineLacks(f"there is no systemd on this bus ({words}): leave {key} out")
     if name in _WRONG:
         raise EngineRefused(f"systemd refuses the CPUs of {unit}: {words}")
-    raise EngineFailed(f"systemd did not set the CPUs of {unit}: {words}")
+    raise EngineFailed(f"systemd did not {act} {unit}: {words}")

@@ -70,6 +70,12 @@ class Systemd:
     async def allow_cpus(self, unit: str, cpus: CPUSet) -> None:
         await trio.lowlevel.checkpoint()
 
+    async def stop(self, unit: str) -> None:
+        raise AssertionError("no unit is stopped here")
+
+    async def kill(self, unit: str, signal: int) -> None:
+        raise AssertionError("no unit is signalled here")
+
     async def described(self, units: Sequence[str]) -> dict[str, UnitDescription]:
         await trio.lowlevel.checkpoint()
         return dict.fromkeys(units, UnitDescription())

@@ -28,6 +28,12 @@ class Systemd:
         self.asked: list[str] = []
         self.is_silent = False
 
+    async def stop(self, unit: str) -> None:
+        raise AssertionError("no unit is stopped here")
+
+    async def kill(self, unit: str, signal: int) -> None:
+        raise AssertionError("no unit is signalled here")
+
     async def described(self, units: Sequence[str]) -> dict[str, UnitDescription]:
         await trio.lowlevel.checkpoint()
         if self.is_silent:

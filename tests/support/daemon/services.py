@@ -40,6 +40,7 @@ class Services:
         self.online = online
         self.by_name: dict[str, Service] = {}
         self.is_silent = False
+        self.signals: list[tuple[str, str]] = []
         self.orders: list[tuple[str, str]] = []
 
     async def meet(self) -> None:
@@ -83,6 +84,12 @@ class Services:
         await trio.sleep(0.01)
         self.orders.append((name, str(cpus)))
         self.by_name[name].cpus = None if self.online <= cpus else cpus
+
+    async def stop(self, name: str) -> None:
+        self.by_name[name].runs = False
+
+    async def signal(self, name: str, signal: str) -> None:
+        self.signals.append((name, signal))
 
     def where(self, name: str) -> CPUSet:
         """Return where a service may run, or would."""
