@@ -161,7 +161,7 @@ def begun(
         reality: Reality = HandReality(machine, settings, hand_verbs.temper_of(ops), needs_service=needs_service)
     else:
         kind = TwoEngines if with_two else Reality
-        reality = kind(machine, settings, needs_service=needs_service)
+        reality = kind(machine, _of_any(settings) if with_two else settings, needs_service=needs_service)
     # One in seven has redeploys and priorities; without them the others meet each rare fault more often.
     reality.redeploys = bool(ops) and ops[0][1] % 14 in (3, 8)
     # One in eight has rules and releases.
@@ -296,7 +296,15 @@ def _reconnect(reality: Reality, who: int, how: int) -> None:
 def _switch(reality: Reality, who: int, how: int) -> None:
     """Change the settings, perhaps to another policy: the online CPUs stay a machine on which they are lawful."""
     others = replace(SETTINGS[who % len(SETTINGS)], rules=reality.settings.rules)
+    others = _of_any(others) if isinstance(reality, TwoEngines) else others
     reality.read_settings(otherwise_timed(others if how % 3 == 0 else reality.settings, who))
+
+
+def _of_any(settings: Settings) -> Settings:
+    """Return settings that are possible with several engines: a shared group is one engine's, and the configuration
+    refuses it beside `engines`.
+    """
+    return replace(settings, shared_slice="")
 
 
 def _land_late(reality: Reality, who: int, how: int) -> None:
