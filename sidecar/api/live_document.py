@@ -21,8 +21,6 @@ import trio
 from sidecar.api.documents import Vouching
 from sidecar.board import Board
 from sidecar.crashes import Crashes
-from sidecar.decide.container.rules import PROJECT
-from sidecar.decide.facts import ContainerView
 from sidecar.log import Log
 from sidecar.status.document import ContainerStatus
 from sidecar.status.last_state import reading_of
@@ -47,14 +45,11 @@ LEASE_PAUSE: Final = 5.0
 _READERS_PAUSE: Final = 0.005
 """Seconds that it waits, so that the changes themselves go first."""
 
-_STACK: Final = "com.docker.stack.namespace"
-"""The label by which Swarm names a task's project."""
-
 _APART: Final = ("containers", "updated_at")
 """Fields of the document that are sent in another way: each container by itself, the time with each message."""
 
-Kept = tuple[ContainerStatus, str, str]
-"""What is said of a container: its status, its engine, its project."""
+Kept = tuple[ContainerStatus, str]
+"""What is said of a container: its status, and its engine, also where that is the only one."""
 
 
 class LiveDocument:
@@ -135,8 +130,8 @@ class LiveDocument:
         fields = {
             name: getattr(told, name) for name in told.__struct_fields__ if name not in ("containers", "updated_at")
         }
-        origins = {key.id: _origin(container.view) for key, container in world.containers.items()}
-        containers = {each.id: (_brief(each), *origins[each.id]) for each in told.containers}
+        engines = {key.id: key.engine for key in world.containers}
+        containers = {each.id: (_brief(each), engines[each.id]) for each in told.containers}
         changed = {name: value for name, value in fields.items() if self._fields.get(name, ...) != value}
         others = [id for id, each in containers.items() if self._containers.get(id) != each]
         gone = [id for id in self._containers if id not in containers]
@@ -163,9 +158,7 @@ class LiveDocument:
         kept = self._containers[id]
         known = self._encoded.get(id)
         if known is None or known[0] is not kept:
-            status, engine, project = kept
-            extra = codec.encode({"engine": engine, "project": project})
-            known = self._encoded[id] = (kept, codec.encode(status)[:-1] + b"," + extra[1:])
+            known = self._encoded[id] = (kept, codec.encode(msgspec.structs.replace(kept[0], engine=kept[1])))
         return known[1]
 
 
@@ -173,11 +166,6 @@ def _brief(each: ContainerStatus) -> ContainerStatus:
     if len(each.neighbours) <= NEIGHBOURS:
         return each
     return msgspec.structs.replace(each, neighbours=each.neighbours[:NEIGHBOURS])
-
-
-def _origin(view: ContainerView) -> tuple[str, str]:
-    """Return the engine of a container, and its project in compose or on a swarm; "" for none."""
-    return view.engine, view.labels.get(PROJECT, "") or view.labels.get(_STACK, "")
 
 
 def _sent(name: str, value: object) -> bytes:

@@ -35,6 +35,7 @@ from sidecar.status.document import (
 )
 from sidecar.status.engine_status import engine_of, engines_of
 from sidecar.status.machine_map import MachineMap, machine_of
+from sidecar.status.projects import project_of
 from sidecar.words.causes import why, why_leaving
 from sidecar.words.explanations import explanation, trouble, waits_for
 from sidecar.words.hands import births_told
@@ -130,6 +131,7 @@ def container_status(world: World, container: Container, deadlines: Deadlines) -
         id=key.id,
         name=container.view.name,
         engine=engine_of(world, key),
+        project=project_of(container.view),
         kind=container.view.kind,
         phase=container.view.phase.value,
         sharing=sharing_of(world, container),
