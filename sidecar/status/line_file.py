@@ -45,8 +45,8 @@ class LineFile:
         return content[len(self._head) :].split(b"\n")[:-1]
 
     def append(self, lines: Iterable[bytes]) -> bool:
-        """Add lines. Return whether the file should be replaced: it has grown long, or is of a time when the group might
-        not read it. Raise StateError.
+        """Add lines. Return whether the file should be replaced: it has grown long, or is of a time when the group was
+        not to read it. Raise StateError.
         """
         try:
             with files.directory(self._directory, create=True, mode=0o700) as at:
