@@ -18,6 +18,7 @@ from sidecar.quick_imports import quick_imports
 
 with quick_imports():
     from sidecar.cli import arguments, standard_streams
+    from sidecar.cli.sign_of_life import sign_of_life
     from sidecar.failures import Misuse, SidecarError
     from sidecar.log import printable
     from sidecar.version import version
@@ -107,7 +108,8 @@ def _run(words: Sequence[str]) -> int:
 
 def _carried_out(args: argparse.Namespace) -> int:
     try:
-        code: int = args.func(args)
+        with sign_of_life(getattr(args, "doing", "")):
+            code: int = args.func(args)
     except Misuse as error:
         arguments.rejected(args.usage_of, error.sentences)
     return code

@@ -26,7 +26,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     add_json(parser)
     add_config(parser)
-    parser.set_defaults(func=run)
+    parser.set_defaults(func=run, doing="waiting for the daemon")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -88,7 +88,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add_json(parser)
     add_no_color(parser)
     add_config(parser, _KEYS)
-    parser.set_defaults(func=run)
+    parser.set_defaults(func=run, doing="planning")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -35,7 +35,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "be running",
     )
     add_config(parser, KEYS)
-    parser.set_defaults(func=run)
+    parser.set_defaults(func=run, doing="restoring settings")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -31,7 +31,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("cpus", type=typed("N", whole(1, MAX_CPU)), metavar="N", help="the number of CPUs")
     add_json(parser)
     add_config(parser)
-    parser.set_defaults(func=run)
+    parser.set_defaults(func=run, doing="waiting for the daemon")
 
 
 def run(args: argparse.Namespace) -> int:

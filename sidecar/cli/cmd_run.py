@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from sidecar.cli.flags import add_config, config_of
+from sidecar.cli.sign_of_life import sign_of_life
 from sidecar.cli.this_machine import this_machine
 from sidecar.config.config import Config
 from sidecar.config.keys import KEYS
@@ -43,7 +44,8 @@ def run(args: argparse.Namespace) -> int:
     """Run the daemon until it is asked to stop; or check its configuration. Return 1 if that cannot be used."""
     config = config_of(args, this_machine, serves=True)
     if args.check:
-        return _check(config)
+        with sign_of_life("looking at the engine and the machine"):
+            return _check(config)
     # Only here: a wrong configuration is reported first, and other commands skip the daemon's imports.
     with quick_imports():
         from sidecar import daemon

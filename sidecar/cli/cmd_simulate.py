@@ -82,7 +82,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add_json(parser)
     add_no_color(parser)
     add_config(parser)
-    parser.set_defaults(func=partial(run, parser))
+    parser.set_defaults(func=partial(run, parser), doing="playing the scenario")
 
 
 def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:

@@ -45,7 +45,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     parser.add_argument("--sys", default="/sys", metavar="DIR", help="where sysfs is (default: /sys)")
     add_json(parser)
-    parser.set_defaults(func=run)
+    parser.set_defaults(func=run, doing="looking at the machine")
 
 
 def run(args: argparse.Namespace) -> int:

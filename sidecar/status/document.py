@@ -100,6 +100,8 @@ class ContainerStatus(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     engine: str = ""
     """That it is a container of, where there are several."""
+    project: str = ""
+    """That it is a part of, in compose or on a swarm."""
     kind: ViewKind = ViewKind.CONTAINER
     phase: str
     sharing: SharingStatus

@@ -29,6 +29,7 @@ from sidecar.failures import ContainerGone, EngineUnavailable
 from sidecar.held_starts import Desk
 from sidecar.log import Log
 from sidecar.status.deadlines import Deadlines
+from sidecar.status.present_status import PresentStatus
 from state.key import ContainerKey
 from tests.api.apirig import NOW, _blocking
 from tests.support.decide.real import ENGINE
@@ -54,7 +55,8 @@ class Counter:
         self.outbox, self.inbox = trio.open_memory_channel[Fact](8)
         tickets = count(10_000).__next__
         starts = Starts(self.board, self.outbox, desk=self.desk, glance=self._glance, tickets=tickets)
-        self.api = Api(self.board, self.outbox, Deadlines(lambda: NOW), clock=lambda: NOW, starts=starts)
+        present = PresentStatus(self.board, Deadlines(lambda: NOW))
+        self.api = Api(self.board, self.outbox, present, clock=lambda: NOW, starts=starts)
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[Counter]:
@@ -330,7 +332,7 @@ def test_it_is_asked_for_on_the_daemons_own_socket_only(counter: Counter) -> Non
     for reach in Access:
         paths = {route.path for route in counter.api.table(reach).routes}
         assert ("/v1/starts" in paths) == (reach is Access.ALL)
-    plain = Api(counter.board, counter.outbox, Deadlines(lambda: NOW), clock=lambda: NOW)
+    plain = Api(counter.board, counter.outbox, PresentStatus(counter.board, Deadlines(lambda: NOW)), clock=lambda: NOW)
     assert "/v1/starts" not in {route.path for route in plain.routes}
 
 

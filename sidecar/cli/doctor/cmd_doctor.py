@@ -103,7 +103,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add_json(parser)
     add_no_color(parser)
     add_config(parser, KEYS)
-    parser.set_defaults(func=functools.partial(run, parser))
+    parser.set_defaults(func=functools.partial(run, parser), doing="looking at engine, machine and settings")
 
 
 def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:

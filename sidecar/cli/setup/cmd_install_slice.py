@@ -68,7 +68,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="the engine's cgroup driver: systemd, cgroupfs or auto (default: ask the engine)",
     )
     add_config(parser, ("engine", "shared_slice", "state_dir"))
-    parser.set_defaults(func=run)
+    parser.set_defaults(func=run, doing="looking at the engine and the host")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -108,7 +108,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     add_installing(parser, undo="advertise no CPUs any more")
     add_config(parser, KEYS)
-    parser.set_defaults(func=run)
+    parser.set_defaults(func=run, doing="looking at the engine and the machine")
 
 
 def run(args: argparse.Namespace) -> int:

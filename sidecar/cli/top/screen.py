@@ -173,6 +173,8 @@ def _above(seen: Seen, view: View, look: Look) -> list[str]:
         fresh = f"PAUSED, p goes on; as it was at {seen.now.astimezone():%H:%M:%S}: {fresh}"
     if status.acknowledged or status.forced:
         fresh += f"; takes so far: {status.acknowledged} acknowledged, {status.forced} forced"
+    if view.choice.words:
+        fresh = f"only what {' and '.join(view.choice.words)}; {fresh}"
     problems = _problems(status, width, max(1, height // 8))
     drawing = map_lines(status, width, max(3, height // 3), look.paint)
     fresh = cut_to(printable(fresh), width)
@@ -203,10 +205,14 @@ def _details(seen: Seen, marked: TenantRow, width: int, bars: str) -> list[str]:
 
 
 def _without_rows(seen: Seen, view: View, width: int) -> list[str]:
-    filters = [f"has {view.wanted!r} in its name, id, kind or state"] if view.wanted else []
+    filters = [*view.choice.words]
+    filters += [f"has {view.wanted!r} in its name, id, project, kind or state"] if view.wanted else []
     filters += ["has or asks for CPUs of its own"] if view.only_owners else []
+    cures = ["Escape clears the filter"] if view.wanted else []
+    cures += ["o shows all"] if view.only_owners else []
     if filters and seen.status.rows:
-        return folded(printable(f"nothing {' and '.join(filters)}: Escape clears the filter, o shows all"), width)
+        cure = f": {', '.join(cures)}" if cures else ""
+        return folded(printable(f"nothing {' and '.join(filters)}{cure}"), width)
     return ["no containers"]
 
 

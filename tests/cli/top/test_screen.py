@@ -9,12 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.cli.machine_drawing import coloured, plain
+from sidecar.cli.status_choice import Choice
 from sidecar.cli.top.cell_text import COLOUR, cells_of, uncoloured
 from sidecar.cli.top.input_events import KeyPress, Mouse
 from sidecar.cli.top.measurement import Measurement
 from sidecar.cli.top.screen import LEAST_HEIGHT, LEAST_WIDTH, Look, Screen, Seen, drawn
+from sidecar.cli.top.tenant_table import tenant_rows
 from sidecar.cli.top.time_lines import ASCII_BARS, BARS
 from sidecar.cli.top.view import Panel, View, after
+from state.cpuset import CPUSet
 from tests.cli.top.statuses import HOSTILE, documents, owner, plain_one, seen
 
 HOST = seen(
@@ -130,7 +133,7 @@ def test_what_is_wrong_is_said_above_the_table() -> None:
 def test_a_filter_that_leaves_nothing_says_so() -> None:
     """And how to get out of it."""
     text = text_of(drawn(HOST, View(wanted="nowhere"), look(100, 30)))
-    assert "nothing has 'nowhere' in its name, id, kind or state: Escape clears the filter" in text
+    assert "nothing has 'nowhere' in its name, id, project, kind or state: Escape clears the filter" in text
     assert "filter nowhere (Escape clears)" in text
 
 
@@ -151,3 +154,21 @@ def test_a_press_of_the_mouse_marks_the_row_below_it() -> None:
     assert after(View(), Mouse("press", 8, row), screen.layout).marked == f"{2:064x}"
     assert after(View(), Mouse("press", 8, screen.layout.table_line), screen.layout).sort == "NAME"
     assert after(View(), Mouse("press", 8, 0), screen.layout) == View()
+
+
+def test_the_screen_shows_what_the_command_line_chose() -> None:
+    """It says so all the time, and also where nothing is of the choice; the filter knows projects as well."""
+    known = seen(owner("web", "1-2", 1, project="shop"), owner("db", "3", 2), plain_one("log", 3, project="shop"))
+    shop = View(choice=Choice(project="shop"))
+    text = text_of(drawn(known, shop, look(120, 30)))
+    assert "only what is of the project 'shop'; the daemon is running" in text
+    assert names_in(known, shop) == ["web", "log"]
+    assert names_in(known, View(wanted="shop")) == ["web", "log"]
+    assert names_in(known, View(choice=Choice(cpus=CPUSet.parse("3")))) == ["db"]
+    nothing = text_of(drawn(known, View(choice=Choice(project="none")), look(120, 30)))
+    assert "nothing is of the project 'none' --" in nothing
+    assert "Escape" not in nothing
+
+
+def names_in(known: Seen, view: View) -> list[str]:
+    return [row.tenant.name for row in tenant_rows(known.status, view, known.now, known.sight)]
