@@ -31,7 +31,7 @@ LANES: Final[Mapping[str, tuple[str, ...]]] = {
         *("test_compose", "test_page", "test_hooks", "test_prometheus", "test_shortage", "test_unprivileged"),
     ),
     # Contract tests on Podman have this lane too.
-    "podman": ("test_podman", "test_pods", "test_strict_podman", "test_two_engines"),
+    "podman": ("test_podman", "test_pods", "test_strict_podman", "test_default_podman", "test_two_engines"),
     "swarm": ("test_swarm",),
     "tenants": ("test_tenants",),
     # The host's engine, without a sidecar; contract tests on Docker have this lane too.
