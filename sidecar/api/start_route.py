@@ -136,6 +136,7 @@ class Starts:
     async def ask(self, asked: StartBody) -> StartAnswer:
         """Hold a start until it may go on. Raise Declined: 409 with the reason, 503 if nothing is decided in time."""
         began = self._tickets()
+        self._board.starts.asked(self._board.latest.key_of(asked.id), is_usual=not asked.strict)
         if not await self._is_reached(asked):
             return self._from_recorded_grants(asked, began)
         with trio.move_on_after(ANSWER_SECONDS):

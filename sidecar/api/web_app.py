@@ -137,6 +137,7 @@ class Api:
             problems=problems,
             deadlines=deadlines,
             host=self._board.host,
+            around=self._board.starts.around,
         )
         return as_json(reading_of(told, vouched=vouching.counts, outdated=vouching.is_outdated))
 

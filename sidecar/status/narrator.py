@@ -107,6 +107,7 @@ class Narrator:
                 problems=problems,
                 deadlines=deadlines,
                 host=self._board.host,
+                around=self._board.starts.around,
             )
             try:
                 write_status(self._state_dir, told)

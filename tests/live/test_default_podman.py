@@ -12,7 +12,7 @@ import pytest
 from sidecar.cli.setup.podman_monitors import monitored
 from sidecar.host.install.fronts import front_files, gone_files, passing_files
 from sidecar.host.install.podman_runtimes import ENGINE, PodmanRuntimes, drop_in, front_before
-from sidecar.host.install.runtime_files import Installation, Places, carry_out
+from sidecar.host.install.runtime_files import Installation, Places, carry_out, runtime_files
 from tests.live.alonejudge import judged_alone
 from tests.live.image import ensure_image
 from tests.live.kernelview import KernelView
@@ -64,7 +64,8 @@ class Podman:
             patience=3,
         )
         planned = drop_in(self.places, [self.front])
-        carry_out("/", [*front_files(self.places, made, self.front), planned])
+        files = (*runtime_files(self.places, made), *front_files(self.places, made, self.front), planned)
+        carry_out("/", list(files))
         # CONTAINERS_CONF names the only file that is read: the drop-in is appended to it.
         assert planned.content is not None
         self.engine.configuration.write_text(self.before + planned.content.decode())

@@ -175,7 +175,7 @@ def test_a_removal_that_was_ended_in_between_is_known_and_goes_on(tmp_path: Path
     found = read_daemon_json(str(path))
     rest = unfinished(found, "runtimes")
     assert rest == json.loads(before or "{}")
-    list(take_back(found, rest))
+    list(take_back(found, rest or {}))
     assert path.read_text() == before
     assert os.listdir(tmp_path) == ["daemon.json"]
     path.write_text('{"runtimes": {}}')
