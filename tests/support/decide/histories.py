@@ -125,12 +125,19 @@ class Broken(AssertionError):
 
 
 def play(
-    machine: Topology, settings: Settings, ops: Sequence[Op], *, with_hand: bool = False, with_two: bool = False
+    machine: Topology,
+    settings: Settings,
+    ops: Sequence[Op],
+    *,
+    with_hand: bool = False,
+    with_two: bool = False,
+    wraps: bool = False,
 ) -> Reality:
     """Play a history and check every law after every step; at the end let everything come to rest, and check again.
     With two engines, it comes to rest before as well, as far as it can while one of them is away.
     """
     reality = begun(machine, settings, ops, 0, with_hand=with_hand, with_two=with_two)
+    reality.wraps = wraps
     for op in ops:
         going_on(reality, op)
         check(reality, When.STEP)
