@@ -223,6 +223,28 @@ def test_under_the_strict_runtime_an_unknown_label_is_refused(label: str, others
     assert (code_of(runs), len(warnings(runs))) == (None, 1)
 
 
+@pytest.mark.parametrize(
+    ("label", "text", "words"),
+    [
+        ("cpuset.manage", "of", "did you mean 'off'?"),
+        ("cpuset.projection", "a/b", "use letters"),
+        ("cpuset.near", "eht0", "this machine has no such device; did you mean 'eth0'?"),
+        ("cpuset.weight", "1000", "write a whole number from 1 to 100"),
+    ],
+)
+@pytest.mark.parametrize("others", [{}, {"cpuset.exclusive": "2"}])
+def test_under_the_strict_runtime_a_bad_value_is_refused(
+    label: str, text: str, words: str, others: dict[str, str]
+) -> None:
+    """Also where it is a warning under any other; nothing else is said of the label."""
+    one = view({label: text, **others}, runtime="cpuset")
+    found = wish_of(one, Settings(may=EVERY_RIGHT), originals_of(one), ONLINE, {"eth0": CPUSet.of(1)})
+    assert (code_of(found), found.demand) == (RefusalCode.BAD_LABEL, None)
+    assert why(found).startswith(f"{label} is '{text}'")
+    assert words in why(found)
+    assert harmless(found) == ()
+
+
 # Strangers and unmanaged containers.
 
 
