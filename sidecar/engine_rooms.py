@@ -57,7 +57,7 @@ class EngineRooms:
                 kernel=kernel,
                 tickets=tickets,
                 log=log,
-                unit_sources=partial(_sources_of, each),
+                unit_sources=partial(_listed_by, each),
                 others=[name for name in names if name != each.name] if len(engines) > 1 else (),
             )
             for each in engines
@@ -150,7 +150,12 @@ class EngineRooms:
         return self._by_name.get(container.engine, self.first)
 
 
-def _sources_of(engine: Engine) -> tuple[str, ...]:
+def sources_of(engine: Engine) -> tuple[str, ...]:
+    """Return the sources of the units that are to be confined beside this engine."""
+    return tuple(each.source for each in engine.units) if isinstance(engine, HostedEngine) else ()
+
+
+def _listed_by(engine: Engine) -> tuple[str, ...]:
     return engine.sources if isinstance(engine, HostedEngine) else ()
 
 

@@ -18,7 +18,7 @@ from sidecar.decide.facts import ContainerView, InventoryTaken, Phase
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World, replace
 from state.cpuset import EMPTY, CPUSet
-from state.key import SOURCES, ContainerKey
+from state.key import ContainerKey
 from state.model import IN_BUNDLE, State
 from state.renaming import with_name
 
@@ -206,8 +206,7 @@ def counted(world: World, fact: InventoryTaken) -> World:
         contact = world.contacts.get(name, Contact())
         if isinstance(contact.readiness, Connected) and began > contact.readiness.since:
             world = world.with_contact(name, replace(contact, readiness=Ready(contact.readiness.since)))
-    listed = tuple(each for each in SOURCES if each in world.listed or each not in fact.lacks)
-    return replace(world, horizon=max(world.horizon, began), listed=listed)
+    return replace(world, horizon=max(world.horizon, began), sources=world.sources.after(fact.lacks))
 
 
 def remembered(world: World, state: State) -> State:

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import msgspec
 
-from sidecar.decide.contacts import Contact, info_of, may_start_unseen, sees_all
+from sidecar.decide.contacts import Contact, UnitSources, info_of, may_start_unseen, sees_all
 from sidecar.decide.container.askers import is_waiting
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.footprint import Reach, reach_of
@@ -68,8 +68,8 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """By container, its last load."""
     contacts: Mapping[str, Contact] = {}
     """The engines of this host by their names, as far as these are known."""
-    listed: tuple[str, ...] = ()
-    """The sources of units of which an inventory was taken."""
+    sources: UnitSources = UnitSources()
+    """Where the units of this host come from, and of which of these they are known."""
     is_releasing: bool = False
     is_defragmenting: bool = False
     """Whether an exchange was ordered: the next decision looks for better CPUs."""
@@ -101,7 +101,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Return whether the engine of a container is not ready: it keeps what it has, and is answered and ordered
         nothing. A unit, or what belongs to an unknown engine, is with all engines alone; a unit until it is listed too.
         """
-        is_ready = self.is_ready and (not key.is_unit or key.engine in self.listed)
+        is_ready = self.is_ready and (not key.is_unit or key.engine in self.sources.listed)
         return not (contact.is_ready if (contact := self.contacts.get(key.engine)) else is_ready)
 
     def is_away(self, key: ContainerKey) -> bool:

@@ -127,6 +127,7 @@ async def test_a_daemon_that_was_killed_finds_its_owners_and_a_silent_systemd_en
             own = services.where(DB)
             life.cancel()
     services.is_silent = True
+    hosted.hosted = HostedEngine(hosted.engine, services), ServedKernel(hosted.docker.kernel, services)
     async with hosted.running():
         owner = await hosted.docker.run("owner", labels={"cpuset.exclusive": "6"})
         await hosted.until(lambda: hosted.told(owner) is not None)
@@ -134,10 +135,17 @@ async def test_a_daemon_that_was_killed_finds_its_owners_and_a_silent_systemd_en
         found = hosted.told(owner)
         assert found is not None
         assert found.sharing is Sharing.SHARED, "six CPUs are not free"
+        small = await hosted.docker.run("small", labels=TWO)
+        await hosted.until(lambda: (now := hosted.told(small)) is not None and now.settled)
+        await trio.sleep(10)
+        found = hosted.told(small)
+        assert found is not None
+        assert not found.alone, "services may be there that nobody has told of"
+        assert "systemd does not tell" in found.reason
         assert ContainerKey(SYSTEMD, DB) in hosted.books().assignments
         assert services.where(DB) == own
         services.is_silent = False
-        await hosted.until(lambda: is_alone(hosted))
+        await hosted.until(lambda: is_alone(hosted) and (now := hosted.told(small)) is not None and now.alone)
         assert services.where(DB) == own
 
 

@@ -72,6 +72,9 @@ def held_without_a_request(reality: Reality) -> Iterator[str]:
         return
     for key, grant in world.state.assignments.items():
         real, container = reality.containers.get(key), world.containers.get(key)
+        if world.is_absent(key):
+            # What is not known keeps what it has.
+            continue
         if real and container and "exclusive" not in _labels(reality, real, container.view.name):
             yield f"{real.name} asks for nothing, and holds {grant.cpus}"
 
