@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,10 +15,12 @@ from sidecar.cli.status_choice import Choice
 from sidecar.cli.top.cell_text import COLOUR, cells_of, uncoloured
 from sidecar.cli.top.input_events import KeyPress, Mouse
 from sidecar.cli.top.measurement import Measurement
-from sidecar.cli.top.screen import LEAST_HEIGHT, LEAST_WIDTH, Look, Screen, Seen, drawn
+from sidecar.cli.top.screen import LEAST_HEIGHT, LEAST_WIDTH, Look, Screen, Seen, drawn, is_still, still_of
 from sidecar.cli.top.tenant_table import tenant_rows
 from sidecar.cli.top.time_lines import ASCII_BARS, BARS
 from sidecar.cli.top.view import Panel, View, after
+from sidecar.status.document import LeavingStatus
+from sidecar.status.sight import GONE
 from state.cpuset import CPUSet
 from tests.cli.top.statuses import HOSTILE, documents, owner, plain_one, seen
 
@@ -172,3 +176,40 @@ def test_the_screen_shows_what_the_command_line_chose() -> None:
 
 def names_in(known: Seen, view: View) -> list[str]:
     return [row.tenant.name for row in tenant_rows(known.status, view, known.now, known.sight)]
+
+
+@given(
+    document=documents,
+    view=views,
+    later=views,
+    other=documents,
+    size=sizes,
+    seconds=st.floats(0, 7200),
+    is_of_it=st.booleans(),
+)
+def test_what_stays_is_not_drawn_anew_and_the_screen_is_the_same(
+    document: Seen, view: View, later: View, other: Seen, size: tuple[int, int], seconds: float, is_of_it: bool
+) -> None:
+    """Whatever changed: the time, the mark, the filter, the document; what may be taken over shows no difference."""
+    at = document.now + timedelta(seconds=seconds)
+    then = msgspec.structs.replace(document if is_of_it else other, now=at)
+    before = (document, view, look(*size))
+    still = still_of(*before) if is_still(before, then, later, look(*size)) else None
+    assert drawn(then, later, look(*size), still) == drawn(then, later, look(*size))
+
+
+def test_the_time_and_the_mark_leave_most_of_it_as_it_is() -> None:
+    """Another order, another filter, another size, and a take that counts down do not."""
+    before = (HOST, View(marked="x", at=3), look(132, 43))
+    then = msgspec.structs.replace(HOST, now=HOST.now + timedelta(seconds=9))
+    assert is_still(before, then, View(panel=Panel.MAP, top=4, is_paused=True), look(132, 43))
+    assert not is_still(before, then, View(sort="NAME"), look(132, 43))
+    assert not is_still(before, then, View(wanted="web"), look(132, 43))
+    assert not is_still(before, then, View(only_owners=True), look(132, 43))
+    assert not is_still(before, then, View(choice=Choice(project="x")), look(132, 43))
+    assert not is_still(before, then, View(), look(131, 43))
+    assert not is_still(before, msgspec.structs.replace(then, history=None), View(), look(132, 43))
+    assert not is_still(before, msgspec.structs.replace(then, sight=GONE), View(), look(132, 43))
+    taken = LeavingStatus(cpus=CPUSet.of(2), number=1, reason="", is_due=False, notice_seconds=9, until="")
+    leaving = seen(owner("voice", "1-2", 1, leaving=taken))
+    assert not is_still((leaving, View(), look(132, 43)), leaving, View(), look(132, 43))
