@@ -60,7 +60,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "plan",
-        help="what a request would get, or why it would be refused",
         description="Print what requests for exclusive CPUs would get, or why they would be refused. Changes nothing.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,

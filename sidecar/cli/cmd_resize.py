@@ -22,7 +22,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "resize",
-        help="set the number of CPUs of a container",
         description=_DESCRIPTION,
         epilog="examples:\n  cpuset-sidecar resize batch 2\n  cpuset-sidecar resize batch 6 --json\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,

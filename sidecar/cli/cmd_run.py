@@ -27,7 +27,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add the command, with every key of the configuration as a flag."""
     parser = subparsers.add_parser(
         "run",
-        help="the daemon: give labelled containers CPUs of their own",
         description="Run the daemon in the foreground until SIGTERM or Ctrl-C, which leave containers as they are.\n"
         "SIGHUP reads the configuration again.",
         epilog=_EXAMPLES,

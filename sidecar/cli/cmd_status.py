@@ -52,7 +52,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "status",
-        help="which container holds which CPUs: a table and a map",
         description="Print which container holds which CPUs: a table, the problems, and a map of the machine.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -45,7 +45,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "top",
-        help="how many CPUs each container has, live",
         description="Show the CPUs of each container, their range, and what is being taken, live until Ctrl-C.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -31,7 +31,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "topology",
-        help="the machine: sockets, nodes, caches, cores, CPUs",
         description="Print the machine as the sidecar sees it: sockets, nodes, caches, cores, CPUs, nearby devices.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from sidecar.__main__ import main, parser
+from sidecar.__main__ import COMMANDS, main, parser
 from sidecar.cli.json_schemas import DIALECT, FOLDER, SCHEMAS, schema_text
 from state import codec
 from tests.cli.test_commands import BUSY, leave
@@ -55,7 +55,7 @@ def test_there_is_no_other_file() -> None:
 
 def test_every_command_that_prints_json_has_its_schemas() -> None:
     """And there is no schema of nothing."""
-    [commands] = [each for each in parser()._actions if isinstance(each, argparse._SubParsersAction)]
+    [commands] = [each for each in parser(*COMMANDS)._actions if isinstance(each, argparse._SubParsersAction)]
     printing = {name for name, made in commands.choices.items() if "--json" in made._option_string_actions}
     assert printing == set(OF_COMMANDS)
     assert {*(name for names in OF_COMMANDS.values() for name in names), *OTHERS} == set(SCHEMAS)

@@ -54,7 +54,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "install-slice",
-        help="let one cgroup confine the shared pool on this host, or undo it",
         description=_DESCRIPTION,
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,

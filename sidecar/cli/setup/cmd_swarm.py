@@ -89,7 +89,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "swarm",
-        help="tell Swarm's scheduler how many CPUs this node can grant",
         description="Advertise the CPUs that this node can grant exclusively as a generic resource, in dockerd's\n"
         "configuration file; everything else in it is kept. The number comes from the running daemon, or else\n"
         "from the configuration on this machine.",
