@@ -1,7 +1,7 @@
 """Starts that went around the front: containers of a runtime that is not wrapped, where others start through one.
 
 A front tells the daemon of each start before it happens, and says whether its container chose it. A start that a look
-shows, and that nobody asked about, went around. Counting begins with the first question of a front that containers did
+shows, and that no front told of, went around. Counting begins with the first question of a front that containers did
 not choose: before it, nothing tells that this host has one. A container that comes and goes without a look is not
 counted, nor is each of several starts between two looks.
 """

@@ -84,7 +84,7 @@ class RuntimeSettings:
         self.is_strict = kind != USUAL
 
 
-class Decided(StartRefused):
+class KeptFromStarting(StartRefused):
     """The start was refused by a decision: that of a sidecar, or that a container which asks for CPUs needs one."""
 
 
@@ -95,7 +95,7 @@ def main(words: list[str]) -> int:
         called = Called(words[5:])
         change_bundle(RuntimeSettings(*words[:5]), called)
     except StartRefused as refused:
-        reason, is_refused = str(refused), is_strict or isinstance(refused, Decided)
+        reason, is_refused = str(refused), is_strict or isinstance(refused, KeptFromStarting)
     except Exception as error:
         reason, is_refused = f"cpuset-runc failed: {type(error).__name__}: {error}", is_strict
     else:
@@ -189,7 +189,7 @@ def asks(body: dict[str, Any]) -> bool:
 
 
 def asked(settings: RuntimeSettings, body: bytes, *, is_needed: bool) -> dict[str, Any]:
-    """Return the sidecar's answer. Raise Decided with its reason, or with the cure if there is no answer that
+    """Return the sidecar's answer. Raise KeptFromStarting with its reason, or with the cure if there is no answer that
     `is_needed`. Raise StartRefused at once if there is none that is not.
     """
     path, patience = settings.socket, settings.patience if is_needed else 0.0
@@ -206,7 +206,7 @@ def asked(settings: RuntimeSettings, body: bytes, *, is_needed: bool) -> dict[st
             # It is missing, or was killed: another one may be starting.
             missing_since = missing_since or time.monotonic()
         except _socket.timeout:
-            raise Decided(f"not started: the sidecar did not answer within {LIMIT_SECONDS:g} s") from None
+            raise KeptFromStarting(f"not started: the sidecar did not answer within {LIMIT_SECONDS:g} s") from None
         except PermissionError:
             raise StartRefused(f"not started: {path} can only be opened by its owner: run this as root") from None
         except OSError as error:
@@ -214,7 +214,7 @@ def asked(settings: RuntimeSettings, body: bytes, *, is_needed: bool) -> dict[st
         finally:
             connection.close()
         if time.monotonic() - missing_since >= patience or time.monotonic() >= deadline:
-            kind = Decided if is_needed else StartRefused
+            kind = KeptFromStarting if is_needed else StartRefused
             raise kind(f"not started: nothing answers on {path}, so the sidecar is not running; {CURE}")
         time.sleep(RETRY_SECONDS)
 
@@ -242,7 +242,7 @@ def _answer(status: int, body: bytes) -> dict[str, Any]:
         raise StartRefused("the running sidecar does not support strict start: upgrade it")
     answer = loaded(body)
     if status in (409, 503):
-        raise Decided(text(answer, "error") or f"the sidecar answered {status}")
+        raise KeptFromStarting(text(answer, "error") or f"the sidecar answered {status}")
     if status != 200:
         raise StartRefused(text(answer, "error") or f"the sidecar answered {status}")
     return answer

@@ -1,4 +1,4 @@
-"""What `install-runtime` does to Podman: a drop-in of its configuration, which each of its calls reads anew."""
+"""What `install-runtime` does to Podman: a drop-in of its configuration, which each of its calls reads."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def front_before(
         return msgspec.structs.replace(known[name], passing_since="")
     args = entry.get("runtimeArgs") or ()
     if not isinstance(args, list | tuple) or not all(isinstance(each, str) for each in args):
-        raise ConfigError(f"the arguments of the runtime {name!r} are not a list of texts: correct them first")
+        raise ConfigError(f"`runtimeArgs` of the runtime {name!r} is not a list of texts: correct it first")
     real = _real(root, name, entry["path"])
     return Front(engine=ENGINE, name=name, real=real, args=tuple(args), entry=dict(entry))
 

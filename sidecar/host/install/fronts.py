@@ -1,11 +1,11 @@
 """Fronts before an engine's own runtimes: their files, and the record of what stands behind each of them.
 
-A front is the script of the strict start, of the kind that containers have without having chosen it. It is called under
+A front is the script of the strict start, in a kind that containers do not choose. It is called under
 the name of the runtime that it stands before, or, before Docker's own `runc`, which no configuration can rename, under
 `cpuset-default`. Its record is written before any engine is told of it, and removed after all of them were told that it
 is gone. So after a crash between any two steps the same command goes on from there.
 
-A front that is *passing* was taken away while containers lived under it: it is the real runtime, and asks nobody.
+A front that is *passing* was taken away while containers lived under it: it is the real runtime, and asks no sidecar.
 """
 
 from __future__ import annotations

@@ -252,6 +252,7 @@ def program(root: str, name: str) -> str:
 
 
 def settings_text(places: Places, made: Installation) -> str:
+    """Return the settings of the runtime, or of a front, as a shell reads them."""
     pairs: Mapping[str, str] = {
         "real": made.real,
         "python": made.python,

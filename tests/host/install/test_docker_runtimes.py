@@ -132,7 +132,7 @@ def test_a_second_time_what_stands_behind_is_known_by_its_record(root: str) -> N
             {TABLE: {"a": {"path": NVIDIA, "runtimeArgs": "x"}}},
             "a",
             None,
-            "arguments of the runtime 'a' are not a list",
+            "of the runtime 'a' is not a list of texts",
         ),
         ({TABLE: {DEFAULT_NAME: {"path": "/theirs"}}}, STOCK, None, "has another runtime 'cpuset-default'"),
         ({}, STOCK, "runc", "dockerd runs with --default-runtime runc"),
