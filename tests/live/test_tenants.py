@@ -20,7 +20,7 @@ from tests.live.containers import Containers
 from tests.live.crowd import footprint
 from tests.live.engineapi import ApiError, EngineApi, lock_held
 from tests.live.hostile import HostileTenant
-from tests.live.kernelview import KernelView, online
+from tests.live.kernelview import KernelView, allowed_of, online
 from tests.live.privateengine import PrivateEngine
 from tests.live.sidecarfixtures import Ground
 from tests.live.sidecarprocess import LAST, REST, SidecarProcess
@@ -211,6 +211,36 @@ def test_a_cgroup_inside_an_owners_is_told_and_counted(
     workloads.api.remove(inside)
     until_alone(running, owner)
     eventually(lambda: (told := running.projection(owner)) and told.alone, "alone again")
+
+
+@pytest.mark.intrudes("a container is born inside the owner")
+def test_what_is_inside_a_container_holds_up_its_first_start_alone(
+    sidecar: SidecarProcess, own_engine: PrivateEngine, workloads: Containers
+) -> None:
+    """While the CPUs of an owner that was stopped are kept for it, what is inside runs on them, and the owner starts
+    again beside it. On version 1 a container whose group was made for what is inside, before its own first start,
+    starts once that is gone: runc cannot write `devices.deny` before.
+    """
+    if own_engine.cgroup_parent.endswith(".slice"):
+        pytest.skip("systemd takes no cgroup of a container as a parent")
+    sidecar.configure(linger="60s")
+    sidecar.start()
+    owner = workloads.run("owner", labels=ONE)
+    until_alone(sidecar, owner)
+    inside = workloads.run("inside", CgroupParent=f"{own_engine.cgroup_parent}/{owner}")
+    process = Path(f"/proc/{workloads.api.inspect(inside)['State']['Pid']}/status")
+    workloads.api.act(owner, "stop")
+    assert allowed_of(process.read_text()) == LAST
+    workloads.api.act(owner, "start")
+    sidecar.until(owner, lambda it: it.neighbours, "it is back, and what is inside is told")
+    late = workloads.create("late")
+    inner = workloads.run("inner", CgroupParent=f"{own_engine.cgroup_parent}/{late}")
+    if Path("/sys/fs/cgroup/devices").exists():
+        with pytest.raises(ApiError, match=r"devices\.deny: invalid argument"):
+            workloads.api.act(late, "start")
+    workloads.api.remove(inner)
+    workloads.api.act(late, "start")
+    assert workloads.api.inspect(late)["State"]["Running"]
 
 
 @pytest.mark.parametrize("act", ["label", "pin"])
