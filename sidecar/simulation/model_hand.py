@@ -107,7 +107,7 @@ class ModelHand:
         name is that of one whose group is elsewhere.
         """
         key = ContainerKey(self._engine, self._called.get(id, id))
-        answers, parent = self._answers, parent or f"/{self._kernel.above(id)}"
+        answers, parent = self._answers, parent or self._parent_of(id)
         if key not in answers.own or key in answers.unplaced:
             return key
         is_there = parent == answers.named[key] if key in answers.named else parent in self._home
@@ -213,9 +213,13 @@ class ModelHand:
         return id in self.closed or id in self.denied
 
     def _is_watched(self, container: str) -> bool:
-        above = self._kernel.above(container)
-        while above:
-            if f"/{above}" in self.parents:
-                return True
-            above = self._kernel.above(above)
-        return False
+        return self._parent_of(container) in self.parents
+
+    def _parent_of(self, container: str) -> str:
+        """Return the watched parent that a group is below, whatever is between the two; the group above without any."""
+        above = at = self._kernel.above(container)
+        while at:
+            if f"/{at}" in self.parents:
+                return f"/{at}"
+            at = self._kernel.above(at)
+        return f"/{above}"

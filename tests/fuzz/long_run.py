@@ -37,7 +37,8 @@ def main(count: str, first: int = 0, *names: str) -> int:
     edges = [number for number, edge in enumerate(EDGES) if not names or edge.name in names]
     began, done, escaped = time.monotonic(), Counter[str](), list[Escaped]()
     traces: set[str] = set()
-    # Ctrl-C reaches the workers as well: they go with the pool.
+    # A shell lets what runs in the background ignore it. Ctrl-C reaches the workers as well: they go with the pool.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with multiprocessing.Pool(initializer=_ignore_interrupts) as pool:
         if count.endswith("s"):
             played_ones = _for_seconds(pool, edges, float(count[:-1]), first)

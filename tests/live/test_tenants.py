@@ -20,7 +20,7 @@ from tests.live.containers import Containers
 from tests.live.crowd import footprint
 from tests.live.engineapi import ApiError, EngineApi, lock_held
 from tests.live.hostile import HostileTenant
-from tests.live.kernelview import KernelView, online
+from tests.live.kernelview import KernelView, allowed_of, online
 from tests.live.privateengine import PrivateEngine
 from tests.live.sidecarfixtures import Ground
 from tests.live.sidecarprocess import LAST, REST, SidecarProcess
@@ -213,6 +213,36 @@ def test_a_cgroup_inside_an_owners_is_told_and_counted(
     eventually(lambda: (told := running.projection(owner)) and told.alone, "alone again")
 
 
+@pytest.mark.intrudes("a container is born inside the owner")
+def test_what_is_inside_a_container_holds_up_its_first_start_alone(
+    sidecar: SidecarProcess, own_engine: PrivateEngine, workloads: Containers
+) -> None:
+    """While the CPUs of an owner that was stopped are kept for it, what is inside runs on them, and the owner starts
+    again beside it. On version 1 a container whose group was made for what is inside, before its own first start,
+    starts once that is gone: runc cannot write `devices.deny` before.
+    """
+    if own_engine.cgroup_parent.endswith(".slice"):
+        pytest.skip("systemd takes no cgroup of a container as a parent")
+    sidecar.configure(linger="60s")
+    sidecar.start()
+    owner = workloads.run("owner", labels=ONE)
+    until_alone(sidecar, owner)
+    inside = workloads.run("inside", CgroupParent=f"{own_engine.cgroup_parent}/{owner}")
+    process = Path(f"/proc/{workloads.api.inspect(inside)['State']['Pid']}/status")
+    workloads.api.act(owner, "stop")
+    assert allowed_of(process.read_text()) == LAST
+    workloads.api.act(owner, "start")
+    sidecar.until(owner, lambda it: it.neighbours, "it is back, and what is inside is told")
+    late = workloads.create("late")
+    inner = workloads.run("inner", CgroupParent=f"{own_engine.cgroup_parent}/{late}")
+    if Path("/sys/fs/cgroup/devices").exists():
+        with pytest.raises(ApiError, match=r"devices\.deny: invalid argument"):
+            workloads.api.act(late, "start")
+    workloads.api.remove(inner)
+    workloads.api.act(late, "start")
+    assert workloads.api.inspect(late)["State"]["Running"]
+
+
 @pytest.mark.parametrize("act", ["label", "pin"])
 def test_no_container_takes_itself_out(
     act: str, running: SidecarProcess, workloads: Containers, kernel: KernelView
@@ -290,21 +320,26 @@ def test_a_parent_that_is_called_like_a_container_is_nobodys(
 def test_acts_of_all_kinds_at_random_delay_no_arrival_and_disturb_no_owner(
     sidecar: SidecarProcess, own_engine: PrivateEngine, workloads: Containers, kernel: KernelView, tmp_path: Path
 ) -> None:
-    """Beside a tenant that does all of this at once: arrivals one after the other, then an owner that stays."""
+    """Beside a tenant that does all of this at once: arrivals one after the other, then an owner that stays. From its
+    start on an arrival is settled in at most twice its undisturbed time. The start itself is the engine's.
+    """
     parent = "" if own_engine.cgroup_parent.endswith(".slice") else own_engine.cgroup_parent
     sidecar.configure(unmanaged=[f"{workloads.prefix}-{UNMANAGED}"])
     sidecar.start()
     named = {"cpuset.projection": "voice"}
-    undisturbed = [arrival(sidecar, workloads, f"before-{number}") for number in range(ARRIVALS)]
+    undisturbed = [arrival(sidecar, workloads, f"before-{number}") for number in range(2 * ARRIVALS)]
     took: list[tuple[float, float]] = []
     with HostileTenant(workloads, Random(1), "voice", parent) as tenant:
-        while len(took) < ARRIVALS or set(tenant.acts) != set(Attack):
+        while len(took) < 2 * ARRIVALS or set(tenant.acts) != set(Attack):
             took.append(arrival(sidecar, workloads, f"beside-{len(took)}"))
         owner = workloads.run("owner", labels={**WAITING, **named})
         until_alone(sidecar, owner)
         with judged(kernel, owner, tmp_path) as seen:
             time.sleep(LOOP_SECONDS)
-    print(seen.exposure, "started and alone at most after", slowest(undisturbed), slowest(took), dict(tenant.acts))
+    stays = sorted(each.state / 1e6 for each in seen.notes.stays(but=(owner,))) if seen.notes else []
+    print(seen.exposure, "longest stays in ms", stays[-3:], dict(tenant.acts))
+    print("started and alone at most after", slowest(undisturbed), slowest(took))
+    print("settled after the start", [[round(x, 3) for x in sorted(settling(each))] for each in (undisturbed, took)])
     assert seen.exposure.percent <= 5.0, seen.exposure
     # The requests keep the engine busy, too.
     assert max(alone for _, alone in took) <= 3 * UNDISTURBED
@@ -332,6 +367,11 @@ def arrival(sidecar: SidecarProcess, workloads: Containers, name: str) -> tuple[
     took = started, time.monotonic() - began
     workloads.api.remove(one)
     return took
+
+
+def settling(took: list[tuple[float, float]]) -> list[float]:
+    """Return the seconds from the start of each arrival until it was alone."""
+    return [alone - started for started, alone in took]
 
 
 def slowest(took: list[tuple[float, float]]) -> tuple[float, ...]:

@@ -269,8 +269,8 @@ FAULTS = (
     Fault(leaves_newborns_with_the_older_answer, handlaws.NEWBORNS, first=59),
     Fault(trusts_a_hand_that_does_not_answer_yet, laws.UNSEEN, first=582),
     Fault(covers_without_a_look, laws.FOOTPRINTS, first=8783),
-    Fault(takes_a_name_for_the_container, handlaws.ALIKE, first=34),
-    Fault(places_only_what_was_looked_at, handlaws.ALIKE, first=205),
+    Fault(takes_a_name_for_the_container, handlaws.ALIKE, first=38),
+    Fault(places_only_what_was_looked_at, handlaws.ALIKE, first=265),
 )
 
 DYNAMIC_FAULTS = (Fault(answers_a_take_in_the_books_as_if_it_were_over, laws.NOTICES, first=21061),)

@@ -10,7 +10,6 @@ import msgspec
 from sidecar.decide.container.swarm_task import TASK_LABEL, TASK_NAME_LABEL
 from sidecar.decide.facts import DefragmentRequested, Phase, ResizeRequested, ViewKind
 from sidecar.decide.settings import PolicyName, Settings
-from sidecar.systemd_names import is_inside_a_container
 from state.cpuset import CPUSet
 from tests.support.churn import Act, Mix, Scene, Verb, act
 from tests.support.decide import strictstarts
@@ -145,8 +144,7 @@ def _create(reality: Reality, wanted: Wanted, chance: Random) -> None:
         mems="1" if 1 in reality.machine.memory and chance.random() < 0.2 else "",
         is_member=chance.random() < 0.35,
     )
-    # A runtime does not tell the parent of what it starts: one that is inside another container would be answered.
-    real.asks = chance.random() < 0.25 and real.kind is ViewKind.CONTAINER and not is_inside_a_container(real.parent)
+    real.asks = chance.random() < 0.25 and real.kind is ViewKind.CONTAINER
     if _is_seen(chance):
         reality.begin_look(real.key)
     if chance.random() < 0.35:
