@@ -102,10 +102,12 @@ def answered_wrongly(reality: Reality) -> list[str]:
 
 
 def _is_inside_another(reality: Reality, answer: AnswerStart) -> bool:
-    """Return whether the sidecar decides where this container runs, and it has the cgroup of another one."""
+    """Return whether the sidecar decides where this container runs, which chose to ask, and has the cgroup of another
+    one. One that did not choose it is left alone there.
+    """
     world, real = reality.world, reality.containers.get(answer.container)
     decides = world.settings.policy is not PolicyName.NONE and not world.is_releasing
-    return decides and real is not None and is_inside_a_container(real.parent)
+    return decides and real is not None and real.asks and is_inside_a_container(real.parent)
 
 
 def let_in_while_it_starts(reality: Reality) -> list[str]:
