@@ -11,6 +11,7 @@ from sidecar.decide import covering, step
 from sidecar.decide.container import machine
 from sidecar.decide.container.container import Container
 from sidecar.decide.container.footprint import Reach
+from sidecar.decide.container.grip import Closed
 from sidecar.decide.container.line import Sent
 from sidecar.decide.container.news import OrderApplied
 from sidecar.decide.facts import Purpose, TimerEnded
@@ -221,6 +222,16 @@ def trusts_a_hand_that_does_not_answer_yet(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(World, "is_blind", property(lambda world: world.hand is None and honest.__get__(world)))
 
 
+def takes_one_that_is_missing_for_all(patch: pytest.MonkeyPatch) -> None:
+    """Take the parent of one container that the hand did not find for one that is not watched."""
+
+    def unwatched_after(world: World, hand: HandState, container: Container) -> tuple[str, ...]:
+        is_missing = isinstance(container.grip, Closed) and container.grip.is_missing and not container.is_idle
+        return (*hand.unwatched, container.view.cgroup_parent) if is_missing else hand.unwatched
+
+    patch.setattr(covering, "_unwatched_after", unwatched_after)
+
+
 def takes_a_name_for_the_container(patch: pytest.MonkeyPatch) -> None:
     """Answer a group by its name, wherever it is."""
 
@@ -269,6 +280,7 @@ FAULTS = (
     Fault(leaves_newborns_with_the_older_answer, handlaws.NEWBORNS, first=59),
     Fault(trusts_a_hand_that_does_not_answer_yet, laws.UNSEEN, first=582),
     Fault(covers_without_a_look, laws.FOOTPRINTS, first=8783),
+    Fault(takes_one_that_is_missing_for_all, handlaws.COVERED, first=156),
     Fault(takes_a_name_for_the_container, handlaws.ALIKE, first=38),
     Fault(places_only_what_was_looked_at, handlaws.ALIKE, first=265),
 )
