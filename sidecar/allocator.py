@@ -39,6 +39,7 @@ from sidecar.ports import Checkpoints, Journals, StartOrder, Telling
 from sidecar.projection.opened import gainers, joined, losers, taken_at_birth
 from sidecar.projection.projection_of import names_of, projection_of
 from sidecar.sifting import decide
+from sidecar.words.units import noun
 from state.cpuset import CPUSet
 from state.errors import StateError
 from state.key import HOST, ContainerKey
@@ -214,7 +215,7 @@ class Allocator:
                 self._projections.announce(container.handle, names, projection, begins_grace=begins_grace)
         except StateError as error:
             notice = "gets no notice of CPUs that are taken from it" if begins_grace else "is not told what changed"
-            self._log.warning(f"a workload {notice}", container=known.view.name, reason=error)
+            self._log.warning(f"a workload {notice}", **{noun(container): known.view.name}, reason=error)
             self._report("projections", str(error))
 
     def _report(self, where: str, problem: str) -> None:
