@@ -240,7 +240,7 @@ def headline(status: Status, sight: Sight, width: int | None) -> list[str]:
         parts.append(f"{what} {cpus or 'none'}")
     return [
         *joined(parts, width),
-        *(line for each in (status.hand, status.host) if each for line in wrapped(each.text, width)),
+        *(line for each in (status.hand, status.host, status.around) if each for line in wrapped(each.text, width)),
     ]
 
 

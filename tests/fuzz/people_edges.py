@@ -31,6 +31,7 @@ from sidecar.simulation.scenario_file import scenario_of
 from sidecar.status.deadlines import Deadlines
 from sidecar.status.find_container import NotFound, find
 from sidecar.status.present_status import PresentStatus
+from sidecar.systemd_names import parent_in, pod_in
 from sidecar.words.misread import sentences
 from state.errors import StateError
 from tests.fuzz.edge import Edge
@@ -82,9 +83,12 @@ def scenario(chance: Random) -> None:
 
 
 def start(chance: Random) -> None:
-    """The question of a runtime."""
+    """The question of a runtime. Whatever its cgroup is called, it has a parent or none."""
     told = {"id": ID, "cpus": "0-3", "quota": 1, "memory": 2, "annotations": {"cpuset.exclusive": "1"}, "name": "x"}
-    parsed(document(told, chance), StartBody)
+    told["cgroup"] = chance.choice([f"/docker/{ID}", f"team.slice:docker:{ID}", f"/x/{ID}/libpod-{ID}"])
+    asked = parsed(document(told, chance), StartBody)
+    assert len(parent_in(asked.cgroup)) <= len(asked.cgroup)
+    assert pod_in(asked.cgroup) in asked.cgroup
 
 
 class _Named(NamedTuple):

@@ -4,7 +4,7 @@
 force, and nothing that the sidecar can see may run on them (`World.may_run`). Every known container counts, managed or
 not. What no look has shown does not count: processes of the host, containers of other engines, and a container that is
 just being created. Where containers start without the engine's service, none is alone while that is away, unless a hand
-answers births (`World.is_blind`).
+answers births (`World.is_blind`). Nor is any before the units of the host are known that are to be confined.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from sidecar.natural_order import natural
 
 def is_alone(world: World, container: Container) -> bool:
     """Return whether a container has a grant that is in force, and no other known container may run on its CPUs."""
-    if is_left_alone(world, container) or world.is_blind or not is_settled(world, container):
+    if is_left_alone(world, container) or world.is_blind or not world.sources.are_seen:
+        return False
+    if not is_settled(world, container):
         return False
     return not world.company.others(container.footprint) & container.footprint
 
