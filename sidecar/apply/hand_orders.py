@@ -4,7 +4,7 @@ There is no hand until one is opened, and none after it has broken. A write that
 a fact of its own (`observe/births`).
 
 What newborns get that are not known is the standing order of fronts as well (`standing_orders`). The answers are held
-once the hand holds them and nobody starts by an older order any more: until then a start that is under way is one of
+once the hand holds them and no container starts by an older order any more: until then a start that is under way is one of
 the newborns, unseen or not. Without a hand there is no order, since nothing keeps account of newborns then.
 """
 
@@ -55,8 +55,10 @@ class HandOrders:
         self._standing = standing
         self._log = log
         self._waiting: tuple[HoldAnswers, HeldAnswers] | None = None
-        """Answers that are held as soon as nobody starts by an older order."""
+        """Answers that are held as soon as no container starts by an older order."""
         self._waits = trio.Event()
+        self._told: int | None = None
+        """The number of the answers that were last told to be held."""
         self._hand: Hand | None = None
         self._board = board
         self._tell = tell
@@ -68,7 +70,7 @@ class HandOrders:
 
     def use(self, hand: Hand | None) -> None:
         """Use this hand from now on; None: there is none any more."""
-        self._hand, self._newest, self._is_stuck, self._waiting = hand, None, False, None
+        self._hand, self._newest, self._is_stuck, self._waiting, self._told = hand, None, False, None, None
 
     def hold(self, order: HoldAnswers) -> None:
         """Hold these answers from now on."""
@@ -110,10 +112,14 @@ class HandOrders:
         return problem is None
 
     def _tell_if_free(self) -> bool:
-        """Tell that the answers are held, if nobody starts by an older order; return whether nothing waits."""
-        if self._waiting is not None and not (self._standing and self._standing.older()):
-            order, held = self._waiting
-            self._waiting = None
+        """Tell that the answers are held, if no container starts by an older order; return whether nothing waits. What
+        was told of them already stays true: what is new of stuck newborns is told at once.
+        """
+        if self._waiting is None:
+            return True
+        order, held = self._waiting
+        if order.number == self._told or not (self._standing and self._standing.older()):
+            self._waiting, self._told = None, order.number
             self._tell(AnswersHeld(order.number, held.parents, held.stuck, self._tickets()))
             self._report(_STARTS, None)
         return self._waiting is None

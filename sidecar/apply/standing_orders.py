@@ -1,15 +1,15 @@
-"""The standing order on the disk: written for fronts, and asked who still begins by an older one.
+"""The standing order on the disk: written for fronts, and the locks on older ones.
 
 Fronts take it without asking (`runtime/standing`), under a shared lock on its file. So:
 
 1. The next order takes the place of the last one by a rename, and is not synced: the file of another boot is known by
    what it says, and one that a crash tore by its sum. A copy is synced now and then, for that case.
-2. A replaced file is kept open as long as anybody may start by it: until an exclusive lock on it is had. Those that
-   have a CPU which the newest order lacks are *older*: who takes that CPU waits for them.
-3. A start that began by an order is written down by its front. That names who is waited for; and it tells which starts
+2. A replaced file is kept open as long as a container may start by it: until it can be locked exclusively. Those that
+   have a CPU which the newest order lacks are *older*: an owner that needs that CPU waits for them.
+3. A start that began by an order is written down by its front. That names what is waited for; and it tells which starts
    did not go around the front.
-4. Where no order is to be had, the file goes: fronts ask then. If it cannot be written, it goes as well; if it cannot
-   even be removed, nothing is let in where it leads.
+4. Where there is no order to give, the file goes: fronts ask then. If it cannot be written, it goes as well; if it
+   cannot even be removed, nothing is let in where it leads.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ CLAIM_SECONDS: Final = 30.0
 """How long a start of the daemon waits for containers that begin by an order of its last run, at most."""
 
 NAMED_SECONDS: Final = 5.0
-"""After that, people are told who is waited for."""
+"""After that, people are told what is waited for."""
 
 _POLL_SECONDS: Final = 0.01
 
@@ -52,7 +52,7 @@ class _Replaced:
         self.cpus = cpus
 
     def is_held(self) -> bool:
-        """Return whether anybody holds it. One that nobody holds is closed."""
+        """Return whether a start holds it. If not, it is closed."""
         if self.opened < 0:
             return True
         try:
@@ -64,7 +64,7 @@ class _Replaced:
 
 
 class StandingOrders:
-    """The order below this state directory. Nothing here waits for anybody."""
+    """The order below this state directory. Nothing here waits."""
 
     def __init__(self, state_dir: str) -> None:
         self.folder = os.path.join(state_dir, FOLDER)
@@ -89,7 +89,7 @@ class StandingOrders:
         self.give(last.cpus & vacated or None, asks_all=True)
 
     def give(self, cpus: CPUSet | None, *, asks_all: bool) -> None:
-        """Have containers that ask for nothing start on these CPUs; None: nobody starts without asking. StateError."""
+        """Have containers that ask for nothing start on these CPUs; None: each start is asked about. StateError."""
         asks = ASK_ALL if asks_all else ASK_LABELLED
         wanted = (cpus, asks) if cpus else None
         if wanted == self._written and wanted is not None:
@@ -118,8 +118,8 @@ class StandingOrders:
             self._replaced.append(before)
 
     def older(self) -> tuple[CPUSet, ...]:
-        """Return the CPUs of each older order that somebody may still start by, and that has CPUs which the newest one
-        lacks.
+        """Return the CPUs of each older order by which a container may still start, and that has CPUs which the newest
+        one lacks.
         """
         self._replaced = [each for each in self._replaced if each.is_held()]
         now = self._written[0] if self._written and self._written[0] else EMPTY
@@ -197,7 +197,7 @@ class StandingOrders:
 
 
 async def claimed(state_dir: str, vacated: CPUSet | None, log: Log) -> StandingOrders:
-    """Return the standing order of this run, once nobody starts by one of the last run: nothing is decided before,
+    """Return the standing order of this run, once no container starts by one of the last run: nothing is decided before,
     since such a start is not known. One that hangs is named, and in the end not waited for.
     """
     orders = StandingOrders(state_dir)
@@ -219,6 +219,6 @@ async def claimed(state_dir: str, vacated: CPUSet | None, log: Log) -> StandingO
 
 
 def waited_for(holders: Sequence[str]) -> str:
-    """Return who keeps owners waiting, as a sentence."""
+    """Return what keeps owners waiting, as a sentence."""
     named = ", ".join(id[:12] for id in holders) or "a container that is not known"
     return f"owners wait for the start of {named}, which began by an older order and does not go on"

@@ -62,7 +62,7 @@ OURS, SWARMS = "cpuset.", "com.docker.swarm."
 """How labels begin for which a container is asked about: Swarm may count on its CPUs."""
 
 INHERITS = "runc"
-"""The runtime that passes the lock of the standing order on to nobody."""
+"""The runtime that hands the lock of the standing order on to no container."""
 
 STRICT, USUAL = "strict", "usual"
 """The two kinds of fronts: for containers that chose it, and for all that start through an engine's own runtime."""

@@ -2,13 +2,13 @@
 
 The daemon keeps it in a file that only root reads, and replaces that by one rename. A front takes it without asking:
 
-1. It opens the file, and takes a shared lock on it. If the file's place has another file by then, it begins again: so
-   whoever replaced the file, and then finds nobody holding the older one, knows that nobody will start by it any more.
-2. It holds the lock until the real runtime has created the container. `runc create` inherits it, and passes it on to
-   nobody (measured with 1.1.5: neither the waiting init nor the container has it); before any other runtime the front
-   stays, as its parent.
-3. An order counts only as a whole, if nobody else can write it, and as far as its CPUs are online. One from an earlier
-   boot counts too, on the same machine: until the daemon speaks, it is the last word.
+1. It opens the file, and takes a shared lock on it. If the file's place has another file by then, it begins again. So
+   the daemon, which replaces the file and then finds no lock on the older one, knows that no start by it is to come.
+2. It holds the lock until the real runtime has created the container. `runc create` inherits it, and hands it on to no
+   container (measured with 1.1.5: neither the waiting init nor the container's process has it). Before any other
+   runtime the front stays, as its parent.
+3. An order counts only as a whole, if no other user can write it, and as far as its CPUs are online. One from an
+   earlier boot counts too, on the same machine: until the daemon speaks, it is the last word.
 
 It runs under any Python from 3.9 on, and imports no more of the standard library than costs nothing.
 """
@@ -111,7 +111,7 @@ def kept(folder: str) -> Order | None:
 
 
 def is_private(found: os.stat_result) -> bool:
-    """Return whether nobody but this user or root can write something."""
+    """Return whether only this user and root can write something."""
     return found.st_uid in (0, os.geteuid()) and not found.st_mode & 0o022
 
 
