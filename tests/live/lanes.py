@@ -22,6 +22,7 @@ LANES: Final[Mapping[str, tuple[str, ...]]] = {
     "engine": (
         *("test_crash", "test_dynamic", "test_faults_engine", "test_faults_hang", "test_faults_socket"),
         *("test_boot", "test_hand_stops", "test_strict", "test_strict_boot", "test_default_runtime"),
+        "test_standing_order",
     ),
     # These share an engine that stays up.
     "stories": (
