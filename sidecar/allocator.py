@@ -41,7 +41,7 @@ from sidecar.projection.projection_of import names_of, projection_of
 from sidecar.sifting import decide
 from state.cpuset import CPUSet
 from state.errors import StateError
-from state.key import ContainerKey
+from state.key import HOST, ContainerKey
 from state.model import State
 
 BURST: Final = 256
@@ -178,13 +178,13 @@ class Allocator:
 
     def withdraw(self, container: ContainerKey, cpus: CPUSet) -> None:
         """Remove all CPUs but these from the files of a container that an unsent order places, or will at its birth.
-        A unit of the host has none.
+        What is no unit of systemd has none, and is no container, has none.
         """
-        if container.is_unit:
+        if container.engine == HOST:
             return
         with self._crashes.contained(container, "projection"):
             try:
-                self._projections.withdraw(container.id, cpus)
+                self._projections.withdraw(container.handle, cpus)
             except StateError as error:
                 self._report("projections", str(error))
 
@@ -195,7 +195,7 @@ class Allocator:
         with self._crashes.contained(container, "projection"):
             world = self._board.latest
             try:
-                self._projections.correct(container.id, projection_of(world, world.containers[container]))
+                self._projections.correct(container.handle, projection_of(world, world.containers[container]))
             except StateError as error:
                 self._report("projections", str(error))
 
@@ -211,7 +211,7 @@ class Allocator:
         try:
             with self._crashes.contained(container, "projection"):
                 names, projection = names_of(world, known), projection_of(world, known)
-                self._projections.announce(container.id, names, projection, grace_seconds=grace_seconds)
+                self._projections.announce(container.handle, names, projection, grace_seconds=grace_seconds)
         except StateError as error:
             is_told_nothing = grace_seconds is None
             notice = "is not told what changed" if is_told_nothing else "gets no notice of CPUs that are taken from it"

@@ -206,7 +206,7 @@ def counted(world: World, fact: InventoryTaken) -> World:
         contact = world.contacts.get(name, Contact())
         if isinstance(contact.readiness, Connected) and began > contact.readiness.since:
             world = world.with_contact(name, replace(contact, readiness=Ready(contact.readiness.since)))
-    return replace(world, horizon=max(world.horizon, began))
+    return replace(world, horizon=max(world.horizon, began), sources=world.sources.after(fact.lacks))
 
 
 def remembered(world: World, state: State) -> State:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.mounts import projection_name
+from sidecar.decide.facts import ViewKind
 from sidecar.decide.moves.alone import is_alone
 from sidecar.decide.moves.never_alone import is_never_alone
 from sidecar.decide.moves.settled import awaits_answer, desired, is_settled
@@ -16,9 +17,18 @@ from sidecar.decide.moves.timers import notice_of
 from sidecar.decide.world import World
 from sidecar.words.reasons import reason_of
 from state.cpuset import EMPTY, CPUSet
-from state.key import ContainerKey
+from state.key import SYSTEMD, ContainerKey
 from state.model import Assignment
 from state.projection import Projection, Sharing
+
+
+def has_projection(world: World, container: Container) -> bool:
+    """Return whether a container has a projection: each has, and a unit of the host if it asks for CPUs of its own."""
+    if container.view.kind is not ViewKind.UNIT:
+        return True
+    key, wish = container.view.key, container.wish
+    asks = wish.demand or wish.refusal or key in world.state.assignments or key in world.state.refusals
+    return bool(asks) and key.engine == SYSTEMD
 
 
 def may_be_told(world: World, container: ContainerKey) -> bool:
@@ -83,7 +93,9 @@ def _is_there(world: World, container: Container, wanted: CPUSet) -> bool:
 
 
 def names_of(world: World, container: Container) -> tuple[str, ...]:
-    """Return the names below `by-name` for this container; none or one."""
+    """Return the names below `by-name` for this container; none or one. A unit mounts nothing."""
+    if container.view.kind is ViewKind.UNIT:
+        return ()
     name = projection_name(container.view, world.settings)
     return (name,) if name else ()
 

@@ -2,6 +2,7 @@
 
     .staging/                      0700; files are written here and moved into place
     by-id/<12 hex>/                one for each managed container
+    by-unit/<name>/                one for each unit of the host that asks for CPUs of its own
     by-name/<name>/by-id/<12 hex>/ for each container that uses the name
     by-name/<name>/                the same files once more, for the first container that claimed the name
 
@@ -40,7 +41,7 @@ from functools import partial
 import msgspec
 
 from sidecar.projection.attempts import SpaceMaker, attempted, attempted_with_room, raise_all
-from sidecar.projection.belongings import NameClaims, Owners, SpareNames, ToldProjection, short_of
+from sidecar.projection.belongings import NameClaims, Owners, SpareNames, ToldProjection, own_place, short_of
 from sidecar.projection.directories import ProjectionTree, opened_root
 from sidecar.projection.leases import Leases, Place, lease_of
 from sidecar.projection.numbering import Numbers, time_text
@@ -240,7 +241,7 @@ class Projections:
 
     def _paths(self, short: str, names: Iterable[str]) -> list[tuple[str, ...]]:
         """Return the directories of a container that uses these names, below the root."""
-        paths: list[tuple[str, ...]] = [("by-id", short)]
+        paths: list[tuple[str, ...]] = [own_place(short)]
         for name in sorted(names):
             paths.append(("by-name", name, "by-id", short))
             if self.claims.is_first(name, short):
@@ -355,8 +356,8 @@ class Projections:
         with opened_root(self._root) as tree:
             for name in sorted(self._names(short)):
                 errors += attempted(partial(self._leave, tree, short, name))
-            self._leases.forget(tree, ("by-id", short))
-            errors += attempted(partial(tree.remove, ("by-id",), short))
+            self._leases.forget(tree, own := own_place(short))
+            errors += attempted(partial(tree.remove, own[:1], own[1]))
             errors += attempted(partial(tree.remove_since, short))
         # What could not be removed is still this container's, and is tried again.
         raise_all(errors)

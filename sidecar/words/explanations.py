@@ -58,6 +58,8 @@ def waits_for(world: World, container: Container, assignment: Assignment | None,
         return "the next retry"
     if container.is_idle:
         return ""
+    if is_where_it_should_be(world, container, assignment, wanted):
+        return _own_notice(world, assignment)
     # An exclusive container waits for every other one on its CPUs; one in the shared pool for exclusive ones only.
     missing = wanted if assignment else wanted - container.place.seen
     # What the shared pool keeps as yet comes free when what replaces it there is left.
@@ -66,7 +68,7 @@ def waits_for(world: World, container: Container, assignment: Assignment | None,
     candidates = world.containers if assignment else world.state.assignments
     others = [
         other
-        for key in (candidates if missing and not is_where_it_should_be(world, container, assignment, wanted) else ())
+        for key in (candidates if missing else ())
         if (other := world.containers.get(key))
         and key != container.view.key
         and other.wish.standing is Standing.MANAGED

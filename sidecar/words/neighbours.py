@@ -20,11 +20,14 @@ _NEVER_MOVED_AND_RESTS: Final = "it is never moved, but others may be granted th
 
 UNSEEN: Final = "the engine does not answer, and its containers start without it: others may be there unseen"
 
+UNSEEN_UNITS: Final = "systemd does not tell which units ask for CPUs: the host's own processes may be there unseen"
+
 
 def company(world: World, container: Container) -> str:
     """Return which containers may run on the CPUs of one with a grant, as a clause; "" if none."""
     beside = may_run_there([(each.view.name, each.wish.standing.value) for each in neighbours(world, container)])
-    return "; ".join(filter(None, (beside, UNSEEN if world.is_blind else "")))
+    unseen = UNSEEN if world.is_blind else "" if world.sources.are_seen else UNSEEN_UNITS
+    return "; ".join(filter(None, (beside, unseen)))
 
 
 def whether_alone(world: World, container: Container) -> str:

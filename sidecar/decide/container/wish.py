@@ -101,7 +101,7 @@ def wish_of(
     own = addressed(view)
     view, rule = ruled(own, settings.rules)
     view, denied = as_allowed(own, view, settings, originals)
-    if denied:
+    if denied and view.kind is not ViewKind.UNIT:
         view, rule = ruled(view, settings.rules)
     made = _wish(view, settings, originals, online, devices, is_placed=is_placed)
     if made.is_kept_out and (is_unmanaged(view, settings) or not _opts_out(own, denied)):

@@ -35,6 +35,7 @@ from tests.decide.lawbook import (
     rulelaws,
     takelaws,
     toldlaws,
+    unitlaws,
     waitlaws,
 )
 from tests.decide.lawbook.alonelaws import accounted, is_unseen
@@ -373,6 +374,7 @@ LAWS: tuple[Law[Reality], ...] = (
     *placelaws.LAWS,
     *rulelaws.LAWS,
     *enginelaws.LAWS,
+    *unitlaws.LAWS,
     *(
         COMES_TO_REST,
         SAME_CONTAINERS,

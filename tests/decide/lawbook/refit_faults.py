@@ -84,5 +84,5 @@ FAULTS = (
     Fault(says_that_what_became_reserved_went_offline, laws.REASONS, first=105),
     Fault(says_that_all_went_offline, laws.REASONS, first=101),
     Fault(gives_up_on_what_is_offline, offlinelaws.FOR_GOOD, first=42),
-    Fault(blames_what_is_online, offlinelaws.OFFLINE, first=6),
+    Fault(blames_what_is_online, offlinelaws.OFFLINE, first=37),
 )

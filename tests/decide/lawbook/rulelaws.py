@@ -9,6 +9,7 @@ from sidecar.decide.facts import ContainerView, Phase, ViewKind
 from sidecar.decide.moves import plain
 from sidecar.decide.settings import OptIn, PolicyName, TenantRight
 from sidecar.decide.world import replace
+from sidecar.systemd_names import is_inside_a_container
 from state.cpuset import EMPTY, CPUSet
 from tests.support.decide.real import Real
 from tests.support.decide.reality import Reality
@@ -54,6 +55,9 @@ def told_plain_and_asks(reality: Reality) -> Iterator[str]:
             continue
         told = ContainerView(engine=view.engine, id=view.id, name=view.name, phase=Phase.CREATED, labels=view.labels)
         told = replace(told, image=view.image, is_glance=True)
+        if is_inside_a_container(view.cgroup_parent):
+            # Its parent makes it be left alone, whatever it asks for.
+            continue
         if plain.asks_nothing(told, settings) and (wish.demand or wish.refusal or wish.is_kept_out):
             yield f"{view.name} was told plain, and is {wish}"
 
@@ -68,6 +72,9 @@ def held_without_a_request(reality: Reality) -> Iterator[str]:
         return
     for key, grant in world.state.assignments.items():
         real, container = reality.containers.get(key), world.containers.get(key)
+        if world.is_absent(key):
+            # What is not known keeps what it has.
+            continue
         if real and container and "exclusive" not in _labels(reality, real, container.view.name):
             yield f"{real.name} asks for nothing, and holds {grant.cpus}"
 
