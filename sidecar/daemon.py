@@ -168,8 +168,7 @@ async def serve(
         tcp = stack.enter_context(listening_on("" if is_release else config.listen))
         if engine is None:
             found = await trio.to_thread.run_sync(engine_places, config.engine, config.engines)
-            labels = label_keys(config.unmanaged)
-            opened = open_engine_module.open_engines(found, labels=labels, machine=HostKernel())
+            opened = open_engine_module.open_engines(found, labels=label_keys(config.unmanaged), machine=HostKernel())
             real, *others = await stack.enter_async_context(opened)
             engine = with_shared_group(real, config.shared_slice, cgroup=config.cgroup)
             hosted = with_host_units(engine, host, config, log)
@@ -283,8 +282,7 @@ class _Daemon:
                     tickets=self._tickets,
                     log=self._log,
                 )
-                given = (self._board, rooms.tell, self._standing, self._log)
-                hands = HandOrders(*given, tickets=self._tickets)
+                hands = HandOrders(self._board, rooms.tell, self._standing, self._log, tickets=self._tickets)
                 executor = Executor(
                     orders,
                     self._board,
