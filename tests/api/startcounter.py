@@ -23,6 +23,7 @@ from sidecar.failures import ContainerGone, EngineUnavailable
 from sidecar.held_starts import Desk
 from sidecar.log import Log
 from sidecar.status.deadlines import Deadlines
+from sidecar.status.present_status import PresentStatus
 from state.key import ContainerKey
 from tests.api.apirig import NOW, _blocking
 from tests.support.decide.real import ENGINE
@@ -48,7 +49,8 @@ class Counter:
         self.outbox, self.inbox = trio.open_memory_channel[Fact](8)
         tickets = count(10_000).__next__
         starts = Starts(self.board, self.outbox, desk=self.desk, glance=self._glance, tickets=tickets)
-        self.api = Api(self.board, self.outbox, Deadlines(lambda: NOW), clock=lambda: NOW, starts=starts)
+        present = PresentStatus(self.board, Deadlines(lambda: NOW))
+        self.api = Api(self.board, self.outbox, present, clock=lambda: NOW, starts=starts)
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[Counter]:

@@ -19,6 +19,7 @@ from sidecar.decide.container.container import Standing
 from sidecar.decide.facts import ContainerSeen, ContainerView, EngineDisconnected, Phase, StartHeld, StartLetGo
 from sidecar.decide.step import step
 from sidecar.status.deadlines import Deadlines
+from sidecar.status.present_status import PresentStatus
 from state.key import ContainerKey
 from tests.api.apirig import NOW, _blocking
 from tests.api.startcounter import ID, KEY, Counter
@@ -264,7 +265,7 @@ def test_it_is_asked_for_on_the_daemons_own_socket_only(counter: Counter) -> Non
     for reach in Access:
         paths = {route.path for route in counter.api.table(reach).routes}
         assert ("/v1/starts" in paths) == (reach is Access.ALL)
-    plain = Api(counter.board, counter.outbox, Deadlines(lambda: NOW), clock=lambda: NOW)
+    plain = Api(counter.board, counter.outbox, PresentStatus(counter.board, Deadlines(lambda: NOW)), clock=lambda: NOW)
     assert "/v1/starts" not in {route.path for route in plain.routes}
 
 

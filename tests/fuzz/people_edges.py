@@ -30,6 +30,7 @@ from sidecar.readers import closest
 from sidecar.simulation.scenario_file import scenario_of
 from sidecar.status.deadlines import Deadlines
 from sidecar.status.find_container import NotFound, find
+from sidecar.status.present_status import PresentStatus
 from sidecar.systemd_names import parent_in, pod_in
 from sidecar.words.misread import sentences
 from state.errors import StateError
@@ -131,7 +132,8 @@ def requests(chance: Random) -> None:
 async def _exchanged(content: bytes, reach: Access, lines: io.StringIO, chance: Random) -> bytes:
     outbox, _inbox = trio.open_memory_channel[Fact](10)
     story = _story()
-    api = Api(Board(story.world), outbox, Deadlines(lambda: NOW), clock=lambda: NOW)
+    board = Board(story.world)
+    api = Api(board, outbox, PresentStatus(board, Deadlines(lambda: NOW)), clock=lambda: NOW)
     client, server = memory_stream_pair()
     connection = HttpConnection(server, api.table(reach), lambda route, peer: False, Log(lines))
     received = bytearray()

@@ -72,6 +72,9 @@ def held_without_a_request(reality: Reality) -> Iterator[str]:
         return
     for key, grant in world.state.assignments.items():
         real, container = reality.containers.get(key), world.containers.get(key)
+        if world.is_absent(key):
+            # What is not known keeps what it has.
+            continue
         if real and container and "exclusive" not in _labels(reality, real, container.view.name):
             yield f"{real.name} asks for nothing, and holds {grant.cpus}"
 
@@ -84,11 +87,12 @@ def granted_on_old_terms(reality: Reality) -> Iterator[str]:
         container = reality.world.containers.get(key)
         if container is None or container.view.is_glance or (asked := container.wish.demand) is None:
             continue
-        had = grant.demand
+        had, most = grant.demand, asked.ceiling
         if (asked.cpus, asked.floor) != (had.cpus, had.floor):
-            continue
+            # It keeps its number: that is its size without a maximum, and no maximum is below it.
+            most = max(asked.max_cpus or 0, had.cpus)
         for name, has, wants in (
-            ("ceiling", had.ceiling, asked.ceiling),
+            ("ceiling", had.ceiling, most),
             ("weight", had.weight, asked.weight),
             ("notice", had.grace_seconds, asked.grace_seconds),
         ):

@@ -77,7 +77,7 @@ class Real(ModelContainer):
         if self.phase is Phase.DEAD:
             return EMPTY
         answer = self.answer(online)
-        if not self.asks:
+        if not self.asks and self.held is None and self.verdict is None:
             return self.configured(online) if answer is None else answer
         if self.verdict is None or self.verdict.refusal:
             return EMPTY
