@@ -197,8 +197,8 @@ class StandingOrders:
 
 
 async def claimed(state_dir: str, vacated: CPUSet | None, log: Log) -> StandingOrders:
-    """Return the standing order of this run, once no container starts by one of the last run: nothing is decided before,
-    since such a start is not known. One that hangs is named, and in the end not waited for.
+    """Return the standing order of this run, once no container starts by one of the last run: nothing is decided
+    before, since such a start is not known. One that hangs is named, and in the end not waited for.
     """
     orders = StandingOrders(state_dir)
     try:
