@@ -39,14 +39,14 @@ from sidecar.commit.fallback_books import SPARE, SparedCheckpoint
 from sidecar.commit.journal import Journal
 from sidecar.commit.state_lock import Lock, hold_lock
 from sidecar.config.config import Config
-from sidecar.decide.contacts import Contact
+from sidecar.decide.contacts import Contact, UnitSources
 from sidecar.decide.container.wish import label_keys
 from sidecar.decide.facts import EngineConnected, EngineInfo, Fact
 from sidecar.decide.reconcile import begin
 from sidecar.decide.settings import PolicyName
-from sidecar.decide.world import World
+from sidecar.decide.world import World, replace
 from sidecar.disturbance.sampler import DisturbanceSampler
-from sidecar.engine_rooms import EngineRooms, infos_of
+from sidecar.engine_rooms import EngineRooms, infos_of, sources_of
 from sidecar.engines import open_engine as open_engine_module
 from sidecar.engines.address import addresses
 from sidecar.engines.host_tenants import HostedEngine
@@ -74,6 +74,7 @@ from sidecar.reloading import Reloading, record
 from sidecar.restoring import Restoring
 from sidecar.status.deadlines import Deadlines
 from sidecar.status.narrator import Narrator
+from sidecar.status.present_status import PresentStatus
 from sidecar.status.status_file import is_daemon_running
 from sidecar.words.changes import at_start
 from sidecar.words.hands import SWITCHED_OFF, reflex_told
@@ -184,10 +185,11 @@ async def serve(
         checkpoints = stack.enter_context(SparedCheckpoint(config.state_dir, f"{config.projections}/{SPARE}"))
         journal = stack.enter_context(Journal(config.state_dir))
         names = [each.name for each in engines] if others else []
-        board = Board(_first_world(config, await hosted.recorded(checkpoints, log), topology, log, names))
+        recorded, confined = await hosted.recorded(checkpoints, log), sources_of(engine)
+        board = Board(_first_world(config, recorded, topology, log, names, confined))
         board.host = hosted.told
-        vacated = None if is_release else board.latest.state.vacated
-        standing = stack.enter_context(closing(await claimed(config.state_dir, vacated, log)))
+        claim = claimed(config.state_dir, None if is_release else board.latest.state.vacated, log)
+        standing = stack.enter_context(closing(await claim))
         board.starts.has_begun = standing.has_begun
         # Decisions iterate over containers in this order, so a replay must do the same.
         journal.start_with(lambda: encode(board.latest, keeps_order=True))
@@ -219,8 +221,10 @@ def _machine_for(config: Config, kernel: Kernel, log: Log) -> Topology:
     return topology
 
 
-def _first_world(config: Config, recorded: State, topology: Topology, log: Log, engines: Sequence[str]) -> World:
-    world = begin(recorded, topology, config.settings())
+def _first_world(
+    config: Config, recorded: State, topology: Topology, log: Log, engines: Sequence[str], confined: tuple[str, ...]
+) -> World:
+    world = replace(begin(recorded, topology, config.settings()), sources=UnitSources(confined))
     for name in engines:
         world = world.with_contact(name, Contact())
     for line in at_start(recorded, world):
@@ -257,8 +261,8 @@ class _Daemon:
         self._usages = usages
         self._stop = stop
         self._projections = Projections(config.projections, clock=time.time, steady=trio.current_time)
-        self._deadlines = Deadlines(now)
-        self._narrator = Narrator(board, log, config.state_dir, self._deadlines)
+        self._present = PresentStatus(board, Deadlines(now))
+        self._narrator = Narrator(board, log, config.state_dir, self._present)
         self._desk = Desk()
         self._tickets = itertools.count(1).__next__
         self._rng = random.Random()  # noqa: S311 - jitter
@@ -278,8 +282,7 @@ class _Daemon:
                     tickets=self._tickets,
                     log=self._log,
                 )
-                given = (self._board, rooms.tell, self._standing, self._log)
-                hands = HandOrders(*given, tickets=self._tickets)
+                hands = HandOrders(self._board, rooms.tell, self._standing, self._log, tickets=self._tickets)
                 executor = Executor(
                     orders,
                     self._board,
@@ -365,7 +368,7 @@ class _Daemon:
         sources.start_soon(follow_writes, self._board, self._kernel, rooms.look, rooms.look_at_everything)
         sources.start_soon(self._narrator.keep_status)
         told = (state_dir, config.api_group, projection_of, partial(run_hooks, config.hooks, self._board, self._log))
-        served = ServedSocket(self._board, self._desk, self._deadlines, *told)
+        served = ServedSocket(self._board, self._desk, self._present, *told)
         sources.start_soon(served.run, outbox, rooms.calls, self._tickets, self._log, self._tcp)
         sources.start_soon(self._narrator.narrate)
         await self._stop.wait()

@@ -67,6 +67,11 @@ class ContainerKey(str):
         return self.id if self.is_unit else self.id[:12]
 
     @property
+    def handle(self) -> str:
+        """By what the files of this container, or unit, are found: its id, or a unit's whole key."""
+        return str(self) if self.is_unit else self.id
+
+    @property
     def is_unit(self) -> bool:
         """Whether it is the key of a unit of the host."""
         return self.engine in SOURCES

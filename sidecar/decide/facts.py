@@ -47,7 +47,7 @@ class ViewKind(enum.StrEnum):
     GROUP = "group"
     """The shared group, shown as if it were a container."""
     UNIT = "unit"
-    """A unit of the host, shown as if it were a container: it never asks for CPUs."""
+    """A unit of the host, shown as if it were a container. It asks for CPUs by labels alone."""
 
 
 class Mount(msgspec.Struct, frozen=True, kw_only=True):

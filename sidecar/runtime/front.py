@@ -98,7 +98,7 @@ class RuntimeSettings:
         self.is_strict = kind != USUAL
 
 
-class RefusedByDecision(StartRefused):
+class KeptFromStarting(StartRefused):
     """The start was refused by a decision: that of a sidecar, or that a container which asks for CPUs needs one."""
 
 
@@ -109,7 +109,7 @@ def main(words: list[str]) -> int:
         called = Called(words[5:])
         lock = change_bundle(RuntimeSettings(*words[:5]), called)
     except StartRefused as refused:
-        reason, is_refused = str(refused), is_strict or isinstance(refused, RefusedByDecision)
+        reason, is_refused = str(refused), is_strict or isinstance(refused, KeptFromStarting)
     except Exception as error:
         reason, is_refused = f"cpuset-runc failed: {type(error).__name__}: {error}", is_strict
     else:
@@ -207,6 +207,9 @@ def changed_or_ordered(settings: RuntimeSettings, container: str, spec: dict[str
     nothing, or if there is no answer and it asks for no CPUs. Return the lock of that as well.
     """
     folder, body = os.path.join(os.path.dirname(settings.socket), standing.FOLDER), question(container, spec)
+    if lies_in_another(body["cgroup"]):
+        # The group above may have other CPUs than the order.
+        return (*changed_spec(settings, container, spec), -1)
     if surely_asks_nothing(body) and (found := standing.taken(folder)):
         order, lock = found
         if order.asks == standing.ASK_LABELLED:
@@ -215,7 +218,7 @@ def changed_or_ordered(settings: RuntimeSettings, container: str, spec: dict[str
         os.close(lock)
     try:
         return (*changed_spec(settings, container, spec), -1)
-    except RefusedByDecision:
+    except KeptFromStarting:
         raise
     except StartRefused:
         if found := standing.taken(folder):
@@ -223,6 +226,12 @@ def changed_or_ordered(settings: RuntimeSettings, container: str, spec: dict[str
         if last := standing.kept(folder):
             return _by_order(folder, last, body, spec), [], -1
         raise
+
+
+def lies_in_another(cgroup: str) -> bool:
+    """Return whether a container's cgroup will be inside that of another one, or of a pod: its path has two ids."""
+    words = cgroup.replace(":", "/").replace("-", "/").replace(".", "/").split("/")
+    return sum(len(word) == 64 and not word.strip("0123456789abcdef") for word in words) > 1
 
 
 def surely_asks_nothing(body: dict[str, Any]) -> bool:
@@ -270,7 +279,7 @@ def asks(body: dict[str, Any]) -> bool:
 
 
 def asked(settings: RuntimeSettings, body: bytes, *, is_needed: bool) -> dict[str, Any]:
-    """Return the sidecar's answer. Raise RefusedByDecision with its reason, or with the cure if there is no answer that
+    """Return the sidecar's answer. Raise KeptFromStarting with its reason, or with the cure if there is no answer that
     `is_needed`. Raise StartRefused at once if there is none that is not.
     """
     path, patience = settings.socket, settings.patience if is_needed else 0.0
@@ -287,7 +296,7 @@ def asked(settings: RuntimeSettings, body: bytes, *, is_needed: bool) -> dict[st
             # It is missing, or was killed: another one may be starting.
             missing_since = missing_since or time.monotonic()
         except _socket.timeout:
-            kind = RefusedByDecision if is_needed else StartRefused
+            kind = KeptFromStarting if is_needed else StartRefused
             raise kind(f"not started: the sidecar did not answer within {deadline - began:.0f} s") from None
         except PermissionError:
             raise StartRefused(f"not started: {path} can only be opened by its owner: run this as root") from None
@@ -296,7 +305,7 @@ def asked(settings: RuntimeSettings, body: bytes, *, is_needed: bool) -> dict[st
         finally:
             connection.close()
         if time.monotonic() - missing_since >= patience or time.monotonic() >= deadline:
-            kind = RefusedByDecision if is_needed else StartRefused
+            kind = KeptFromStarting if is_needed else StartRefused
             raise kind(f"not started: nothing answers on {path}, so the sidecar is not running; {CURE}")
         time.sleep(RETRY_SECONDS)
 
@@ -324,7 +333,7 @@ def _answer(status: int, body: bytes) -> dict[str, Any]:
         raise StartRefused("the running sidecar does not support strict start: upgrade it")
     answer = loaded(body)
     if status in (409, 503):
-        raise RefusedByDecision(text(answer, "error") or f"the sidecar answered {status}")
+        raise KeptFromStarting(text(answer, "error") or f"the sidecar answered {status}")
     if status != 200:
         raise StartRefused(text(answer, "error") or f"the sidecar answered {status}")
     return answer

@@ -52,7 +52,8 @@ class NeighbourStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 class LeavingStatus(msgspec.Struct, frozen=True, kw_only=True):
     """CPUs that are being taken from a container: it may stay on them until it acknowledges `number`, for
-    `notice_seconds`, which end at `until` (RFC 3339, UTC; "" where that is not known). Then the take `is_due`.
+    `notice_seconds`, which end at `until` (RFC 3339, UTC; "" where that is not known). Then the take `is_due`. Of
+    several takes, these are the longest notice and the last end, and `number` is the last.
     """
 
     cpus: CPUSet
@@ -100,6 +101,8 @@ class ContainerStatus(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     engine: str = ""
     """That it is a container of, where there are several."""
+    project: str = ""
+    """That it is a part of, in compose or on a swarm."""
     kind: ViewKind = ViewKind.CONTAINER
     phase: str
     sharing: SharingStatus

@@ -97,7 +97,7 @@ _FORMS: Final = {
     Form.STEPS_IN_ORDER: "put its times in order",
     Form.LABELS: 'write labels with texts, like { "cpuset.exclusive" = "2" }',
     Form.GROUP: "write the name or the number of a group, like monitoring",
-    Form.MATCH: 'write patterns, like { name = "db-*" }, with some of name, project and image',
+    Form.MATCH: 'write patterns, like { name = "db-*" }, with some of name, project and image, or with unit alone',
     Form.TEMPLATE: "write fields in double braces, like '{{.Name}} {{.CPUs}}', or json",
     Form.HOOK: 'write either command = ["/usr/local/bin/program"] or webhook = "https://host/path"',
     Form.HOOKS: "there are 16 hooks at most",

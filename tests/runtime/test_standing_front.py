@@ -101,6 +101,18 @@ def test_where_labels_alone_do_not_tell_each_start_is_asked_about(host: Host) ->
     assert len(host.bench.sidecar.asked) == 1
 
 
+def test_one_inside_the_cgroup_of_another_does_not_go_by_the_order(host: Host) -> None:
+    """That one may have other CPUs, and its own would be refused."""
+    host.put({})
+    spec = host.bench.spec()
+    spec["linux"]["cgroupsPath"] = f"/docker/{'d' * 64}/{ID}"
+    host.bench.put(spec)
+    assert host.start() == ""
+    host.bench.answer((200, {"update": None}))
+    assert host.start() == ""
+    assert len(host.bench.sidecar.asked) == 1
+
+
 @pytest.mark.parametrize(("own", "gets"), [("", "0"), ("0", "0"), ("1-3", "0"), ("0,2", "0"), ("nonsense", "0")])
 def test_without_an_answer_whatever_asks_for_no_cpus_starts_by_the_order(host: Host, own: str, gets: str) -> None:
     """On those of its own CPUs that the order has, or on all of the order's."""

@@ -88,7 +88,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "doctor",
-        help="what will not work on this host, and how to fix it",
         description="Check the engine, kernel, machine, directories, configuration and containers, and report\n"
         "what will not work and how to fix it. With --quiet, measure what runs on a container's exclusive CPUs and\n"
         "is not its own, and say which switch would silence it. Changes nothing.",
@@ -104,7 +103,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add_json(parser)
     add_no_color(parser)
     add_config(parser, KEYS)
-    parser.set_defaults(func=functools.partial(run, parser))
+    parser.set_defaults(func=functools.partial(run, parser), doing="looking at engine, machine and settings")
 
 
 def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:

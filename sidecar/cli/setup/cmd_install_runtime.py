@@ -45,7 +45,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "install-runtime",
-        help="set up the strict start on this host, or remove it",
         description=_DESCRIPTION,
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -85,7 +84,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     parser.add_argument("--docker-pid", default=dockerd_process.PID_FILE, metavar="PATH", help="dockerd's pid file")
     add_config(parser, ("state_dir", "projections", "engine"))
-    parser.set_defaults(func=run)
+    parser.set_defaults(func=run, doing="looking at the engine and the host")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -35,6 +35,7 @@ from tests.decide.lawbook import (
     rulelaws,
     takelaws,
     toldlaws,
+    unitlaws,
     waitlaws,
 )
 from tests.decide.lawbook.alonelaws import accounted, is_unseen
@@ -267,7 +268,7 @@ STARTS_ALONE = Law("what was told to start alone does", let_in_while_it_starts)
 UNPINNED = Law("nothing is granted where another is pinned by hand", pinlaws.granted_where_pinned)
 OWN = Law("what a container is leaving is its own", grantlaws.sent_where_another_is_leaving)
 AS_ASKED = Law("a new grant is as it was asked for", grantlaws.granted_otherwise)
-NEVER_HAD = Law("a new grant leaves nothing", grantlaws.leaving_at_once)
+NEVER_HAD = Law("what was never in force is not left", grantlaws.leaving_at_once)
 WHOLE = Law("whole cores stay whole", corelaws.cut_cores)
 NEEDLESS = Law("nothing is taken in vain", corelaws.taken_in_vain)
 SPARE = Law("no CPU is idle that could be used", corelaws.idle_though_wanted, When.REST)
@@ -372,6 +373,7 @@ LAWS: tuple[Law[Reality], ...] = (
     *placelaws.LAWS,
     *rulelaws.LAWS,
     *enginelaws.LAWS,
+    *unitlaws.LAWS,
     *(
         COMES_TO_REST,
         SAME_CONTAINERS,

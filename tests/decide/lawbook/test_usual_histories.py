@@ -44,7 +44,7 @@ def test_these_histories_hold_usual_starts(monkeypatch: pytest.MonkeyPatch) -> N
             seen["answered"] += answer.update is not None and real is not None and not real.asks
 
     monkeypatch.setattr(Reality, "feed", counted)
-    for seed in range(30):
+    for seed in range(45):
         history(seed, wraps=True)
     assert seen["held"] > 20
     assert seen["answered"] > 20

@@ -7,8 +7,10 @@ from sidecar.decide.container.line import Ends
 from sidecar.decide.container.start import Answered, Held
 from sidecar.decide.facts import StartHeld, StartLetGo
 from sidecar.decide.orders import AnswerStart, ApplyCpuset
+from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World, replace
 from sidecar.simulation.model_host import STARTABLE
+from sidecar.systemd_names import is_inside_a_container
 from state.cpuset import EMPTY, CPUSet
 from state.demand import Shortage
 from tests.support.decide.glances import waited_for
@@ -40,7 +42,8 @@ def _has_asked(reality: Reality, real: Real) -> bool:
 def _ask(reality: Reality, real: Real) -> None:
     known = reality.world.containers.get(real.key)
     in_bundle = real.had.cpu_quota or real.had.nano_cpus // 10_000
-    bundle = replace(real.glance(), cpuset=real.cpuset, mems=real.mems, cpu_quota=in_bundle)
+    parent = real.parent if is_inside_a_container(real.parent) else ""
+    bundle = replace(real.glance(), cpuset=real.cpuset, mems=real.mems, cpu_quota=in_bundle, cgroup_parent=parent)
     is_known = known is not None and not known.view.is_glance
     view = replace(known.view, cpuset=real.cpuset, mems=real.mems) if known and is_known else bundle
     real.held = number = reality.ticket()
@@ -91,9 +94,20 @@ def answered_wrongly(reality: Reality) -> list[str]:
     """Return the answers of the last burst that break the rules, as sentences."""
     found: list[str] = []
     for answer in reality.new_answers:
+        if answer.refusal is None and _is_inside_another(reality, answer):
+            found.append(f"{reality.containers[answer.container].name} was started inside another container")
         if answer.update is not None:
             found += _entered(reality, answer, answer.update.cpus)
     return found
+
+
+def _is_inside_another(reality: Reality, answer: AnswerStart) -> bool:
+    """Return whether the sidecar decides where this container runs, which chose to ask, and has the cgroup of another
+    one. One that did not choose it is left alone there.
+    """
+    world, real = reality.world, reality.containers.get(answer.container)
+    decides = world.settings.policy is not PolicyName.NONE and not world.is_releasing
+    return decides and real is not None and real.asks and is_inside_a_container(real.parent)
 
 
 def let_in_while_it_starts(reality: Reality) -> list[str]:
