@@ -188,8 +188,8 @@ async def serve(
         recorded, confined = await hosted.recorded(checkpoints, log), sources_of(engine)
         board = Board(_first_world(config, recorded, topology, log, names, confined))
         board.host = hosted.told
-        vacated = None if is_release else board.latest.state.vacated
-        standing = stack.enter_context(closing(await claimed(config.state_dir, vacated, log)))
+        claim = claimed(config.state_dir, None if is_release else board.latest.state.vacated, log)
+        standing = stack.enter_context(closing(await claim))
         board.starts.has_begun = standing.has_begun
         # Decisions iterate over containers in this order, so a replay must do the same.
         journal.start_with(lambda: encode(board.latest, keeps_order=True))

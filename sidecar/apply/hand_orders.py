@@ -4,8 +4,8 @@ There is no hand until one is opened, and none after it has broken. A write that
 a fact of its own (`observe/births`).
 
 What newborns get that are not known is the standing order of fronts as well (`standing_orders`). The answers are held
-once the hand holds them and no container starts by an older order any more: until then a start that is under way is one
-of the newborns, unseen or not. Without a hand there is no order, since nothing keeps account of newborns then.
+once the hand holds them and no container starts by an older order any more: until then a start that is under way is
+one of the newborns, unseen or not. Without a hand there is no order, since nothing keeps account of newborns then.
 """
 
 from __future__ import annotations

@@ -207,6 +207,9 @@ def changed_or_ordered(settings: RuntimeSettings, container: str, spec: dict[str
     nothing, or if there is no answer and it asks for no CPUs. Return the lock of that as well.
     """
     folder, body = os.path.join(os.path.dirname(settings.socket), standing.FOLDER), question(container, spec)
+    if lies_in_another(body["cgroup"]):
+        # The group above may have other CPUs than the order.
+        return (*changed_spec(settings, container, spec), -1)
     if surely_asks_nothing(body) and (found := standing.taken(folder)):
         order, lock = found
         if order.asks == standing.ASK_LABELLED:
@@ -223,6 +226,12 @@ def changed_or_ordered(settings: RuntimeSettings, container: str, spec: dict[str
         if last := standing.kept(folder):
             return _by_order(folder, last, body, spec), [], -1
         raise
+
+
+def lies_in_another(cgroup: str) -> bool:
+    """Return whether a container's cgroup will be inside that of another one, or of a pod: its path has two ids."""
+    words = cgroup.replace(":", "/").replace("-", "/").replace(".", "/").split("/")
+    return sum(len(word) == 64 and not word.strip("0123456789abcdef") for word in words) > 1
 
 
 def surely_asks_nothing(body: dict[str, Any]) -> bool:
