@@ -8,7 +8,8 @@
 4. With a shared group there is no cover: the group confines newborns already.
 5. A container that runs, and that the hand does not find, has a parent that is not watched, whatever its name: if it is
    seen elsewhere, or nowhere and no other of this parent is seen where the hand watches. One that is ending has no
-   cgroup while the engine still tells that it runs. What is seen below a watched parent shows that it is watched.
+   cgroup while the engine still tells that it runs. What is seen below a watched parent shows that it is watched, and
+   the hand writes it again.
 6. Containers that name no parent have the engine's default, which Docker does not tell. It is known from the
    configuration, or from the first one that runs: until then none of them is covered. Podman's default is a fixed one.
    It is known of each engine by itself.
@@ -89,6 +90,9 @@ def covered(world: World, key: ContainerKey, began: int) -> World:
         world = replace(world, hand=hand)
         if container.view.cgroup_parent in unwatched:
             return world
+    if _is_missing(container) and container.view.found_below in hand.parents:
+        container = after(container, LetGo(EMPTY, began))
+        world = world.with_container(container)
     if container.is_covered or began <= hand.since or not may_cover(world, container):
         return world
     return world.with_container(after(container, AnswersTold(hand.answers_for(key), is_covered=True)))
@@ -101,11 +105,16 @@ def _unwatched_after(world: World, hand: HandState, container: Container) -> tup
         return hand.unwatched
     if found in hand.parents:
         return tuple(each for each in hand.unwatched if each != view.cgroup_parent)
-    if not isinstance(container.grip, Closed) or not container.grip.is_missing:
+    if not _is_missing(container):
         return hand.unwatched
     if not found and any(_shows_watched(hand, each.view, view) for each in world.containers.values()):
         return hand.unwatched
     return tuple(sorted({*hand.unwatched, view.cgroup_parent}))
+
+
+def _is_missing(container: Container) -> bool:
+    """Return whether the hand did not find its cgroup in this run."""
+    return isinstance(container.grip, Closed) and container.grip.is_missing
 
 
 def _shows_watched(hand: HandState, other: ContainerView, view: ContainerView) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from sidecar.decide.container.container import Container, Standing, Wish
-from sidecar.decide.container.grip import Closed
+from sidecar.decide.container.grip import Closed, Loose
 from sidecar.decide.container.machine import after, first_seen
 from sidecar.decide.container.news import LetGo, OrderApplied, OrderSent
 from sidecar.decide.container.place import Place
@@ -181,3 +181,11 @@ def test_what_is_seen_below_a_watched_parent_shows_that_it_is_watched() -> None:
     found = covered(world, KEY, SINCE + 2).hand
     assert found is not None
     assert found.unwatched == ("/x",)
+
+
+def test_one_that_the_hand_did_not_find_is_written_again_once_a_look_finds_it_where_the_hand_watches() -> None:
+    """The hand may guard it there, on CPUs of before: no order of the engine would ever take effect."""
+    hand = HandState(parents=("/docker",), since=SINCE, home=("/docker",), met=("/docker",))
+    world = begin(State(policy="static"), uniform(cores=4), Settings(policy=PolicyName.STATIC))
+    world = replace(world, hand=hand, containers={KEY: _in("/docker", KEY, is_missing=True)})
+    assert covered(world, KEY, SINCE + 2).containers[KEY].grip == Loose()
