@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from sidecar.decide import covering, step
+from sidecar.decide.books import dynamic, takes
 from sidecar.decide.container import machine
 from sidecar.decide.container.container import Container
 from sidecar.decide.container.footprint import Reach
@@ -17,13 +18,14 @@ from sidecar.decide.container.news import OrderApplied
 from sidecar.decide.facts import Purpose, TimerEnded
 from sidecar.decide.hand_facts import AnswersHeld, HandFact, HandLost
 from sidecar.decide.hand_state import HandState
-from sidecar.decide.moves import newborn_answers, settled, timers
+from sidecar.decide.moves import newborn_answers, settled, signals, timers
 from sidecar.decide.moves import plan as plan_module
 from sidecar.decide.orders import Answers, HoldAnswers, Order, WriteCpuset
 from sidecar.decide.world import World, replace
 from sidecar.simulation.model_hand import ModelHand
 from state.cpuset import EMPTY, CPUSet
 from state.key import ContainerKey
+from state.model import Assignment
 from tests.decide.lawbook import handlaws, laws, placelaws
 from tests.decide.lawbook.faults import Fault
 from tests.support.decide.handreality import HandReality
@@ -256,6 +258,21 @@ def answers_a_take_in_the_books_as_if_it_were_over(patch: pytest.MonkeyPatch) ->
     patch.setattr(newborn_answers, "_from_the_state", lambda state, grant: grant.cpus - state.lent or state.refuge)
 
 
+def stays_at_rest_where_its_answer_does_not_lead(patch: pytest.MonkeyPatch) -> None:
+    """Take where the engine would start a container at rest for where it would be born."""
+    honest = takes.held
+
+    def held(assignment: Assignment, container: Container) -> CPUSet:
+        found, leaving = honest(assignment, container), assignment.leaving
+        is_own = leaving is not None and container.written <= assignment.cpus | leaving.cpus
+        if leaving is None or not container.is_idle or takes.is_inert(container) or not is_own:
+            return found
+        return assignment.cpus | (leaving.waiting & container.place.seen)
+
+    for module in (takes, settled, signals, dynamic):
+        patch.setattr(module, "held", held)
+
+
 FAULTS = (
     Fault(forgets_the_record_of_a_newcomer, placelaws.AGREED, first=388),
     Fault(overlooks_a_limit_in_force, laws.IN_FORCE, first=81),
@@ -285,5 +302,8 @@ FAULTS = (
     Fault(places_only_what_was_looked_at, handlaws.ALIKE, first=265),
 )
 
-DYNAMIC_FAULTS = (Fault(answers_a_take_in_the_books_as_if_it_were_over, laws.NOTICES, first=21061),)
+DYNAMIC_FAULTS = (
+    Fault(answers_a_take_in_the_books_as_if_it_were_over, laws.NOTICES, first=21061),
+    Fault(stays_at_rest_where_its_answer_does_not_lead, handlaws.BIRTHS, first=12001113),
+)
 """Under the policy dynamic."""
