@@ -13,7 +13,7 @@ import pytest
 
 from tests.live.births import judged
 from tests.live.containers import Containers
-from tests.live.engineapi import ApiError
+from tests.live.engineapi import ApiError, lock_held
 from tests.live.kernelview import KernelView, allowed_of, online
 from tests.live.privateengine import PrivateEngine
 from tests.live.sidecarfixtures import Ground
@@ -118,6 +118,37 @@ def test_a_parent_that_is_called_like_a_container_is_nobodys(
         stayed = [each.state / 1e6 for each in seen.notes.stays() if evil in each.group]
         assert sum(stayed) <= INSTANT_MS, stayed
         workloads.api.remove(evil)
+    until_alone(running, owner)
+
+
+def test_the_name_of_one_that_only_the_books_place_is_nobodys_either(
+    request: pytest.FixtureRequest,
+    running: SidecarProcess,
+    own_engine: PrivateEngine,
+    workloads: Containers,
+    kernel: KernelView,
+    tmp_path: Path,
+) -> None:
+    """A slow copy holds the owner's lock while the daemon is killed and starts again: from then on the owner is known
+    by a glance alone, which shows no parent.
+    """
+    owner = workloads.run("owner", labels=ONE)
+    until_alone(running, owner)
+    parent = f"{own_engine.cgroup_parent}/side/{owner}"
+    request.addfinalizer(partial(remove_groups, parent))
+    with lock_held(workloads.api, owner):
+        running.kill()
+        running.start()
+        evil = workloads.create("evil", CgroupParent=parent)
+        running.until(evil, lambda it: it.warnings, "what to do")
+        with judged(kernel, owner, tmp_path) as seen:
+            workloads.api.act(evil, "start")
+            time.sleep(1.0)
+    assert seen.notes is not None
+    assert any(evil in group for group in seen.notes.groups())
+    stayed = [each.state / 1e6 for each in seen.notes.stays() if evil in each.group]
+    assert sum(stayed) <= INSTANT_MS, stayed
+    workloads.api.remove(evil)
     until_alone(running, owner)
 
 
