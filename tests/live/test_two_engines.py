@@ -127,7 +127,7 @@ def test_a_users_own_podman_is_an_engine_of_its_own_name(
     assert json.loads(ask(sidecar.state_dir, "GET", "/readyz")) == {"status": "ready"}
     figures = ask(sidecar.state_dir, "GET", "/metrics")
     assert 'cpuset_sidecar_engine_ready{engine="podman:1000"} 1.0' in figures
-    for words in (("top", "--once"), ("explain", "owner"), ("status",)):
+    for words in (("top", "--once"), ("explain", owner), ("status",)):
         shown = sidecar.command(*words)
         assert shown.returncode == 0, shown.stderr
         assert "owner" in shown.stdout
@@ -136,6 +136,6 @@ def test_a_users_own_podman_is_an_engine_of_its_own_name(
         lambda: json.loads(ask(sidecar.state_dir, "GET", "/readyz")).get("waits_for") == ["podman:1000"], "it is lost"
     )
     assert 'cpuset_sidecar_engine_ready{engine="podman:1000"} 0.0' in ask(sidecar.state_dir, "GET", "/metrics")
-    refused = sidecar.command("release", "owner")
+    refused = sidecar.command("release", owner)
     assert refused.returncode != 0
     assert "podman:1000 is not reached" in refused.stderr
