@@ -144,8 +144,8 @@ class Allocator:
                 case HoldAnswers():
                     for key, cpus in taken_at_birth(self._board.latest, order):
                         self.withdraw(key, cpus)
-                case StartTimer(purpose=Purpose.GRACE):
-                    self.announce(order.container, begins_grace=True)
+                case StartTimer(purpose=Purpose.GRACE, seconds=seconds):
+                    self.announce(order.container, grace_seconds=seconds)
                 case SendSignal():
                     self.announce(order.container)
                 case _:
@@ -200,8 +200,8 @@ class Allocator:
             except StateError as error:
                 self._report("projections", str(error))
 
-    def announce(self, container: ContainerKey, *, begins_grace: bool = False) -> None:
-        """Write into a workload's files what is leaving it, before its grace begins or its signal is sent.
+    def announce(self, container: ContainerKey, *, grace_seconds: float | None = None) -> None:
+        """Write into a workload's files what is leaving it, before a grace of this length begins or its signal is sent.
 
         The grace begins even if that fails: a full disk must not keep CPUs from other containers.
         """
@@ -212,9 +212,10 @@ class Allocator:
         try:
             with self._crashes.contained(container, "projection"):
                 names, projection = names_of(world, known), projection_of(world, known)
-                self._projections.announce(container.handle, names, projection, begins_grace=begins_grace)
+                self._projections.announce(container.handle, names, projection, grace_seconds=grace_seconds)
         except StateError as error:
-            notice = "gets no notice of CPUs that are taken from it" if begins_grace else "is not told what changed"
+            is_told_nothing = grace_seconds is None
+            notice = "is not told what changed" if is_told_nothing else "gets no notice of CPUs that are taken from it"
             self._log.warning(f"a workload {notice}", **{noun(container): known.view.name}, reason=error)
             self._report("projections", str(error))
 

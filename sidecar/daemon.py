@@ -73,6 +73,7 @@ from sidecar.reloading import Reloading, record
 from sidecar.restoring import Restoring
 from sidecar.status.deadlines import Deadlines
 from sidecar.status.narrator import Narrator
+from sidecar.status.present_status import PresentStatus
 from sidecar.status.status_file import is_daemon_running
 from sidecar.words.changes import at_start
 from sidecar.words.hands import SWITCHED_OFF, reflex_told
@@ -256,8 +257,8 @@ class _Daemon:
         self._usages = usages
         self._stop = stop
         self._projections = Projections(config.projections, clock=time.time, steady=trio.current_time)
-        self._deadlines = Deadlines(now)
-        self._narrator = Narrator(board, log, config.state_dir, self._deadlines)
+        self._present = PresentStatus(board, Deadlines(now))
+        self._narrator = Narrator(board, log, config.state_dir, self._present)
         self._desk = Desk()
         self._tickets = itertools.count(1).__next__
         self._rng = random.Random()  # noqa: S311 - jitter
@@ -363,7 +364,7 @@ class _Daemon:
         sources.start_soon(follow_writes, self._board, self._kernel, rooms.look, rooms.look_at_everything)
         sources.start_soon(self._narrator.keep_status)
         told = (state_dir, config.api_group, projection_of, partial(run_hooks, config.hooks, self._board, self._log))
-        served = ServedSocket(self._board, self._desk, self._deadlines, *told)
+        served = ServedSocket(self._board, self._desk, self._present, *told)
         sources.start_soon(served.run, outbox, rooms.calls, self._tickets, self._log, self._tcp)
         sources.start_soon(self._narrator.narrate)
         await self._stop.wait()

@@ -10,7 +10,7 @@ one owner for each CPU.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -94,6 +94,7 @@ class Metrics:
         pending = sum(1 for each in world.containers.values() if each.order)
         yield _gauge("cpuset_sidecar_orders_pending", "Orders that the engine has not answered.", pending)
         yield from _of_hand(world, self._board.births)
+        yield _around(self._board.starts.around or {})
         yield from _sampled(self._board.disturbances.values())
         told = "Unexpected errors in the work for one container, since the start."
         yield _counter("cpuset_sidecar_crashes", told, self._board.crashes)
@@ -163,6 +164,15 @@ def _of_hand(world: World, births: BirthCounts) -> Iterator[Metric]:
     yield _gauge("cpuset_sidecar_guarded_containers", "Containers whose cgroups are written and guarded.", guarded)
     closed = sum(1 for each in containers if isinstance(each.grip, Closed) and not each.is_idle)
     yield _gauge("cpuset_sidecar_closed_containers", "Containers whose cgroups cannot be written.", closed)
+
+
+def _around(counted: Mapping[str, int]) -> Metric:
+    """Return the starts that no front told of; no value where nothing starts through one."""
+    told = "Starts of runtimes that are not wrapped, where others are, by runtime."
+    made = CounterMetricFamily("cpuset_sidecar_starts_around", told, labels=("runtime",))
+    for name, count in counted.items():
+        made.add_metric((name,), count)
+    return made
 
 
 def _confines_host(world: World, host: HostConfinement | None) -> bool:

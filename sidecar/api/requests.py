@@ -55,7 +55,12 @@ class Requests:
         def is_decided(world: World) -> bool:
             # At a start in the same burst it may be granted CPUs again.
             grant = world.state.assignments.get(container)
-            return grant is None or grant.since != released
+            if grant is None or grant.since != released:
+                return True
+            if refusal := obstacle(world, container):
+                # Its start was held before the order was heard.
+                raise declined(refusal)
+            return False
 
         return await self._decided(GiveUpRequested(container, at.isoformat()), is_decided)
 

@@ -325,11 +325,13 @@ class StartHeld(msgspec.Struct, frozen=True, tag=True):
 
     `view` is what a look showed already, with the cpuset and memory nodes of the runtime's own bundle; or a glance with
     the limits of that. Meanwhile the engine holds the container's lock, and answers neither looks nor orders.
+    `is_usual`: the container did not choose a runtime that asks, which stands before the engine's own.
     """
 
     view: ContainerView
     number: int
     began: int
+    is_usual: bool = False
 
 
 class StartLetGo(msgspec.Struct, frozen=True, tag=True):

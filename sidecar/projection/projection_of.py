@@ -13,7 +13,7 @@ from sidecar.decide.moves.alone import is_alone
 from sidecar.decide.moves.never_alone import is_never_alone
 from sidecar.decide.moves.settled import awaits_answer, desired, is_settled
 from sidecar.decide.moves.signals import told_of
-from sidecar.decide.moves.timers import grace_of
+from sidecar.decide.moves.timers import notice_of
 from sidecar.decide.world import World
 from sidecar.words.reasons import reason_of
 from state.cpuset import EMPTY, CPUSet
@@ -65,12 +65,14 @@ def projection_of(world: World, container: Container) -> Projection:
 
 
 def _deadline(world: World, assignment: Assignment, told: CPUSet) -> float:
-    """Return the seconds from the beginning of the take until the first of the announced CPUs may be gone.
+    """Return the seconds from the beginning of a take until the first of the announced CPUs may be gone.
 
-    Return 0 once one is due. The writer computes how much of that is left.
+    Return 0 once one is due. The writer computes how much of that is left, of each take.
     """
     leaving = assignment.leaving
-    return grace_of(world, assignment) if leaving and not leaving.due & told else 0.0
+    if leaving is None or leaving.due & told:
+        return 0.0
+    return min((notice_of(world, assignment, each) for each in leaving.batches if each.cpus & told), default=0.0)
 
 
 def _wanted(world: World, container: Container) -> CPUSet:

@@ -102,17 +102,16 @@ class Projections:
         self._write(self._owners.own(container), names, projection, vouches=True)
 
     def announce(
-        self, container: str, names: Iterable[str], projection: Projection, *, begins_grace: bool = False
+        self, container: str, names: Iterable[str], projection: Projection, *, grace_seconds: float | None = None
     ) -> None:
-        """Write a container's projection before a signal is sent, or, with `begins_grace`, before its grace period
-        begins. A new grace period always gets a new number and time, even if nothing else changed.
+        """Write a container's projection before a signal is sent, or, with `grace_seconds`, before a grace period of
+        this length begins. A new grace period always gets a new number and time, even if nothing else changed.
         """
         short = self._owners.own(container)
-        if begins_grace:
+        if grace_seconds is not None:
             # The time runs from now on, whether or not the writing succeeds.
-            end = self._steady() + (projection.deadline_seconds or 0.0)
-            self._ends[short] = (*self._ends.get(short, ()), end)
-        self._write(short, names, projection, anew=begins_grace)
+            self._ends[short] = (*self._ends.get(short, ()), self._steady() + grace_seconds)
+        self._write(short, names, projection, anew=grace_seconds is not None)
 
     def _write(
         self, short: str, names: Iterable[str], projection: Projection, *, anew: bool = False, vouches: bool = False

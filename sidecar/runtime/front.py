@@ -12,6 +12,11 @@ nor any part of it that costs milliseconds: every start of a container waits for
 
 Every failure is a refusal: the container does not start, and the reason is where the engine looks for it: in a line of
 the log that the engine named, and on stderr. Containers with other runtimes are not affected.
+
+A front of the kind `usual` stands before a runtime that containers have without having chosen this one: the engine's
+default, or one that was wrapped by its name. There only a decision is a refusal. What this program does not understand
+goes to the real runtime byte for byte as it came, and so does a container that asks for no CPUs while nothing answers.
+One that asks for CPUs is refused without a sidecar, as if it had chosen this runtime.
 """
 
 from __future__ import annotations
@@ -42,6 +47,12 @@ VALUED |= {"lsm-mount-context"}
 BEGINNING = ("create", "restore", "run")
 """The commands that begin a container: one from a checkpoint runs at once."""
 
+ASKING = "cpuset.exclusive"
+"""The label, and the annotation, with which a container asks for CPUs; with a slash and a name for one of a pod."""
+
+STRICT, USUAL = "strict", "usual"
+"""The two kinds of fronts: for containers that chose it, and for all that start through an engine's own runtime."""
+
 CURE = "start it (`cpuset-sidecar doctor` says what prevents it), or choose another runtime for this container"
 
 
@@ -62,28 +73,40 @@ class Called:
 
 class RuntimeSettings:
     """Settings of the installation: the real runtime, the sidecar's socket, the host's root of the projections (""
-    mounts none), and how many seconds to wait for a missing sidecar.
+    mounts none), how many seconds to wait for a missing sidecar, and the kind of front.
     """
 
-    def __init__(self, real: str, socket: str, projections: str, patience: str) -> None:
+    def __init__(self, real: str, socket: str, projections: str, patience: str, kind: str = STRICT) -> None:
         self.real = real
         self.socket = socket
         self.projections = projections
         self.patience = float(patience)
+        self.is_strict = kind != USUAL
+
+
+class KeptFromStarting(StartRefused):
+    """The start was refused by a decision: that of a sidecar, or that a container which asks for CPUs needs one."""
 
 
 def main(words: list[str]) -> int:
-    """Begin a container as an OCI runtime: four settings, and the words of the call. Returns only if it is refused."""
-    called = Called([])
+    """Begin a container as an OCI runtime: five settings, and the words of the call. Returns only if it is refused."""
+    called, is_strict = Called([]), words[4] != USUAL
     try:
-        settings = RuntimeSettings(*words[:4])
-        called = Called(words[4:])
-        change_bundle(settings, called)
-        os.execvp(settings.real, [settings.real, *called.words])  # noqa: S606 - that is what it is for
+        called = Called(words[5:])
+        change_bundle(RuntimeSettings(*words[:5]), called)
     except StartRefused as refused:
-        reason = str(refused)
+        reason, is_refused = str(refused), is_strict or isinstance(refused, KeptFromStarting)
     except Exception as error:
-        reason = f"cpuset-runc failed: {type(error).__name__}: {error}"
+        reason, is_refused = f"cpuset-runc failed: {type(error).__name__}: {error}", is_strict
+    else:
+        reason, is_refused = "", False
+    if reason and not is_refused:
+        _log(called, "warning", f"cpuset-sidecar: it starts as the engine has it: {reason}")
+    if not is_refused:
+        try:
+            os.execvp(words[0], [words[0], *called.words])  # noqa: S606 - that is what it is for
+        except OSError as error:
+            reason = f"{words[0]} cannot be run: {error.strerror}"
     reason = f"cpuset-sidecar: {reason}"
     _log(called, "error", reason)
     sys.stderr.write(reason + "\n")
@@ -136,7 +159,11 @@ def change_bundle(settings: RuntimeSettings, called: Called) -> None:
 
 def changed_spec(settings: RuntimeSettings, container: str, spec: dict[str, Any]) -> tuple[bool, list[str]]:
     """Change the spec according to the answer. Return whether it changed, and warnings. Raise StartRefused."""
-    answer = asked(settings, dumped(question(container, spec)))
+    body = question(container, spec)
+    if not settings.is_strict:
+        body["strict"] = False
+    is_needed = settings.is_strict or asks(body)
+    answer = asked(settings, dumped(body), is_needed=is_needed)
     update = answer.get("update")
     if update is None:
         return False, []
@@ -145,7 +172,7 @@ def changed_spec(settings: RuntimeSettings, container: str, spec: dict[str, Any]
     apply(spec, update)
     told = []
     projection = answer.get("projection")
-    if isinstance(projection, dict) and settings.projections:
+    if isinstance(projection, dict) and settings.projections and is_needed:
         left_out = mount(spec, settings.projections, text(projection, "directory"), text(projection, "destination"))
         if left_out:
             told.append(f"its projection is not mounted: {left_out}")
@@ -155,9 +182,17 @@ def changed_spec(settings: RuntimeSettings, container: str, spec: dict[str, Any]
 # Asking.
 
 
-def asked(settings: RuntimeSettings, body: bytes) -> dict[str, Any]:
-    """Return the sidecar's answer. Raise StartRefused with its reason, or with the cure if there is no answer."""
-    path = settings.socket
+def asks(body: dict[str, Any]) -> bool:
+    """Return whether a container asks for CPUs, as far as its question tells."""
+    known = [*body["annotations"], *body.get("labels", ())]
+    return any(key.partition("/")[0] == ASKING for key in known)
+
+
+def asked(settings: RuntimeSettings, body: bytes, *, is_needed: bool) -> dict[str, Any]:
+    """Return the sidecar's answer. Raise KeptFromStarting with its reason, or with the cure if there is no answer that
+    `is_needed`. Raise StartRefused at once if there is none that is not.
+    """
+    path, patience = settings.socket, settings.patience if is_needed else 0.0
     missing_since = time.monotonic()
     deadline = missing_since + LIMIT_SECONDS
     while True:
@@ -171,15 +206,16 @@ def asked(settings: RuntimeSettings, body: bytes) -> dict[str, Any]:
             # It is missing, or was killed: another one may be starting.
             missing_since = missing_since or time.monotonic()
         except _socket.timeout:
-            raise StartRefused(f"not started: the sidecar did not answer within {LIMIT_SECONDS:g} s") from None
+            raise KeptFromStarting(f"not started: the sidecar did not answer within {LIMIT_SECONDS:g} s") from None
         except PermissionError:
             raise StartRefused(f"not started: {path} can only be opened by its owner: run this as root") from None
         except OSError as error:
             raise StartRefused(f"not started: {path}: {error.strerror or error}; {CURE}") from error
         finally:
             connection.close()
-        if time.monotonic() - missing_since >= settings.patience or time.monotonic() >= deadline:
-            raise StartRefused(f"not started: nothing answers on {path}, so the sidecar is not running; {CURE}")
+        if time.monotonic() - missing_since >= patience or time.monotonic() >= deadline:
+            kind = KeptFromStarting if is_needed else StartRefused
+            raise kind(f"not started: nothing answers on {path}, so the sidecar is not running; {CURE}")
         time.sleep(RETRY_SECONDS)
 
 
@@ -205,6 +241,8 @@ def _answer(status: int, body: bytes) -> dict[str, Any]:
     if status == 404:
         raise StartRefused("the running sidecar does not support strict start: upgrade it")
     answer = loaded(body)
+    if status in (409, 503):
+        raise KeptFromStarting(text(answer, "error") or f"the sidecar answered {status}")
     if status != 200:
         raise StartRefused(text(answer, "error") or f"the sidecar answered {status}")
     return answer

@@ -14,7 +14,7 @@ from sidecar.decide.books.queue import overtakers
 from sidecar.decide.books.takes import is_inert
 from sidecar.decide.container.mounts import is_single_file_mount
 from sidecar.decide.facts import Phase
-from sidecar.decide.moves.timers import grace_of
+from sidecar.decide.moves.timers import notice_of
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import Note, World
 from sidecar.log import LogLevel
@@ -165,9 +165,10 @@ def _takes(before: World, world: World, was: Assignment, now: Assignment) -> Ite
 def _begun_takes(world: World, was: Assignment, now: Assignment) -> Iterator[Line]:
     old, new, container = was.leaving, now.leaving, world.containers.get(now.container)
     # What does not run cannot be notified.
-    notice = 0.0 if container is not None and is_inert(container) else grace_of(world, now)
+    has_none = container is not None and is_inert(container)
     for batch in new.batches if new else ():
         if old is None or batch.number > old.number:
+            notice = 0.0 if has_none else notice_of(world, now, batch)
             yield Line(LogLevel.INFO, "take started", {**_take(now, batch), "notice_seconds": notice})
 
 

@@ -68,7 +68,15 @@ def pinned_text(world: World, container: Container) -> str:
     if (home := world.home_of(container)) and home != container.place.seen:
         head = f"pinned by hand to {named(home)}, and runs on {named(container.place.seen)}"
         return f"{head}: it goes back when no other container has its own CPUs exclusively"
-    head = f"pinned by hand to {named(container.place.seen)}"
+    pin, seen = container.place.configured, container.place.seen
+    if not world.has_pin_online(container):
+        head = f"pinned by hand to {named(pin)}, {agree(len(pin), 'which is', 'all of which are')} offline"
+        return head if container.is_idle else f"{head}: it runs on {named(seen)}, which others may be granted"
+    head = (
+        f"pinned by hand to {named(seen)}"
+        if seen <= pin
+        else f"pinned by hand to {named(pin)}, and seen on {named(seen)}"
+    )
     found = [each for each in clashes(world) if each.pinned.view.key == container.view.key]
     if container.view.kind is ViewKind.UNIT and not found:
         return f"{head}: {_UNIT_NEVER_MOVED}"

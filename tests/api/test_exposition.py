@@ -32,7 +32,7 @@ PROMETHEUS_3 = (
     "text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
 )
 
-FIXED_SERIES = 87
+FIXED_SERIES = 89
 """Series of a host with one NUMA node, however many containers it has; each further node has one more."""
 
 SERIES_OF_AN_OWNER = 8

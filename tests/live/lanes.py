@@ -21,7 +21,7 @@ LANES: Final[Mapping[str, tuple[str, ...]]] = {
     # These stop, kill or freeze the engine, or install a runtime in it.
     "engine": (
         *("test_crash", "test_dynamic", "test_faults_engine", "test_faults_hang", "test_faults_socket"),
-        *("test_boot", "test_hand_stops", "test_strict", "test_strict_boot"),
+        *("test_boot", "test_hand_stops", "test_strict", "test_strict_boot", "test_default_runtime"),
     ),
     # These share an engine that stays up.
     "stories": (
@@ -31,9 +31,9 @@ LANES: Final[Mapping[str, tuple[str, ...]]] = {
         *("test_compose", "test_page", "test_hooks", "test_prometheus", "test_shortage", "test_unprivileged"),
     ),
     # Contract tests on Podman have this lane too.
-    "podman": ("test_podman", "test_pods", "test_strict_podman", "test_two_engines"),
+    "podman": ("test_podman", "test_pods", "test_strict_podman", "test_default_podman", "test_two_engines"),
     "swarm": ("test_swarm",),
-    "tenants": ("test_tenants",),
+    "tenants": ("test_tenants", "test_tenants_inside"),
     # The host's engine, without a sidecar; contract tests on Docker have this lane too.
     "contract": ("test_alonejudge", "test_cgroups", "test_giant_label", "test_ground", "test_proxied"),
     HOST: (

@@ -151,7 +151,8 @@ class PrivateEngine:
         """Write its own configuration, without the system's; a test's settings in it stay."""
         path = self.folder / "daemon.json"
         settings = json.loads(path.read_text()) if path.exists() else {"cgroup-parent": self.cgroup_parent}
-        path.write_text(json.dumps({**settings, "live-restore": live_restore}))
+        if settings.get("live-restore") is not live_restore:
+            path.write_text(json.dumps({**settings, "live-restore": live_restore}))
         return path
 
     def _is_frozen(self) -> bool:
@@ -160,18 +161,18 @@ class PrivateEngine:
         """
         try:
             states = [
-                (task / "stat").read_text() for pid in self._pids() for task in Path(f"/proc/{pid}/task").iterdir()
+                (task / "stat").read_text() for pid in self.pids() for task in Path(f"/proc/{pid}/task").iterdir()
             ]
         except OSError:
             return False
         return all(text.rpartition(")")[2].split()[0] == "T" for text in states)
 
-    def _pids(self) -> list[int]:
+    def pids(self) -> list[int]:
         """Return the processes that are the engine, the one that answers first; none if it has ended."""
         return [self._process.pid] if self._process is not None and self._process.poll() is None else []
 
     def _send(self, number: signal.Signals) -> None:
-        for pid in self._pids():
+        for pid in self.pids():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
 
@@ -180,7 +181,7 @@ class PrivateEngine:
             return
         # A frozen process handles no other signal.
         self._send(signal.SIGCONT)
-        ending = [Path(f"/proc/{pid}") for pid in self._pids()]
+        ending = [Path(f"/proc/{pid}") for pid in self.pids()]
         self._send(number)
         self._process.wait(_STOP_SECONDS)
         eventually(lambda: all(map(_is_dead, ending)), "each of its processes ended", seconds=_STOP_SECONDS)

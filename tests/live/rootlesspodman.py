@@ -71,11 +71,11 @@ class RootlessPodman(PrivatePodman):
             command, env=self.environment, capture_output=True, text=True, check=True, timeout=300
         ).stdout.strip()
 
-    def _pids(self) -> list[int]:
+    def pids(self) -> list[int]:
         """Return also what Podman started in the user's namespace: that answers, and the process that was started only
         waits for it. Killed alone, it leaves a service behind that still ends its requests, for up to half a minute.
         """
-        first = super()._pids()
+        first = super().pids()
         children = [Path(f"/proc/{pid}/task/{pid}/children") for pid in first]
         return [int(child) for file in children if file.exists() for child in file.read_text().split()] + first
 

@@ -157,6 +157,11 @@ class SidecarProcess:
             command, env=_environment(), cwd=ROOT, capture_output=True, text=True, timeout=90, check=False
         )
 
+    def release(self) -> None:
+        """Run `release`. AssertionError, with all that it said, if something was not restored."""
+        done = self.command("release")
+        assert done.returncode == 0, f"released with {done.returncode}:\n{done.stdout}{done.stderr}"
+
     def status(self) -> Status:
         """Return the status document."""
         return read_status(self.state_dir)

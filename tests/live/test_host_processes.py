@@ -17,7 +17,9 @@ from sidecar.status.document import ContainerStatus, SharingStatus
 from state.cpuset import CPUSet
 from state.projection import read
 from tests.live.containers import Containers
+from tests.live.hostjudge import intruders, judged
 from tests.live.kernelview import online
+from tests.live.lodgers import build, burst, lodgers
 from tests.live.privateengine import PrivateEngine
 from tests.live.sidecarprocess import LAST, SidecarProcess
 from tests.live.waiting import PATIENCE, eventually
@@ -37,6 +39,8 @@ pytestmark = [
 _CONTAINER: Final = re.compile(r"[0-9a-f]{64}")
 ONE: Final = {"cpuset.exclusive": "1"}
 SERVICES: Final = 10
+SPINNING: Final = 3
+ROUNDS: Final = 4
 
 
 @pytest.fixture
@@ -50,7 +54,7 @@ def confining(own_engine: PrivateEngine, sidecar: SidecarProcess) -> Iterator[Si
     yield sidecar
     if sidecar.is_running:
         sidecar.terminate()
-        assert sidecar.command("release").returncode == 0
+        sidecar.release()
 
 
 @pytest.fixture
@@ -65,27 +69,6 @@ def spin(name: str) -> None:
     """Start a service that computes without end."""
     words = ("systemd-run", "--quiet", "--collect", f"--unit={name}", "sh", "-c", "while :; do :; done")
     subprocess.run(words, check=True, capture_output=True)
-
-
-def intruders(owner: str) -> list[str]:
-    """Return the processes that may run on the owner's CPU, and are neither its own nor the kernel's."""
-    return intruders_on(LAST, owner)
-
-
-def intruders_on(cpus: CPUSet, owner: str) -> list[str]:
-    """Return the same for an owner of these CPUs, by a part of its cgroup's path."""
-    found = []
-    for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
-        with suppress(OSError):
-            status = dict(
-                line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":\t" in line
-            )
-            group = Path(f"/proc/{pid}/cgroup").read_text().strip()
-            is_of_kernel = pid == 2 or status["PPid"] == "2"
-            is_meant = owner not in group and not is_of_kernel and status["State"][0] not in "ZX"
-            if is_meant and not cpus.isdisjoint(CPUSet.parse(status["Cpus_allowed_list"])):
-                found.append(f"{status['Name']} {group}")
-    return found
 
 
 def free_threads() -> dict[int, set[int]]:
@@ -135,6 +118,29 @@ def test_no_process_of_the_host_may_run_on_an_owners_cpu(
     see_that_none_intrudes(confining, owner)
 
 
+def test_a_busy_host_keeps_off_within_a_second(
+    confining: SidecarProcess, own_engine: PrivateEngine, workloads: Containers, busy: list[str], tmp_path: Path
+) -> None:
+    """Forty services that start processes, some that compute, timers, sessions, bursts and a build; a sidecar that is
+    killed in the midst leaves nobody there either, once another one runs.
+    """
+    owner = owner_alone(confining, workloads)
+    for name in busy[:SPINNING]:
+        spin(name)
+    with judged(owner) as judge, lodgers():
+        for number in range(ROUNDS):
+            burst()
+            build(own_engine, workloads, tmp_path / str(number))
+            if number == ROUNDS // 2:
+                with judge.looking_away():
+                    confining.kill()
+                    burst()
+                    confining.start()
+    print(f"seen {judge.looks} times; the longest that a process was allowed there: {judge.longest:.2f} s")
+    assert judge.looks > ROUNDS
+    assert judge.late == [], confining.log()[-4000:]
+
+
 def test_a_second_sidecar_does_not_confine_the_same_units(
     confining: SidecarProcess, own_engine: PrivateEngine, tmp_path: Path
 ) -> None:
@@ -167,7 +173,7 @@ def test_a_release_gives_every_unit_back_what_it_had(
     workloads.api.remove(owner)
     confining.until_quiet()
     confining.terminate()
-    assert confining.command("release").returncode == 0
+    confining.release()
     kept = {path: cpus for path, cpus in confined().items() if not _CONTAINER.search(path)}
     assert {path: cpus for path, cpus in kept.items() if CPUSet.parse(cpus) != online()} == {}
     shown = subprocess.run(
@@ -193,7 +199,7 @@ def test_what_the_kernel_lets_be_moved_is_moved_and_the_rest_is_named(
     if "some-kernel-threads" not in holes:
         eventually(lambda: not any(own in cpus for cpus in free_threads().values()), "threads have left", seconds=20)
     confining.terminate()
-    assert confining.command("release").returncode == 0
+    confining.release()
     assert int(queues.read_text().replace(",", ""), 16) == had
     now = free_threads()
     assert {id: cpus for id, cpus in threads.items() if id in now and now[id] != cpus} == {}
@@ -265,14 +271,15 @@ def test_a_service_that_asks_has_a_cpu_of_its_own(
     """
     systemctl("start", owning)
     own = until_alone(confining, owning)
+    assert own == LAST
     spin(busy[1])
     workloads.run("plain")
     group = f"/system.slice/{owning}"
 
     try:
-        eventually(lambda: not intruders_on(own, group), "none intrudes", seconds=10)
+        eventually(lambda: not intruders(group), "none intrudes", seconds=10)
     except AssertionError:
-        raise AssertionError(f"{intruders_on(own, group)} may run there; the log: {confining.log()[-4000:]}") from None
+        raise AssertionError(f"{intruders(group)} may run there; the log: {confining.log()[-4000:]}") from None
     told = read(f"{confining.projections}/by-unit/{owning}")
     assert (told.cpus, told.alone, told.name) == (own, True, owning)
     confining.terminate()

@@ -47,7 +47,7 @@ def test_memory_nodes_come_with_the_cpus_and_go_back(running: SidecarProcess, wo
     running.until_quiet()
     assert not mems(workloads, other)
     running.terminate()
-    assert running.command("release").returncode == 0
+    running.release()
     assert mems(workloads, id) == CPUSet(topology.memory)
 
 

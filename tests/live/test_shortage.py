@@ -148,7 +148,7 @@ def test_a_quota_is_lifted_while_it_is_exclusive_and_put_back(
     assert throttled_to(workloads, id) >= before
     eventually(lambda: limits(workloads, id) == most, "the engine has it in its record again")
     sidecar.terminate()
-    assert sidecar.command("release").returncode == 0
+    sidecar.release()
     assert limits(workloads, id) == made
 
 

@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import Any
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from random import Random
+from typing import Any, Final
 
 import pytest
 
 from sidecar.status.document import SharingStatus
 from state.cpuset import CPUSet
 from tests.live.containers import Containers
+from tests.live.engineapi import ApiError
 from tests.live.image import ensure_image
 from tests.live.kernelview import KernelView, online
 from tests.live.privateengine import PrivateEngine, opened
 from tests.live.privatepodman import PrivatePodman
 from tests.live.sidecarprocess import LAST, SidecarProcess
 from tests.live.stage import ask
+from tests.live.users import User
 from tests.live.waiting import PATIENCE, eventually
+from tests.live.watcher import Watcher
 from tests.live.watching import ONE
 
 pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(150 * PATIENCE)]
+
+
+KILLS: Final = 8
+SEED: Final = 31
 
 
 @pytest.fixture
@@ -139,3 +150,64 @@ def test_a_users_own_podman_is_an_engine_of_its_own_name(
     refused = sidecar.command("release", owner)
     assert refused.returncode != 0
     assert "podman:1000 is not reached" in refused.stderr
+
+
+def test_no_two_owners_share_a_cpu_while_containers_of_both_come_and_go(
+    serving: SidecarProcess, workloads: Containers, others: Containers, kernel: KernelView
+) -> None:
+    """Two users of each engine ask for the one CPU in every way, and the sidecar is killed again and again."""
+    both, over = (workloads, others), threading.Event()
+    watcher = Watcher(serving.projections)
+    users = [
+        User(
+            made,
+            seed=SEED * 100 + number,
+            over=over,
+            made=lambda id, _: watcher.watch(id),
+            gone=watcher.forget,
+            touched=lambda _: None,
+        )
+        for number, made in enumerate((*both, *both))
+    ]
+    chance = Random(SEED)
+    watcher.start()
+    try:
+        for user in users:
+            user.start()
+        for _ in range(KILLS):
+            time.sleep(chance.uniform(1, 4) * PATIENCE)
+            with watcher.pause:
+                # One of them may restart as soon as it is killed, where its engine has it.
+                serving.kill()
+                excuse_the_unrecorded(serving, both, watcher)
+            time.sleep(chance.uniform(0, 0.5))
+            serving.start()
+            eventually(lambda: all(each.is_ready for each in serving.status().engines), "both engines are there")
+        eventually(lambda: engines_of(watcher.owners, both) == 2, "each had an owner", seconds=60)
+    finally:
+        over.set()
+        for user in users:
+            user.join(60 * PATIENCE)
+        watcher.stop()
+    assert watcher.violations == []
+    print(f"{watcher.samples} samples, {watcher.judged} with an owner, {len(watcher.owners)} owners")
+    for made in both:
+        made.remove_all()
+    eventually(lambda: serving.status().shared == online(), "no CPU is lost")
+
+
+def engines_of(owners: Iterable[str], both: Iterable[Containers]) -> int:
+    """Return of how many engines these owners are."""
+    there = set(owners)
+    return sum(not there.isdisjoint(made.made) for made in both)
+
+
+def excuse_the_unrecorded(sidecar: SidecarProcess, both: Iterable[Containers], watcher: Watcher) -> None:
+    """Excuse containers that the kernel has elsewhere than their engine: the sidecar was killed before the record."""
+    for made in both:
+        for id in tuple(made.made):
+            told = sidecar.projection(id)
+            with suppress(ApiError):
+                configured = made.api.inspect(id)["HostConfig"]["CpusetCpus"]
+                if told is not None and told.settled and told.cpus != CPUSet.parse(configured or str(online())):
+                    watcher.excuse(id)

@@ -27,10 +27,17 @@ def is_alone(world: World, container: Container) -> bool:
 def neighbours(world: World, container: Container) -> tuple[Container, ...]:
     """Return the other containers that may run where a container with a grant runs: those that the sidecar never moves
     first, then by name. Empty without a grant, or if it runs no process.
+
+    1. What is placed may run on all of its footprint: if two may run nowhere there, no other one may.
+    2. Otherwise each is asked.
     """
     key = container.view.key
     if key not in world.state.assignments or container.is_idle:
         return ()
+    # 1. For all of them at once: an owner is mostly alone, and each would ask all others.
+    if container.wish.standing is Standing.MANAGED and not world.company.crowded & container.footprint:
+        return ()
+    # 2. One by one.
     others = (other for at, other in world.containers.items() if at != key)
     found = [other for other in others if world.may_run(other) & container.footprint]
     return tuple(sorted(found, key=lambda each: (not is_never_moved(each), natural(each.view.name), each.view.id)))

@@ -6,8 +6,9 @@ first changed. It is true until the next reboot, which undoes all of it: another
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from threading import Lock
 from typing import Final
 
 import msgspec
@@ -44,6 +45,7 @@ class HostRecord:
         self._state_dir = state_dir
         self._boot_id = str(boot_id)
         self._known: HostOriginals | None = None
+        self._changing = Lock()
 
     @property
     def latest(self) -> HostOriginals:
@@ -52,15 +54,18 @@ class HostRecord:
             self._known = self._read()
         return self._known
 
-    def write(self, recorded: HostOriginals) -> None:
-        """Replace it, in one step and synced. Raise EngineFailed: nothing may be moved then."""
-        try:
-            made = msgspec.structs.replace(recorded, boot=self._boot())
-            with files.directory(self._state_dir) as at:
-                files.replace(at, NAME, codec.encode(made) + b"\n", sync=True, mode=_MODE)
-        except StateError as error:
-            raise EngineFailed(f"what the host's own tasks have cannot be recorded: {error}") from error
-        self._known = made
+    def change(self, how: Callable[[HostOriginals], HostOriginals]) -> None:
+        """Replace what is recorded by what `how` makes of it, in one step and synced. Raise EngineFailed: nothing may
+        be moved then. Each of two units in two threads changes its own part alone.
+        """
+        with self._changing:
+            made = msgspec.structs.replace(how(self.latest), boot=self._boot())
+            try:
+                with files.directory(self._state_dir) as at:
+                    files.replace(at, NAME, codec.encode(made) + b"\n", sync=True, mode=_MODE)
+            except StateError as error:
+                raise EngineFailed(f"what the host's own tasks have cannot be recorded: {error}") from error
+            self._known = made
 
     def _read(self) -> HostOriginals:
         try:

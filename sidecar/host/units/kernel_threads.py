@@ -15,8 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-import msgspec
 import trio
+from msgspec.structs import replace
 
 from sidecar.failures import EngineFailed
 from sidecar.host.units.host_record import HostRecord
@@ -110,7 +110,7 @@ class KernelThreads:
         free = list(self._free())
         recorded = self._record.latest
         had = {task.key: recorded.threads.get(task.key) or self._allowed(task) for task in free}
-        self._record.write(msgspec.structs.replace(recorded, threads=had, thread_cpus=cpus))
+        self._record.change(lambda known: replace(known, threads=had, thread_cpus=cpus))
         refusing = [task for task in free if not (wanted := had[task.key] & cpus) or not self._moved(task, wanted)]
         self._refusing = frozenset(task.key for task in refusing)
         self._tasks.read_again()
@@ -124,7 +124,7 @@ class KernelThreads:
                 everywhere = CPUSet.from_mask((1 << (os.cpu_count() or 1)) - 1) | online
                 self._moved(task, everywhere if online <= own else own)
         self._refusing = frozenset()
-        self._record.write(msgspec.structs.replace(recorded, threads={}, thread_cpus=None))
+        self._record.change(lambda known: replace(known, threads={}, thread_cpus=None))
 
     def _moved(self, task: Task, cpus: CPUSet) -> bool:
         """Move a thread; return False if it refuses. One that is gone does not."""
@@ -185,10 +185,10 @@ class Workqueues:
         recorded = self._record.latest
         if self._online() <= cpus:
             self._write(recorded.workqueues or cpus)
-            self._record.write(msgspec.structs.replace(recorded, workqueues=None, workqueue_cpus=None))
+            self._record.change(lambda known: replace(known, workqueues=None, workqueue_cpus=None))
             return
         had = recorded.workqueues or self._found() or self._online()
-        self._record.write(msgspec.structs.replace(recorded, workqueues=had, workqueue_cpus=cpus))
+        self._record.change(lambda known: replace(known, workqueues=had, workqueue_cpus=cpus))
         self._write(cpus)
 
     def _is_others(self, found: CPUSet) -> bool:

@@ -221,6 +221,26 @@ def trusts_a_hand_that_does_not_answer_yet(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(World, "is_blind", property(lambda world: world.hand is None and honest.__get__(world)))
 
 
+def takes_a_name_for_the_container(patch: pytest.MonkeyPatch) -> None:
+    """Answer a group by its name, wherever it is."""
+
+    def key_of(self: ModelHand, id: str, parent: str = "") -> ContainerKey:
+        return ContainerKey(self._engine, self._called.get(id, id))
+
+    patch.setattr(ModelHand, "key_of", key_of)
+
+
+def places_only_what_was_looked_at(patch: pytest.MonkeyPatch) -> None:
+    """Leave aside what the books have of a container that was only glanced at, or that only they know."""
+    honest = newborn_answers._place_of
+
+    def place_of(world: World, key: ContainerKey) -> str | None:
+        container = world.containers.get(key)
+        return None if container is None or container.view.is_glance else honest(world, key)
+
+    patch.setattr(newborn_answers, "_place_of", place_of)
+
+
 def answers_a_take_in_the_books_as_if_it_were_over(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(newborn_answers, "_from_the_state", lambda state, grant: grant.cpus - state.lent or state.refuge)
 
@@ -234,7 +254,7 @@ FAULTS = (
     Fault(lets_others_be_born_where_an_owner_still_is, handlaws.BIRTHS, first=17),
     Fault(guards_with_an_older_order, laws.FOOTPRINTS, first=45),
     Fault(covers_what_it_does_not_watch, laws.FOOTPRINTS, first=45),
-    Fault(covers_what_may_name_any_parent, laws.FOOTPRINTS, first=95),
+    Fault(covers_what_may_name_any_parent, laws.FOOTPRINTS, first=107),
     Fault(is_alone_beside_what_may_start_anywhere, laws.ALONE, first=125),
     Fault(never_covers, handlaws.COVERED, first=3),
     Fault(believes_in_a_lost_hand, laws.FOOTPRINTS, first=406),
@@ -249,6 +269,8 @@ FAULTS = (
     Fault(leaves_newborns_with_the_older_answer, handlaws.NEWBORNS, first=59),
     Fault(trusts_a_hand_that_does_not_answer_yet, laws.UNSEEN, first=582),
     Fault(covers_without_a_look, laws.FOOTPRINTS, first=8783),
+    Fault(takes_a_name_for_the_container, handlaws.ALIKE, first=38),
+    Fault(places_only_what_was_looked_at, handlaws.ALIKE, first=265),
 )
 
 DYNAMIC_FAULTS = (Fault(answers_a_take_in_the_books_as_if_it_were_over, laws.NOTICES, first=21061),)

@@ -88,7 +88,8 @@ def _ended(facts: Sequence[Fact], was: Assignment) -> CPUSet:
 def _without_notice(reality: Reality, was: Assignment, after: Assignment, ended: CPUSet) -> Iterator[str]:
     """Check that lost CPUs were due: acknowledged, past their grace, or impossible to announce. What a container loses
     that runs, or whose start was answered, must be leaving, except CPUs that went offline, and those that another
-    container was still leaving: it never had them for itself. CPUs that are reserved from now on are left at once.
+    container was still leaving, or that the shared pool kept as yet: it never had them for itself. CPUs that are
+    reserved from now on are left at once.
     """
     before, now = reality.planned_from.state, reality.world
     container = now.containers[after.container]
@@ -105,9 +106,8 @@ def _without_notice(reality: Reality, was: Assignment, after: Assignment, ended:
     lost = (was.cpus - after.cpus) & now.state.online - reserved
     if is_inert or not lost:
         return
-    lost -= union(
-        each.leaving.cpus for key, each in before.assignments.items() if each.leaving and key != was.container
-    )
+    others = (each.leaving.cpus for key, each in before.assignments.items() if each.leaving and key != was.container)
+    lost -= before.lent | union(others)
     if forgotten := (lost & CPUSet.from_mask(container.footprint)) - (leaving.cpus if leaving else EMPTY):
         yield f"{after.name} lost {forgotten} and may run there, and they are not leaving"
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from threading import Barrier, BrokenBarrierError
 
 import pytest
+import trio
+from msgspec.structs import replace
 
 from sidecar.failures import EngineFailed
-from sidecar.host.units.host_record import HostRecord
+from sidecar.host.units.host_record import HostOriginals, HostRecord
 from sidecar.host.units.host_tasks import HostTasks, Task
 from sidecar.host.units.kernel_threads import BOUND, QUEUES, REFUSING, KernelThreads, Workqueues
 from sidecar.host_ports import UnitLook
@@ -225,6 +230,50 @@ async def test_workqueues_are_confined_and_restored(threads: Threads, tmp_path: 
     assert successor.effective() == CPUSet.parse("0,2")
     await successor.confine(ALL)
     assert mask.read_text() == "ffffffff,0000000f"
+
+
+@pytest.mark.trio
+@pytest.mark.parametrize("cpus", [ALL, CPUSet.parse("0,2")])
+async def test_each_records_its_own_while_the_other_is_moved(threads: Threads, tmp_path: Path, cpus: CPUSet) -> None:
+    """Threads are moved beside the trio loop, where the workqueues are."""
+    mask = tmp_path / "cpumask"
+    mask.write_text("0000000f\n")
+    record = threads.record()
+    queues = Workqueues(record, lambda: ALL, mask)
+
+    def move(id: int, wanted: Iterable[int]) -> None:
+        threads.set(id, wanted)
+        trio.from_thread.run(queues.confine, cpus)
+
+    moved = KernelThreads(
+        record,
+        lambda: ALL,
+        tasks=HostTasks(str(threads.proc)),
+        affinity=threads.allowed.__getitem__,
+        set_affinity=move,
+    )
+    for unit in (moved, queues):
+        await unit.confine(CPUSet.parse("1-3"))
+    await moved.confine(cpus)
+    told = "" if cpus == ALL else str(cpus)
+    assert [each.look() for each in (moved, queues)] == [UnitLook("", told, runs=True)] * 2
+    assert threads.record().latest == record.latest
+
+
+def test_two_threads_lose_nothing_of_each_other(threads: Threads) -> None:
+    record, both = threads.record(), Barrier(2)
+
+    def change(part: str) -> None:
+        def made(known: HostOriginals) -> HostOriginals:
+            with suppress(BrokenBarrierError):
+                both.wait(0.2)
+            return replace(known, **{part: ALL})
+
+        record.change(made)
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(change, ("thread_cpus", "workqueue_cpus")))
+    assert (record.latest.thread_cpus, record.latest.workqueue_cpus) == (ALL, ALL)
 
 
 def test_workqueues_that_others_confined_stay_so_and_are_named(threads: Threads, tmp_path: Path) -> None:

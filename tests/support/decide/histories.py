@@ -132,12 +132,14 @@ def play(
     *,
     with_hand: bool = False,
     with_two: bool = False,
+    wraps: bool = False,
     with_units: bool = False,
 ) -> Reality:
     """Play a history and check every law after every step; at the end let everything come to rest, and check again.
     With two engines, it comes to rest before as well, as far as it can while one of them is away.
     """
     reality = begun(machine, settings, ops, 0, with_hand=with_hand, with_two=with_two, with_units=with_units)
+    reality.wraps = wraps
     for op in ops:
         going_on(reality, op)
         check(reality, When.STEP)

@@ -197,7 +197,7 @@ def _seen(reality: Reality, real: Real, chance: Random) -> None:
 
 
 def _start(reality: Reality, real: Real) -> None:
-    if real.asks:
+    if real.asks or (reality.wraps and reality.tickets % 4):
         strictstarts.hold(reality, real)
     elif not real.is_locked:
         reality.start(real)

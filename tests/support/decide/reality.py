@@ -66,6 +66,8 @@ class Reality(Host):
         self.settings = settings
         self.told_alone: Mapping[ContainerKey, CPUSet] = {}
         self.redeploys, self.tickets = False, 0
+        self.wraps = False
+        """Whether most containers that chose no runtime which asks start through one all the same."""
         self.flight: list[ApplyCpuset] = []
         self.landed: set[int] = set()
         self.answered: set[int] = set()
