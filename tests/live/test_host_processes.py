@@ -17,9 +17,8 @@ from sidecar.status.document import ContainerStatus, SharingStatus
 from state.cpuset import CPUSet
 from state.projection import read
 from tests.live.containers import Containers
-from tests.live.hostjudge import intruders, judged
+from tests.live.hostjudge import intruders
 from tests.live.kernelview import online
-from tests.live.lodgers import build, burst, lodgers
 from tests.live.privateengine import PrivateEngine
 from tests.live.sidecarprocess import LAST, SidecarProcess
 from tests.live.waiting import PATIENCE, eventually
@@ -39,8 +38,6 @@ pytestmark = [
 _CONTAINER: Final = re.compile(r"[0-9a-f]{64}")
 ONE: Final = {"cpuset.exclusive": "1"}
 SERVICES: Final = 10
-SPINNING: Final = 3
-ROUNDS: Final = 4
 
 
 @pytest.fixture
@@ -116,29 +113,6 @@ def test_no_process_of_the_host_may_run_on_an_owners_cpu(
     subprocess.run(["systemctl", "restart", "cron.service"], check=False, capture_output=True)
     subprocess.run(["systemctl", "daemon-reload"], check=True, capture_output=True)
     see_that_none_intrudes(confining, owner)
-
-
-def test_a_busy_host_keeps_off_within_a_second(
-    confining: SidecarProcess, own_engine: PrivateEngine, workloads: Containers, busy: list[str], tmp_path: Path
-) -> None:
-    """Forty services that start processes, some that compute, timers, sessions, bursts and a build; a sidecar that is
-    killed in the midst leaves nobody there either, once another one runs.
-    """
-    owner = owner_alone(confining, workloads)
-    for name in busy[:SPINNING]:
-        spin(name)
-    with judged(owner) as judge, lodgers():
-        for number in range(ROUNDS):
-            burst()
-            build(own_engine, workloads, tmp_path / str(number))
-            if number == ROUNDS // 2:
-                with judge.looking_away():
-                    confining.kill()
-                    burst()
-                    confining.start()
-    print(f"seen {judge.looks} times; the longest that a process was allowed there: {judge.longest:.2f} s")
-    assert judge.looks > ROUNDS
-    assert judge.late == [], confining.log()[-4000:]
 
 
 def test_a_second_sidecar_does_not_confine_the_same_units(

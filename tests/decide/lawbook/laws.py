@@ -338,6 +338,7 @@ LAWS: tuple[Law[Reality], ...] = (
         TASKS,
         NOTICE,
         takelaws.AS_PROMISED,
+        takelaws.DEADLINES,
         ORIGINAL_SETS,
         HELD,
         ANSWERS,
