@@ -150,6 +150,8 @@ def test_a_users_own_podman_is_an_engine_of_its_own_name(
     refused = sidecar.command("release", owner)
     assert refused.returncode != 0
     assert "podman:1000 is not reached" in refused.stderr
+    podman.start()
+    sidecar.until(owner, lambda it: it.is_alone, "alone again")
 
 
 def test_no_two_owners_share_a_cpu_while_containers_of_both_come_and_go(
