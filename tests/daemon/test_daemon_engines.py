@@ -9,11 +9,13 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from sidecar.api.unix_socket import NAME
 from sidecar.status.document import ContainerStatus
 from sidecar.status.status_file import read_status
 from state.cpuset import CPUSet
 from state.key import ContainerKey
 from state.topology import uniform
+from tests.daemon.test_daemon_api import ask
 from tests.support.daemon.host import Host
 from tests.support.daemon.second_engine import OTHER, SecondEngine
 from tests.support.hand.kernel_hand import KernelHand
@@ -139,4 +141,25 @@ async def test_the_hand_answers_births_of_both(autojump_clock: MockClock, make_h
         others.break_connections()
         await trio.sleep(5)
         assert is_alone(host, owner)
+    assert host.broken == []
+
+
+async def test_a_strict_start_of_either_engine_is_answered_from_one_book(autojump_clock: MockClock, host: Host) -> None:
+    """The runtime names no engine, and each container's lock is held meanwhile. The two get different CPUs."""
+    others = second(host).docker
+    async with host.running():
+        await host.until((host.path / "state" / NAME).exists)
+        mine, its = await host.docker.create("mine", labels=TWO), await others.create("its", labels=TWO)
+        found = []
+        for engine, id in ((host.docker, mine), (others, its)):
+            async with engine.container(id).lock:
+                with trio.fail_after(10):
+                    code, answer = await ask(host, "POST", "/v1/starts", {"id": id})
+                assert (code, answer["exclusive"]) == (200, True)
+                found.append(CPUSet.parse(answer["update"]["cpus"]))
+            await engine.start(id)
+            await host.until(partial(is_alone, host, id))
+            assert runs_on(host, id) == found[-1]
+        assert found[0].isdisjoint(found[1])
+        assert {key.engine for key in host.books().assignments} == {host.engine.name, OTHER}
     assert host.broken == []

@@ -13,7 +13,7 @@ from sidecar.status.document import SharingStatus
 from state.cpuset import CPUSet
 from tests.live.births import FIRST, Newcomers, command_line, judged
 from tests.live.containers import Containers
-from tests.live.kernelview import KernelView
+from tests.live.kernelview import KernelView, online
 from tests.live.privateengine import PrivateEngine
 from tests.live.privatepodman import PrivatePodman
 from tests.live.sidecarprocess import LAST, SidecarProcess
@@ -96,6 +96,53 @@ def test_a_step_of_a_build_keeps_off(
     assert (right(began), len(began)) == (2, 2), printed
     seen.is_clean()
     assert seen.exposure.newcomers
+
+
+BURN: Final = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done"
+"""Computes for a second or so, on each CPU that it may use."""
+
+
+def test_a_build_that_burns_keeps_off(
+    owner: str,
+    own_engine: PrivateEngine,
+    workloads: Containers,
+    kernel: KernelView,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By the classic builder, whose steps are containers that ask for nothing; four processes compute in each."""
+    if workloads.api.is_podman:
+        pytest.skip("steps of a build by Podman are born beside the command, below no parent of the engine")
+    monkeypatch.setenv("DOCKER_BUILDKIT", "0")
+    context = tmp_path / "context"
+    context.mkdir()
+    burn = f"{' '.join(FIRST)}; for n in 1 2 3 4; do ({BURN}) & done; wait"
+    (context / "Dockerfile").write_text(f"FROM {workloads.image}\nRUN {burn}; echo turn\nRUN {burn}\n")
+    with judged(kernel, owner, tmp_path) as seen:
+        printed = command_line(own_engine, "build", "--no-cache", "--network", "none", str(context))
+    began = [CPUSet.parse(line.split()[-1]) for line in printed.splitlines() if "Cpus_allowed_list:" in line]
+    assert (right(began), len(began)) == (2, 2), printed
+    seen.is_clean()
+    assert seen.exposure.newcomers
+    assert kernel.allowed(owner) == LAST
+
+
+def test_a_build_by_podman_keeps_off_where_it_is_told_to(
+    owner: str, own_engine: PrivateEngine, workloads: Containers, kernel: KernelView, tmp_path: Path
+) -> None:
+    """Its steps are born beside the command: `--cpuset-cpus` confines them, and nothing else does without systemd."""
+    if not isinstance(own_engine, PrivatePodman):
+        pytest.skip("it is about Podman")
+    context = tmp_path / "context"
+    context.mkdir()
+    (context / "Dockerfile").write_text(f"FROM {workloads.image}\nRUN {' '.join(FIRST)}; {BURN}\n")
+    where = str(online() - LAST)
+    words = ("build", "--no-cache", "--network", "none", "--pull=never", "--cpuset-cpus", where, str(context))
+    with judged(kernel, owner, tmp_path) as seen:
+        printed = own_engine.run(*words)
+    began = [CPUSet.parse(line.split()[-1]) for line in printed.splitlines() if "Cpus_allowed_list:" in line]
+    assert [str(each) for each in began] == [where], printed
+    seen.is_clean()
 
 
 def test_containers_of_a_pod_keep_off(

@@ -17,7 +17,7 @@ from sidecar.status.document import ContainerStatus, SharingStatus
 from state.cpuset import CPUSet
 from state.projection import read
 from tests.live.containers import Containers
-from tests.live.hostjudge import intruders, intruders_on
+from tests.live.hostjudge import intruders
 from tests.live.kernelview import online
 from tests.live.privateengine import PrivateEngine
 from tests.live.sidecarprocess import LAST, SidecarProcess
@@ -245,14 +245,15 @@ def test_a_service_that_asks_has_a_cpu_of_its_own(
     """
     systemctl("start", owning)
     own = until_alone(confining, owning)
+    assert own == LAST
     spin(busy[1])
     workloads.run("plain")
     group = f"/system.slice/{owning}"
 
     try:
-        eventually(lambda: not intruders_on(own, group), "none intrudes", seconds=10)
+        eventually(lambda: not intruders(group), "none intrudes", seconds=10)
     except AssertionError:
-        raise AssertionError(f"{intruders_on(own, group)} may run there; the log: {confining.log()[-4000:]}") from None
+        raise AssertionError(f"{intruders(group)} may run there; the log: {confining.log()[-4000:]}") from None
     told = read(f"{confining.projections}/by-unit/{owning}")
     assert (told.cpus, told.alone, told.name) == (own, True, owning)
     confining.terminate()
