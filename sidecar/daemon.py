@@ -31,6 +31,7 @@ from sidecar.api.tcp_listener import TcpListener, listening_on
 from sidecar.api.unix_socket import group_id, path_in
 from sidecar.apply.executor import Executor
 from sidecar.apply.hand_orders import HandOrders
+from sidecar.apply.standing_orders import StandingOrders, claimed
 from sidecar.assembly import with_shared_group
 from sidecar.board import Board
 from sidecar.commit.directory_guard import DirectoryGuard
@@ -47,7 +48,7 @@ from sidecar.decide.world import World, replace
 from sidecar.disturbance.sampler import DisturbanceSampler
 from sidecar.engine_rooms import EngineRooms, infos_of, sources_of
 from sidecar.engines import open_engine as open_engine_module
-from sidecar.engines.address import addresses
+from sidecar.engines.found_places import engine_places
 from sidecar.engines.host_tenants import HostedEngine
 from sidecar.failures import CgroupClosed, SidecarError
 from sidecar.hand.cgroup_hand import CgroupHand
@@ -166,8 +167,8 @@ async def serve(
         engine_lock = stack.enter_context(closing(EngineLock(config.cgroup)))
         tcp = stack.enter_context(listening_on("" if is_release else config.listen))
         if engine is None:
-            places, labels = addresses(config.engine, config.engines), label_keys(config.unmanaged)
-            opened = open_engine_module.open_engines(places, labels=labels, machine=HostKernel())
+            found = await trio.to_thread.run_sync(engine_places, config.engine, config.engines)
+            opened = open_engine_module.open_engines(found, labels=label_keys(config.unmanaged), machine=HostKernel())
             real, *others = await stack.enter_async_context(opened)
             engine = with_shared_group(real, config.shared_slice, cgroup=config.cgroup)
             hosted = with_host_units(engine, host, config, log)
@@ -187,12 +188,16 @@ async def serve(
         recorded, confined = await hosted.recorded(checkpoints, log), sources_of(engine)
         board = Board(_first_world(config, recorded, topology, log, names, confined))
         board.host = hosted.told
+        claim = claimed(config.state_dir, None if is_release else board.latest.state.vacated, log)
+        standing = stack.enter_context(closing(await claim))
+        board.starts.has_begun = standing.has_begun
         # Decisions iterate over containers in this order, so a replay must do the same.
         journal.start_with(lambda: encode(board.latest, keeps_order=True))
         counters, ended = usages or HostUsages(cgroup=config.cgroup), trio.Event() if stop is None else stop
         if not is_release:
             record(config, log)
-        daemon = _Daemon(config, log, board, checkpoints, journal, host, counters, ended, tcp, lock, engine_lock)
+        locks = (lock, engine_lock)
+        daemon = _Daemon(config, log, board, checkpoints, journal, host, counters, ended, tcp, locks, standing)
         wanted = _switched_off if config.hand == "off" else open_hand
         return await daemon.run(engines, infos, None if is_release else wanted, is_release=is_release)
 
@@ -241,12 +246,12 @@ class _Daemon:
         usages: Usages,
         stop: trio.Event,
         tcp: TcpListener | None,
-        lock: Lock,
-        engine_lock: EngineLock,
+        locks: tuple[Lock, EngineLock],
+        standing: StandingOrders,
     ) -> None:
+        self._standing = standing
         self._tcp = tcp
-        self._lock = lock
-        self._engine_lock = engine_lock
+        self._lock, self._engine_lock = locks
         self._config = config
         self._log = log
         self._board = board
@@ -277,7 +282,7 @@ class _Daemon:
                     tickets=self._tickets,
                     log=self._log,
                 )
-                hands = HandOrders(self._board, rooms.tell, tickets=self._tickets)
+                hands = HandOrders(self._board, rooms.tell, self._standing, self._log, tickets=self._tickets)
                 executor = Executor(
                     orders,
                     self._board,
@@ -294,7 +299,7 @@ class _Daemon:
                 allocator = self._allocator(inbox, executor.start)
                 owner.start_soon(allocator.run)
                 if open_hand is not None:
-                    sources.start_soon(hands.keep_trying)
+                    sources.start_soon(hands.keep_all)
                     sources.start_soon(self._births(hands, rooms, outbox).run, open_hand)
                 code = await self._run_sources(sources, infos, rooms, outbox, allocator, is_release=is_release)
                 sources.cancel_scope.cancel()

@@ -9,7 +9,7 @@ counted, nor is each of several starts between two looks.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from sidecar.decide.container.container import Container
@@ -26,6 +26,8 @@ class StartsAround:
     def __init__(self) -> None:
         self.around: Mapping[str, int] | None = None
         """None until a front that containers did not choose was heard of."""
+        self.has_begun: Callable[[str], bool] = lambda _: False
+        """Tells whether a front wrote down that this container, by its id, began without a question."""
         self._asked: dict[ContainerKey, None] = {}
         self._began: dict[ContainerKey, str] = {}
         self._engines: frozenset[str] = frozenset()
@@ -59,7 +61,7 @@ class StartsAround:
             if view.runtime and self._began.get(key) != view.started_at and key.engine in self._engines & ready:
                 if key in self._asked:
                     del self._asked[key]
-                else:
+                elif not self.has_begun(key.id):
                     found[view.runtime] += 1
         self._began = began
         self._engines |= ready

@@ -332,7 +332,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         left alone is one of them until the hand lets it go.
         """
         if self.hand is None or not self.hand.is_answering:
-            return 0
+            return self.hand.newborns(self.state.online) if self.hand else 0
         placed = (Standing.MANAGED, Standing.MEMBER)
         known = {key for key, each in self.containers.items() if each.wish.standing in placed}
         known.update(self.state.assignments)

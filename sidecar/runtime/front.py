@@ -16,16 +16,21 @@ the log that the engine named, and on stderr. Containers with other runtimes are
 A front of the kind `usual` stands before a runtime that containers have without having chosen this one: the engine's
 default, or one that was wrapped by its name. There only a decision is a refusal. What this program does not understand
 goes to the real runtime byte for byte as it came, and so does a container that asks for no CPUs while nothing answers.
-One that asks for CPUs is refused without a sidecar, as if it had chosen this runtime.
+One that asks for CPUs is refused without a sidecar, as if it had chosen this runtime. A container that surely asks for
+nothing is not asked for at all: it starts by the standing order (`standing`), and so does any other that asks for no
+CPUs while nothing answers.
 """
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]
 import _socket
+import fcntl
 import os
 import sys
 import time
 
+from . import standing
 from .bundle import MOST_BYTES, StartRefused, apply, dumped, id_in, loaded, mount, question, replace, table, text
 
 TYPE_CHECKING = False
@@ -35,6 +40,9 @@ if TYPE_CHECKING:
 ROUTE = "/v1/starts"
 LIMIT_SECONDS = 45.0
 """Time limit of an answer, over all tries: longer than the sidecar itself holds a start."""
+
+UNNEEDED_SECONDS = 3.0
+"""The same for a container that asks for no CPUs: there is a standing order for it."""
 
 RETRY_SECONDS = 0.02
 
@@ -49,6 +57,12 @@ BEGINNING = ("create", "restore", "run")
 
 ASKING = "cpuset.exclusive"
 """The label, and the annotation, with which a container asks for CPUs; with a slash and a name for one of a pod."""
+
+OURS, SWARMS = "cpuset.", "com.docker.swarm."
+"""How labels begin for which a container is asked about: Swarm may count on its CPUs."""
+
+INHERITS = "runc"
+"""The runtime that hands the lock of the standing order on to no container."""
 
 STRICT, USUAL = "strict", "usual"
 """The two kinds of fronts: for containers that chose it, and for all that start through an engine's own runtime."""
@@ -90,10 +104,10 @@ class KeptFromStarting(StartRefused):
 
 def main(words: list[str]) -> int:
     """Begin a container as an OCI runtime: five settings, and the words of the call. Returns only if it is refused."""
-    called, is_strict = Called([]), words[4] != USUAL
+    called, is_strict, lock = Called([]), words[4] != USUAL, -1
     try:
         called = Called(words[5:])
-        change_bundle(RuntimeSettings(*words[:5]), called)
+        lock = change_bundle(RuntimeSettings(*words[:5]), called)
     except StartRefused as refused:
         reason, is_refused = str(refused), is_strict or isinstance(refused, KeptFromStarting)
     except Exception as error:
@@ -104,13 +118,37 @@ def main(words: list[str]) -> int:
         _log(called, "warning", f"cpuset-sidecar: it starts as the engine has it: {reason}")
     if not is_refused:
         try:
-            os.execvp(words[0], [words[0], *called.words])  # noqa: S606 - that is what it is for
+            become(words[0], called.words, lock)
         except OSError as error:
             reason = f"{words[0]} cannot be run: {error.strerror}"
     reason = f"cpuset-sidecar: {reason}"
     _log(called, "error", reason)
     sys.stderr.write(reason + "\n")
     return 1
+
+
+def become(real: str, words: list[str], lock: int) -> None:
+    """Become the real runtime; with a lock of the standing order, hold that until the runtime has ended. Raise OSError
+    if it cannot be run.
+    """
+    if lock >= 0 and os.path.basename(real) != INHERITS:
+        child = os.posix_spawnp(real, [real, *words], os.environ)
+        _signal_to(child)
+        os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) & 0xFF)
+    if lock >= 0:
+        # Out of the way of the descriptors that the engine hands on.
+        fcntl.fcntl(lock, fcntl.F_DUPFD, standing.HIGH)
+    os.execvp(real, [real, *words])  # noqa: S606 - that is what it is for
+
+
+def _signal_to(child: int) -> None:
+    """Pass on what ends a runtime."""
+
+    def told(number: int, _: object) -> None:
+        os.kill(child, number)
+
+    for number in (_signal.SIGHUP, _signal.SIGINT, _signal.SIGTERM):
+        _signal.signal(number, told)
 
 
 def hook(words: list[str]) -> int:
@@ -135,8 +173,10 @@ def hook(words: list[str]) -> int:
     return 1
 
 
-def change_bundle(settings: RuntimeSettings, called: Called) -> None:
-    """Ask for the container of this call, and change its bundle according to the answer. Raise StartRefused."""
+def change_bundle(settings: RuntimeSettings, called: Called) -> int:
+    """Change the bundle of this call's container by the answer to its question, or by the standing order. Return the
+    lock of that, -1 for none. Raise StartRefused.
+    """
     if called.command not in BEGINNING:
         raise StartRefused(
             f"not started: the call of the runtime is not understood ({called.command!r} stands where a command is "
@@ -149,12 +189,62 @@ def change_bundle(settings: RuntimeSettings, called: Called) -> None:
     except OSError as error:
         raise StartRefused(f"the bundle cannot be read: {config}: {error.strerror}") from error
     spec = loaded(content)
-    changed, told = changed_spec(settings, called.container, spec)
+    lock = -1
+    if settings.is_strict:
+        changed, told = changed_spec(settings, called.container, spec)
+    else:
+        changed, told, lock = changed_or_ordered(settings, called.container, spec)
     for line in told:
         _log(called, "warning", f"cpuset-sidecar: {line}")
         _tell_the_host(f"{called.container[:12]}: {line}")
     if changed:
         replace(config, dumped(spec))
+    return lock
+
+
+def changed_or_ordered(settings: RuntimeSettings, container: str, spec: dict[str, Any]) -> tuple[bool, list[str], int]:
+    """Do the same for a container that did not choose this runtime: by the standing order if it surely asks for
+    nothing, or if there is no answer and it asks for no CPUs. Return the lock of that as well.
+    """
+    folder, body = os.path.join(os.path.dirname(settings.socket), standing.FOLDER), question(container, spec)
+    if lies_in_another(body["cgroup"]):
+        # The group above may have other CPUs than the order.
+        return (*changed_spec(settings, container, spec), -1)
+    if surely_asks_nothing(body) and (found := standing.taken(folder)):
+        order, lock = found
+        if order.asks == standing.ASK_LABELLED:
+            return _by_order(folder, order, body, spec), [], lock
+        # Whoever answers may wait until nobody holds it.
+        os.close(lock)
+    try:
+        return (*changed_spec(settings, container, spec), -1)
+    except KeptFromStarting:
+        raise
+    except StartRefused:
+        if found := standing.taken(folder):
+            return _by_order(folder, found[0], body, spec), [], found[1]
+        if last := standing.kept(folder):
+            return _by_order(folder, last, body, spec), [], -1
+        raise
+
+
+def lies_in_another(cgroup: str) -> bool:
+    """Return whether a container's cgroup will be inside that of another one, or of a pod: its path has two ids."""
+    words = cgroup.replace(":", "/").replace("-", "/").replace(".", "/").split("/")
+    return sum(len(word) == 64 and not word.strip("0123456789abcdef") for word in words) > 1
+
+
+def surely_asks_nothing(body: dict[str, Any]) -> bool:
+    """Return whether a container has no CPUs of its own, and its labels are known and mean nothing here."""
+    if body["cpus"] or body["mems"] or "labels" not in body:
+        return False
+    return not any(key.startswith((OURS, SWARMS)) for key in (*body["annotations"], *body["labels"]))
+
+
+def _by_order(folder: str, order: standing.Order, body: dict[str, Any], spec: dict[str, Any]) -> bool:
+    apply(spec, {"cpus": standing.within(body["cpus"], order) if body["cpus"] else order.cpus})
+    standing.note(folder, body["id"], order)
+    return True
 
 
 def changed_spec(settings: RuntimeSettings, container: str, spec: dict[str, Any]) -> tuple[bool, list[str]]:
@@ -193,8 +283,8 @@ def asked(settings: RuntimeSettings, body: bytes, *, is_needed: bool) -> dict[st
     `is_needed`. Raise StartRefused at once if there is none that is not.
     """
     path, patience = settings.socket, settings.patience if is_needed else 0.0
-    missing_since = time.monotonic()
-    deadline = missing_since + LIMIT_SECONDS
+    began = missing_since = time.monotonic()
+    deadline = missing_since + (LIMIT_SECONDS if is_needed else UNNEEDED_SECONDS)
     while True:
         connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
         try:
@@ -206,7 +296,8 @@ def asked(settings: RuntimeSettings, body: bytes, *, is_needed: bool) -> dict[st
             # It is missing, or was killed: another one may be starting.
             missing_since = missing_since or time.monotonic()
         except _socket.timeout:
-            raise KeptFromStarting(f"not started: the sidecar did not answer within {LIMIT_SECONDS:g} s") from None
+            kind = KeptFromStarting if is_needed else StartRefused
+            raise kind(f"not started: the sidecar did not answer within {deadline - began:.0f} s") from None
         except PermissionError:
             raise StartRefused(f"not started: {path} can only be opened by its owner: run this as root") from None
         except OSError as error:

@@ -22,6 +22,7 @@ LANES: Final[Mapping[str, tuple[str, ...]]] = {
     "engine": (
         *("test_crash", "test_dynamic", "test_faults_engine", "test_faults_hang", "test_faults_socket"),
         *("test_boot", "test_hand_stops", "test_strict", "test_strict_boot", "test_default_runtime"),
+        "test_standing_order",
     ),
     # These share an engine that stays up.
     "stories": (
@@ -34,13 +35,13 @@ LANES: Final[Mapping[str, tuple[str, ...]]] = {
     # Contract tests on Podman have this lane too.
     "podman": ("test_podman", "test_pods", "test_strict_podman", "test_default_podman", "test_two_engines"),
     "swarm": ("test_swarm",),
-    "tenants": ("test_tenants", "test_tenants_inside"),
+    "tenants": ("test_tenants", "test_hostile_tenant", "test_tenants_inside"),
     # The host's engine, without a sidecar; contract tests on Docker have this lane too.
     "contract": ("test_alonejudge", "test_cgroups", "test_giant_label", "test_ground", "test_proxied"),
     HOST: (
         *("test_faults_clock", "test_hotplug", "test_hotplug_rules", "test_isolated", "test_late_cpus"),
-        *("test_hand_births", "test_hand_writes", "test_host_processes", "test_quadlets", "test_root_parent"),
-        *("test_slice", "test_systemd", "test_topology", "test_units", "test_without_service"),
+        *("test_busy_host", "test_hand_births", "test_hand_writes", "test_host_processes", "test_quadlets"),
+        *("test_root_parent", "test_slice", "test_systemd", "test_topology", "test_units", "test_without_service"),
     ),
 }
 """The modules of each lane. The longest lane first: it starts first. Only `host` comes later (conftest)."""

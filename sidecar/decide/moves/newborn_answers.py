@@ -28,6 +28,7 @@ from collections.abc import Iterable
 
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.covering import home_of, is_answered, told_of_answers
+from sidecar.decide.moves.plain import labels_tell
 from sidecar.decide.moves.settled import desires
 from sidecar.decide.moves.target import target
 from sidecar.decide.orders import Answers, HoldAnswers
@@ -59,6 +60,7 @@ def standing_answers(world: World) -> tuple[World, tuple[HoldAnswers, ...]]:
             named.add(outside_containers(view.cgroup_parent, view.pod))
     parents = tuple(sorted(named - {""}))
     order = HoldAnswers(world.numbers, answers, parents, home_of(world, hand), world.state.online)
+    order = replace(order, labels_tell=labels_tell(world.settings))
     if hand.held is not None and _is_held(hand.held, order):
         return world, ()
     running = {key for key, each in world.containers.items() if not each.is_idle}
@@ -80,8 +82,8 @@ def _is_held(held: HoldAnswers, order: HoldAnswers) -> bool:
             named={key: parent for key, parent in answers.named.items() if key not in gone},
             unplaced=answers.unplaced - gone,
         )
-    around = (held.parents, held.home, held.online)
-    return answers == order.answers and around == (order.parents, order.home, order.online)
+    around = (held.parents, held.home, held.online, held.labels_tell)
+    return answers == order.answers and around == (order.parents, order.home, order.online, order.labels_tell)
 
 
 def _all_own(held: HoldAnswers | None, answers: Answers) -> set[ContainerKey]:

@@ -25,7 +25,7 @@ from state.errors import FileUnreadable, FileUnwritable
 USUAL: Final = "/usr/local"
 """Where programs go that do not belong to the distribution."""
 
-_MODULES: Final = ("__init__.py", "bundle.py", "front.py")
+_MODULES: Final = ("__init__.py", "bundle.py", "front.py", "standing.py")
 _FOUND_IN: Final = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 _LIMIT: Final = 1024 * 1024
 
