@@ -310,7 +310,7 @@ def _settled(each: ContainerStatus) -> str:
         return "keeps its CPUs"
     if each.is_alone:
         return "settled, alone"
-    beside = may_run_there([(other.name, other.sharing.value) for other in each.neighbours])
+    beside = may_run_there([(other.name, other.sharing.value) for other in each.neighbours], each.neighbour_count)
     return f"settled; {beside}" if beside else "settled"
 
 

@@ -5,7 +5,8 @@ Only a daemon, and what stands in for one, makes documents: readers of one impor
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
 
@@ -49,6 +50,9 @@ from state.cpuset import EMPTY, CPUSet
 from state.demand import Demand
 from state.key import ContainerKey
 from state.model import Assignment
+
+MOST_NEIGHBOURS: Final = 16
+"""Of a container in the document: 600 that arrive at once are more than 100,000 pairs, of 7 MB and a second's work."""
 
 Deadlines = Mapping[tuple[ContainerKey, int], str]
 """Until when each take waits at most (RFC 3339, UTC), by container and number."""
@@ -131,6 +135,7 @@ def container_status(world: World, container: Container, deadlines: Deadlines) -
     refused = None if world.settings.policy is PolicyName.NONE else world.state.refusals.get(key)
     wanted = None if is_left_alone(world, container) else desired(world, container)
     demand = assignment.demand if assignment else container.wish.demand
+    beside = neighbours(world, container)
     made = ContainerStatus(
         id=key.id,
         name=container.view.name,
@@ -145,7 +150,8 @@ def container_status(world: World, container: Container, deadlines: Deadlines) -
         pending=container.order.update.cpus if container.order else EMPTY,
         is_settled=is_where_it_should_be(world, container, assignment, wanted),
         is_alone=is_alone(world, container),
-        neighbours=_neighbours(world, container),
+        neighbours=_shown(world, container, beside),
+        neighbour_count=len(beside),
         is_quota_lifted=is_quota_lifted(world, container, assignment),
         load=_load(world.loads.get(container.view.key)),
         waits_for=waits_for(world, container, assignment, wanted),
@@ -205,14 +211,14 @@ def sharing_of(world: World, container: Container) -> SharingStatus:
     return SharingStatus.UNMANAGED if is_left_alone(world, container) else SharingStatus.SHARED
 
 
-def _neighbours(world: World, container: Container) -> tuple[NeighbourStatus, ...]:
+def _shown(world: World, container: Container, beside: Sequence[Container]) -> tuple[NeighbourStatus, ...]:
     return tuple(
         NeighbourStatus(
             name=each.view.name,
             sharing=sharing_of(world, each),
             cpus=CPUSet.from_mask(world.may_run(each) & container.footprint),
         )
-        for each in neighbours(world, container)
+        for each in beside[:MOST_NEIGHBOURS]
     )
 
 

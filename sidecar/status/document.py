@@ -88,7 +88,8 @@ class ContainerStatus(msgspec.Struct, frozen=True, kw_only=True):
     `cpus` is where it was last seen, `desired` where it should be (empty if the sidecar does not decide that),
     `pending` where it is being moved (empty if it is not). `is_settled`: what was decided is in force. `is_alone`: it
     is also exclusive, and no other container that the sidecar can see may run on its CPUs. If it is exclusive,
-    `neighbours` are those that may. `since` numbers grants in their order, -1 without.
+    `neighbours` are the first of those that may, which are `neighbour_count`. `since` numbers grants in their order, -1
+    without.
 
     `granted` are its recorded CPUs. It has between `floor` and `ceiling` CPUs, as `scale` and `weight` determine; 0 and
     "" unless the policy is dynamic. `ordered` is the size ordered by `resize`. `leaving` is what is being taken,
@@ -115,6 +116,7 @@ class ContainerStatus(msgspec.Struct, frozen=True, kw_only=True):
     is_settled: bool = False
     is_alone: bool = False
     neighbours: tuple[NeighbourStatus, ...] = ()
+    neighbour_count: int = 0
     is_quota_lifted: bool = False
     since: int = -1
     floor: int = 0

@@ -11,9 +11,11 @@ SHOWN: Final = 5
 """Names in one sentence; of more, their number."""
 
 
-def may_run_there(others: Sequence[tuple[str, str]]) -> str:
-    """Return that these containers may run there too, each given by its name and what it is; "" for none."""
+def may_run_there(others: Sequence[tuple[str, str]], of: int = 0) -> str:
+    """Return that these containers may run there too, each given by its name and what it is; "" for none. They are the
+    first of `of`, where there are more.
+    """
     if not others:
         return ""
     shown = [f"{name} ({'pinned by hand' if kind == 'stranger' else kind})" for name, kind in others[:SHOWN]]
-    return f"{some(shown, of=len(others))} may run there too"
+    return f"{some(shown, of=max(of, len(others)))} may run there too"

@@ -14,10 +14,11 @@ from sidecar.decide.container.place import Place
 from sidecar.decide.facts import Phase
 from sidecar.decide.settings import PolicyName, Settings
 from sidecar.decide.world import replace
-from sidecar.status.describe import status_of
+from sidecar.status.describe import MOST_NEIGHBOURS, status_of
 from sidecar.status.document import ContainerStatus, SharingStatus, Status
 from sidecar.status.machine_map import machine_of
 from sidecar.status.status_file import NAME, decode_status, is_daemon_running, read_status, write_status
+from sidecar.words.neighbour_names import may_run_there
 from state import codec
 from state.cpuset import CPUSet
 from state.errors import StateError
@@ -263,3 +264,15 @@ def test_the_settings_of_the_examples_are_lawful() -> None:
     """The worlds of these tests are worlds that the daemon can be in."""
     assert STATIC.policy is PolicyName.STATIC
     assert world(FOUR, container("web", exclusive=2)).is_ready
+
+
+def test_of_a_crowd_the_first_neighbours_are_shown_and_how_many_there_are() -> None:
+    """All that arrive at once may run on an owner's CPUs: pairs of all would be megabytes. The words count all."""
+    views = [container("web", exclusive=1), *(container(f"log-{number}") for number in range(40))]
+    web = one(status_of(world(FOUR, *views, answers=0)), "web")
+    assert (len(web.neighbours), web.neighbour_count) == (MOST_NEIGHBOURS, 40)
+    assert [each.name for each in web.neighbours[:3]] == ["log-0", "log-1", "log-2"]
+    shown = [(each.name, each.sharing.value) for each in web.neighbours]
+    assert may_run_there(shown, web.neighbour_count).endswith("log-4 (shared) and 35 more may run there too")
+    few = one(status_of(world(FOUR, *views[:4], answers=0)), "web")
+    assert (len(few.neighbours), few.neighbour_count) == (3, 3)

@@ -533,7 +533,7 @@
     else if (c.waits_for) words.push("waiting");
     else if (c.is_settled && isExclusive) {
       words.push(!isLive(c.phase) ? "keeps its CPUs" : c.is_alone ? "settled, alone"
-        : c.neighbours.length ? `settled; ${c.neighbours.slice(0, 2).map((each) => cut(each.name, 30)).join(", ")} may run there` : "settled");
+        : c.neighbours.length ? `settled; ${c.neighbours.slice(0, 2).map((each) => cut(each.name, 30)).join(", ")}${c.neighbour_count > 2 ? ` and ${c.neighbour_count - 2} more` : ""} may run there` : "settled");
     } else if (c.is_settled && c.sharing === "shared") words.push("settled");
     if (c.refusal) words.push(c.turn ? `refused, number ${c.turn} of ${known.fields.waiting} waiting` : "refused");
     if (c.is_quota_lifted) words.push("quota lifted");
