@@ -83,10 +83,12 @@ class StandingOrders:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(f"{self.folder}/{BEGUN}", 0o700)
         last = self._present()
-        if last is None:
+        if last is None and vacated:
             return
-        self._epoch = last.epoch
-        self.give(last.cpus & vacated or None, asks_all=True)
+        self._epoch = last.epoch if last else 0
+        if last:
+            os.close(last.opened)  # `give` opens it again.
+        self.give((last.cpus & vacated if last else EMPTY) or None, asks_all=True)
 
     def give(self, cpus: CPUSet | None, *, asks_all: bool) -> None:
         """Have containers that ask for nothing start on these CPUs; None: each start is asked about. StateError."""
@@ -146,6 +148,9 @@ class StandingOrders:
             with contextlib.suppress(StateError), files.directory(self.folder) as at:
                 files.replace(at, COPY, content, sync=True, mode=_MODE)
                 self._copied = content
+                if self._content is None:
+                    # It was taken away meanwhile, by the thread that gives orders.
+                    files.remove(at, COPY)
 
     def close(self) -> None:
         """Let go of what was replaced. The order stays: containers start by it while no daemon runs."""

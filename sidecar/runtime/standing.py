@@ -118,6 +118,8 @@ def is_private(found: os.stat_result) -> bool:
 def note(folder: str, container: str, order: Order) -> None:
     """Write down that a container begins by this order, before its runtime runs. Best effort: the lock counts."""
     path = f"{folder}/{BEGUN}/{container}"
+    if len(container) != 64 or container.strip("0123456789abcdef"):
+        return
     try:
         opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:

@@ -293,6 +293,29 @@ def test_the_next_run_narrows_the_order_and_waits_for_starts_by_the_last_one(ord
     began.close()
 
 
+def test_a_release_takes_the_order_and_its_copy_away(orders: StandingOrders) -> None:
+    """Containers start as the engine has them then; also where the copy alone is left."""
+    orders.give(POOL, asks_all=False)
+    orders.forget_ended()
+    (folder_of(orders) / ORDER).unlink()
+    released = StandingOrders(str(folder_of(orders).parent))
+    released.claim(CPUSet())
+    assert not (folder_of(orders) / COPY).exists()
+    assert taken(orders) is None
+    released.close()
+
+
+def test_no_note_is_written_outside_its_folder(orders: StandingOrders) -> None:
+    """The word of a call is not an id before it was looked at."""
+    orders.give(POOL, asks_all=False)
+    found = standing.taken(orders.folder)
+    assert found is not None
+    standing.note(orders.folder, "../order", found[0])
+    os.close(found[1])
+    assert taken(orders) == "0-1"
+    assert list((folder_of(orders) / BEGUN).iterdir()) == []
+
+
 def test_without_a_last_order_there_is_none_before_the_first(tmp_path: Path) -> None:
     """Fronts ask until the hand holds its answers."""
     made = StandingOrders(str(tmp_path))
