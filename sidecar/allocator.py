@@ -39,6 +39,7 @@ from sidecar.ports import Checkpoints, Journals, StartOrder, Telling
 from sidecar.projection.opened import gainers, joined, losers, taken_at_birth
 from sidecar.projection.projection_of import names_of, projection_of
 from sidecar.sifting import decide
+from sidecar.words.units import noun
 from state.cpuset import CPUSet
 from state.errors import StateError
 from state.key import HOST, ContainerKey
@@ -215,7 +216,7 @@ class Allocator:
         except StateError as error:
             is_told_nothing = grace_seconds is None
             notice = "is not told what changed" if is_told_nothing else "gets no notice of CPUs that are taken from it"
-            self._log.warning(f"a workload {notice}", container=known.view.name, reason=error)
+            self._log.warning(f"a workload {notice}", **{noun(container): known.view.name}, reason=error)
             self._report("projections", str(error))
 
     def _report(self, where: str, problem: str) -> None:

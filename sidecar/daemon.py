@@ -48,7 +48,7 @@ from sidecar.decide.world import World, replace
 from sidecar.disturbance.sampler import DisturbanceSampler
 from sidecar.engine_rooms import EngineRooms, infos_of, sources_of
 from sidecar.engines import open_engine as open_engine_module
-from sidecar.engines.address import addresses
+from sidecar.engines.found_places import engine_places
 from sidecar.engines.host_tenants import HostedEngine
 from sidecar.failures import CgroupClosed, SidecarError
 from sidecar.hand.cgroup_hand import CgroupHand
@@ -167,8 +167,8 @@ async def serve(
         engine_lock = stack.enter_context(closing(EngineLock(config.cgroup)))
         tcp = stack.enter_context(listening_on("" if is_release else config.listen))
         if engine is None:
-            places, labels = addresses(config.engine, config.engines), label_keys(config.unmanaged)
-            opened = open_engine_module.open_engines(places, labels=labels, machine=HostKernel())
+            found = await trio.to_thread.run_sync(engine_places, config.engine, config.engines)
+            opened = open_engine_module.open_engines(found, labels=label_keys(config.unmanaged), machine=HostKernel())
             real, *others = await stack.enter_async_context(opened)
             engine = with_shared_group(real, config.shared_slice, cgroup=config.cgroup)
             hosted = with_host_units(engine, host, config, log)

@@ -130,8 +130,9 @@ class LiveDocument:
         fields = {
             name: getattr(told, name) for name in told.__struct_fields__ if name not in ("containers", "updated_at")
         }
+        owning = (each for each in told.units if each.asked)
         engines = {key.id: key.engine for key in world.containers}
-        containers = {each.id: (_brief(each), engines[each.id]) for each in told.containers}
+        containers = {each.id: (_brief(each), engines[each.id]) for each in (*told.containers, *owning)}
         changed = {name: value for name, value in fields.items() if self._fields.get(name, ...) != value}
         others = [id for id, each in containers.items() if self._containers.get(id) != each]
         gone = [id for id in self._containers if id not in containers]

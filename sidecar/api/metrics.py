@@ -82,6 +82,7 @@ class Metrics:
         yield _gauge("cpuset_sidecar_capacity_cpus", "CPUs that can be exclusive at once.", capacity(world))
         yield _gauge("cpuset_sidecar_free_cpus", "CPUs of the capacity that no container holds.", free(world))
         yield from _by_sharing(world)
+        yield _engines(world)
         alone = sum(1 for each in world.containers.values() if is_alone(world, each))
         yield _gauge("cpuset_sidecar_alone_containers", "Containers that are alone on exclusive CPUs.", alone)
         clashing = len(clashes(world))
@@ -219,6 +220,15 @@ def _about(world: World, program: str) -> Metric:
     }
     made = GaugeMetricFamily("cpuset_sidecar_info", "The version of the program.", labels=tuple(labels))
     made.add_metric(tuple(labels.values()), 1)
+    return made
+
+
+def _engines(world: World) -> Metric:
+    """Return which engines are ready, by their names."""
+    told = "Whether all containers of an engine were looked at since it was reached."
+    made = GaugeMetricFamily("cpuset_sidecar_engine_ready", told, labels=("engine",))
+    for name, contact in sorted(world.contacts.items()):
+        made.add_metric((name,), contact.is_ready)
     return made
 
 

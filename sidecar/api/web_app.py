@@ -110,9 +110,11 @@ class Api:
         return as_json({"status": "ok", "problems": list(self._board.problems.values())})
 
     async def _readiness(self, _: Question) -> Answer:
-        if not self._board.latest.is_ready:
+        world = self._board.latest
+        if not world.is_ready:
             raise Declined(503, "not everything was looked at since the engine was reached")
-        return as_json({"status": "ready"})
+        waits_for = sorted(name for name, each in world.contacts.items() if not each.is_ready)
+        return as_json({"status": "ready", **({"waits_for": waits_for} if waits_for else {})})
 
     async def _exposition(self, question: Question) -> Answer:
         content, kind = self._metrics.exposed(question.accept)

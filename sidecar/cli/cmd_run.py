@@ -56,12 +56,12 @@ def _check(config: Config) -> int:
     """Print what is doubtful in a configuration without mistakes, and that it can be used. ConfigError, StateError."""
     # Only here: the daemon's imports, for asking the engine.
     from sidecar.cli.doctor.cmd_doctor import ask_engine
-    from sidecar.engines.address import addresses
+    from sidecar.engines.found_places import engine_places
     from sidecar.host.cgroup.host_kernel import HostKernel
 
     doubts = list(config.check_against(HostKernel(cgroup=config.cgroup).topology()))
     if config.rules:
-        reports = [ask_engine(at) for _, at in addresses(config.engine, config.engines)]
+        reports = [ask_engine(at) for _, at in engine_places(config.engine, config.engines)]
         if all(each.engine for each in reports):
             views = tuple(view for each in reports for view in each.views)
             doubts += [of_no_container(rule) for rule in idle_rules(views, config.rules)]

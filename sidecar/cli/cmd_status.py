@@ -138,8 +138,8 @@ def rendered(
         lines.append("no containers" if not status.containers else "no containers of this choice")
     if chosen.units:
         # No id: a unit is known by its name.
-        told = (_row(each, now, status, sight, is_wide=is_wide) for each in chosen.units)
-        units = [(" ", row[0], *row[2:]) for row in told]
+        told = ((each.id, _row(each, now, status, sight, is_wide=is_wide)) for each in chosen.units)
+        units = [(letters.get(id, " "), row[0], *row[2:]) for id, row in told]
         if choice == ALL:
             units += [(" ", each.name, "hole", "-", *("-" for _ in more), each.reason) for each in _holes(status)]
         lines += ["", *painted((" ", "UNIT", "KIND", "CPUS", *more, "STATE"), units, paint, width, is_wide=is_wide)]

@@ -202,7 +202,9 @@ def _where(world: World, container: Container, assignment: Assignment | None, wa
         if not assignment:
             return ["It runs on exactly these."]
         if is_alone(world, container):
-            return ["It runs on exactly these, and no other container of the engine does."]
+            is_unit = container.view.key.is_unit
+            others = "no container and no other unit" if is_unit else "no other container of the engine"
+            return [f"It runs on exactly these, and {others} does."]
         found, beside = clashes_of(world, assignment), company(world, container)
         sentences = ["It runs on exactly these.", f"{beside}." if beside else "", _capital(clash_text(found))]
         return [each for each in sentences if each]

@@ -81,8 +81,8 @@ _FORMS: Final = {
         "write auto, or the address of an engine's socket, like unix:///var/run/docker.sock or tcp://127.0.0.1:2375"
     ),
     Form.ENGINES: (
-        'write two engines, each once, like ["docker", "podman"], or with its address, like '
-        "podman=unix:///run/podman/podman.sock"
+        'write two engines, each once, like ["docker", "podman"], a user\'s own as podman:1000, or with its address, '
+        "like podman=unix:///run/podman/podman.sock; or auto"
     ),
     Form.HAND: (
         "write auto, off, or the engine's default cgroup parent: the name of a slice, like second.slice, or under "

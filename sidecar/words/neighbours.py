@@ -20,7 +20,7 @@ _NEVER_MOVED_AND_RESTS: Final = "it is never moved, but others may be granted th
 
 UNSEEN: Final = "the engine does not answer, and its containers start without it: others may be there unseen"
 
-UNSEEN_UNITS: Final = "systemd does not tell which units ask for CPUs: the host's own processes may be there unseen"
+UNSEEN_UNITS: Final = "systemd does not answer: the host's own processes may be there unseen"
 
 
 def company(world: World, container: Container) -> str:

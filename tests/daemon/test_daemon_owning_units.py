@@ -141,7 +141,7 @@ async def test_a_daemon_that_was_killed_finds_its_owners_and_a_silent_systemd_en
         found = hosted.told(small)
         assert found is not None
         assert not found.alone, "services may be there that nobody has told of"
-        assert "systemd does not tell" in found.reason
+        assert "systemd does not answer" in found.reason
         assert ContainerKey(SYSTEMD, DB) in hosted.books().assignments
         assert services.where(DB) == own
         services.is_silent = False

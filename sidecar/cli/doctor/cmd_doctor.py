@@ -60,7 +60,7 @@ from sidecar.config.config import Config
 from sidecar.config.keys import KEYS
 from sidecar.config.running_settings import read_settings
 from sidecar.decide.settings import PolicyName
-from sidecar.engines.address import addresses
+from sidecar.engines.found_places import engine_places
 from sidecar.failures import ConfigError, ContainerGone, EngineLacks, SidecarError
 from sidecar.hand.inotify_limits import inotify_use
 from sidecar.hand.reflex_queue import find_library
@@ -138,7 +138,7 @@ def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
 
 def examine(config: Config, kernel: Kernel, ask: Callable[[str], EngineReport]) -> list[Finding]:
     """Read everything once, and return the findings."""
-    (_, first), *rest = addresses(config.engine, config.engines)
+    (_, first), *rest = engine_places(config.engine, config.engines)
     report, further = ask(first), [(name, ask(at)) for name, at in rest]
     seen = tuple(msgspec.structs.replace(view, effective=kernel.effective_cpus(view)) for view in report.views)
     report = msgspec.structs.replace(report, views=seen)

@@ -160,7 +160,7 @@ def _table(seen: Seen, view: View, look: Look, still: Still) -> Screen:
     details = _details(seen, marked, details_width, look.bars) if marked else _without_rows(seen, view, width)
     # The table keeps three fifths of the room, if it has so many rows.
     below = 0 if is_wide else min(len(details), left - 1 - min(max(len(rows), 1), (left - 1) * 3 // 5))
-    below = 0 if left - 1 - below < _LEAST_ROWS else below
+    below = 0 if left - 1 - below < min(_LEAST_ROWS, len(rows)) else below
     page = max(1, left - below - 1)
     ids = tuple(row.id for row in rows)
     first = first_of(view, ids, page)

@@ -112,7 +112,10 @@ def table_head(rows: Sequence[TenantRow], width: int, *, has_hour: bool) -> Tabl
         else:
             left -= grown - LEAST_HOUR
             widths["HOUR"] = grown
-    widths["STATE"] = max(1, widths["STATE"] + left)
+    # A name is cut before the state says nothing: the marked one's is whole beside or below the table.
+    cut = max(0, min(min(widths["STATE"], _LEAST_STATE) - widths["STATE"] - left, widths["NAME"] - _LEAST_NAME))
+    widths["NAME"] -= cut
+    widths["STATE"] = max(1, widths["STATE"] + left + cut)
     head, at = [], start
     for name, size in widths.items():
         head.append((name, at, min(width, at + size)))

@@ -35,7 +35,7 @@ from sidecar.decide.books.grants import (
 )
 from sidecar.decide.books.load_wish import with_measured
 from sidecar.decide.books.original_set import layered, with_original_sets_on_cores
-from sidecar.decide.books.pinned import off_the_pinned
+from sidecar.decide.books.pinned import claimed_by_pins, off_the_pinned
 from sidecar.decide.books.replacing import in_whole_cores
 from sidecar.decide.books.room import room_in
 from sidecar.decide.books.size_causes import Events, losses, why_gained, why_lost
@@ -74,7 +74,7 @@ class DynamicPolicy:
         was_released = any(key not in state.assignments for key in world.state.assignments)
         held_before = state.exclusive
         state = off_the_pinned(world, state)
-        pinned = world.strangers & (held_before - state.exclusive)
+        pinned = claimed_by_pins(world) & (held_before - state.exclusive)
         # 2. Arrivals.
         before, arrivals = state.grants, Arrivals(world)
         state = answered(world, state, partial(_answer, arrivals), last)

@@ -33,15 +33,17 @@ from state.model import KEPT_MOVES, Assignment, Move, State
 def held(assignment: Assignment, container: Container) -> CPUSet:
     """Return where an exclusive container should run now: its grant, and leaving CPUs while it may stay on them.
 
-    It does not enter CPUs again that it has already left. A container that does not run, and is configured for others
-    than its own, as before its first order, has none to stay on: an order onto leaving CPUs would enter them.
+    It does not enter CPUs again that it has already left: one that does not run is where it would start, which is known
+    by what the hand answers. If that is elsewhere than its own, as before its first order, it has none to stay on: an
+    order onto leaving CPUs would enter them.
     """
     leaving = assignment.leaving
     if leaving is None or is_inert(container):
         return assignment.cpus
-    is_elsewhere = not container.written <= assignment.cpus | leaving.cpus
-    if container.is_idle and not container.is_starting and is_elsewhere:
-        return assignment.cpus
+    if container.is_idle and not container.is_starting:
+        would_start = container.written
+        is_elsewhere = not would_start <= assignment.cpus | leaving.cpus
+        return assignment.cpus if is_elsewhere else assignment.cpus | (leaving.waiting & would_start)
     return assignment.cpus | (leaving.waiting & container.present)
 
 

@@ -104,7 +104,8 @@ def wish_of(
     if denied and view.kind is not ViewKind.UNIT:
         view, rule = ruled(view, settings.rules)
     made = _wish(view, settings, originals, online, devices, is_placed=is_placed)
-    if made.is_kept_out and (is_unmanaged(view, settings) or not _opts_out(own, denied)):
+    is_by_owner = view.kind is ViewKind.UNIT or is_unmanaged(view, settings) or not _opts_out(own, denied)
+    if made.is_kept_out and is_by_owner:
         made = msgspec.structs.replace(made, is_kept_out_by_owner=True)
     if not rule and not denied:
         return made

@@ -225,3 +225,15 @@ def test_the_time_and_the_mark_leave_most_of_it_as_it_is() -> None:
     assert not is_still(before, msgspec.structs.replace(then, history=None), View(), look(132, 43))
     assert not is_still(before, msgspec.structs.replace(then, sight=GONE), View(), look(132, 43))
     assert not is_still((TIMES[3], View(), look(132, 43)), TIMES[3], View(), look(132, 43))
+
+
+def test_a_small_screen_has_a_state_and_the_marked_one() -> None:
+    """Long names are cut before the state says nothing, and what few rows leave is the marked one's."""
+    name = "project-of-somebody-voice-1"
+    document = seen(owner(name, "1", 1), plain_one("project-of-somebody-web-1", 2, cpus=CPUSet.of(0)))
+    text = text_of(drawn(document, View(), look(40, 12)))
+    assert re.search(r"^>A project-of-\S* +1 +settled, alone$", text, re.MULTILINE)
+    assert f"--- {name}" in text
+    assert "q end" in text
+    alone = text_of(drawn(seen(owner("db", "1", 1)), View(), look(40, 12)))
+    assert re.search(r"^>A db .* settled, alone$", alone, re.MULTILINE)

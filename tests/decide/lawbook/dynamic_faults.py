@@ -30,7 +30,7 @@ from sidecar.decide.moves import settled, signals, timers
 from sidecar.decide.moves import target as target_module
 from sidecar.decide.settings import Band
 from sidecar.decide.world import World, replace
-from sidecar.projection import opened
+from sidecar.projection import opened, projection_of
 from state.cause import Cause
 from state.cpuset import EMPTY, CPUSet, union
 from state.demand import Demand
@@ -105,6 +105,17 @@ def promises_by_the_settings_of_today(patch: pytest.MonkeyPatch) -> None:
     """Time a notice that was announced by what is configured when its timer starts again."""
     honest = timers._notice_of
     patch.setattr(timers, "_notice_of", lambda world, assignment, _: honest(world, assignment, None))
+
+
+def tells_the_end_of_the_last_take(patch: pytest.MonkeyPatch) -> None:
+    """Take the notice of the last of several takes for that of all."""
+    honest = timers.notice_of
+
+    def notice_of(world: World, assignment: Assignment, _: object) -> float:
+        assert assignment.leaving is not None
+        return honest(world, assignment, assignment.leaving.batches[-1])
+
+    patch.setattr(projection_of, "notice_of", notice_of)
 
 
 def ends_the_notice_of_earlier_takes(patch: pytest.MonkeyPatch) -> None:

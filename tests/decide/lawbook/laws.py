@@ -126,6 +126,8 @@ def _leaves(world: World, key: ContainerKey) -> CPUSet:
 def _conflicts(reality: Reality, order: ApplyCpuset, holds: CPUSet) -> list[str]:
     """Return the other containers that may be on the CPUs that this order enters."""
     world, container = reality.world, reality.world.containers[order.container]
+    if container.wish.is_kept_out and not order.live:
+        return []  # It goes back to what it had, and counts there.
     entered = order.update.cpus - world.state.reserved
     # The kernel put one whose CPUs all went offline among all others: it enters nothing but what is exclusive.
     is_among_all = order.live and not container.place.seen & world.state.online
@@ -144,9 +146,7 @@ def _conflicts(reality: Reality, order: ApplyCpuset, holds: CPUSet) -> list[str]
             continue
         conflict = is_exclusive or (bool(holds) and order.live and not is_among_all)
         if not order.live and not holds:
-            conflict = False
-            if is_exclusive and (entered & world.state.assignments[id].cpus):
-                conflict = True
+            conflict = is_exclusive and bool(entered & world.state.assignments[id].cpus)
         if (
             conflict
             and (both := entered & CPUSet.from_mask(waited_for(reality, id)))
@@ -338,6 +338,7 @@ LAWS: tuple[Law[Reality], ...] = (
         TASKS,
         NOTICE,
         takelaws.AS_PROMISED,
+        takelaws.DEADLINES,
         ORIGINAL_SETS,
         HELD,
         ANSWERS,

@@ -10,6 +10,7 @@ from sidecar.decide.books.sizes import least_of, wish_for
 from sidecar.decide.facts import Fact, Purpose, SettingsChanged, TakeAcknowledged, TimerEnded, TopologyRead
 from sidecar.decide.settings import IsolatedRule, PolicyName
 from sidecar.decide.world import World
+from sidecar.projection.projection_of import projection_of
 from state.cause import Used
 from state.cpuset import EMPTY, CPUSet, union
 from state.demand import NumaRule, Scale
@@ -33,6 +34,30 @@ def taken_without_notice(reality: Reality) -> list[str]:
 def made_shorter(reality: Reality) -> list[str]:
     """Return notices and rests that a restart, or other settings, made shorter than they were promised."""
     return reality.promises.shortened
+
+
+def told_of_another_end(reality: Reality) -> list[str]:
+    """Return the projections whose deadline is not the end of that take, of those which they list, that ends first; as
+    sentences. The ends are those of the timers that were started.
+    """
+    world, found = reality.world, list[str]()
+    for key, grant in world.state.assignments.items():
+        container, leaving = world.containers.get(key), grant.leaving
+        if container is None or leaving is None or world.settings.policy is not PolicyName.DYNAMIC:
+            continue
+        told = projection_of(world, container)
+        listed = {each.number for each in leaving.batches if each.cpus & told.leaving}
+        ends = {
+            each.number: each.seconds
+            for each in reality.timers
+            if each.purpose is Purpose.GRACE and each.container == key and each.number in listed
+        }
+        # One that is not timed yet is still on its way to the container.
+        if ends and ends.keys() == listed and not leaving.due & told.leaving:
+            first = min(ends.values())
+            if told.deadline_seconds != first:
+                found.append(f"{grant.name} is told of {told.deadline_seconds} s, and has {first} s")
+    return found
 
 
 def lost_of_original_sets(reality: Reality) -> list[str]:
@@ -215,3 +240,4 @@ def _above(grant: Assignment, change: int) -> Fraction:
 
 
 AS_PROMISED = Law("a notice or a rest is never shorter than it was promised", made_shorter)
+DEADLINES = Law("a deadline is the end of the take that ends first", told_of_another_end)

@@ -8,8 +8,11 @@ import pytest
 
 from sidecar.decide.facts import Purpose
 from sidecar.decide.world import replace
-from tests.decide.lawbook import laws
-from tests.decide.lawbook.dynamic_faults import ends_the_notice_of_earlier_takes
+from tests.decide.lawbook import laws, takelaws
+from tests.decide.lawbook.dynamic_faults import (
+    ends_the_notice_of_earlier_takes,
+    tells_the_end_of_the_last_take,
+)
 from tests.decide.lawbook.refit_faults import gives_notice_of_what_was_never_had
 from tests.support.decide.dynamic import Dynamic
 from tests.support.decide.stories import where
@@ -31,6 +34,21 @@ def test_a_short_notice_that_ends_a_longer_one_is_caught(is_broken: bool, monkey
         # A story checks all laws itself.
         story.time_out(story.timers.index(short))
     assert bool(breaches([laws.NOTICE], story, When.STEP)) == is_broken
+
+
+@pytest.mark.parametrize("is_broken", [True, False])
+def test_a_deadline_of_the_last_take_alone_is_caught(is_broken: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first take ends after 1 s, and the second after 20 s."""
+    story = Dynamic(grace_seconds=1)
+    batch = story.elastic("batch", 2, 1, 7)
+    story.over(Purpose.COOLDOWN, batch)
+    story.elastic("server", 2)
+    story.read_settings(replace(story.settings, grace_seconds=20.0))
+    if is_broken:
+        tells_the_end_of_the_last_take(monkeypatch)
+    with suppress(AssertionError):
+        story.elastic("other", 1)
+    assert bool(breaches([takelaws.DEADLINES], story, When.STEP)) == is_broken
 
 
 @pytest.mark.parametrize("is_broken", [True, False])

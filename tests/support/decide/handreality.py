@@ -159,6 +159,9 @@ class HandReality(Reality):
         id = order.container.id
         if self.hand is None:
             return WriteFailed(order.container, order.number, "there is no hand", is_gone=False, ended=self.ticket())
+        if fails and order.number % 3 == 0:
+            # It is not there yet, or not any more, for the hand alone.
+            return WriteFailed(order.container, order.number, "it has no cgroup", is_gone=True, ended=self.ticket())
         if fails:
             self.hand.closed.add(id)
         try:
