@@ -21,7 +21,14 @@ LANES: Final[Mapping[str, tuple[str, ...]]] = {
     # These stop, kill or freeze the engine, or install a runtime in it.
     "engine": (
         *("test_crash", "test_dynamic", "test_faults_engine", "test_faults_hang", "test_faults_socket"),
-        *("test_boot", "test_hand_stops", "test_strict", "test_strict_boot", "test_default_runtime"),
+        *(
+            "test_boot",
+            "test_hand_stops",
+            "test_slow_starts",
+            "test_strict",
+            "test_strict_boot",
+            "test_default_runtime",
+        ),
         "test_standing_order",
     ),
     # These share an engine that stays up.

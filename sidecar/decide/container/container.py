@@ -82,7 +82,8 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The ticket of the newest news. News with an older ticket is outdated."""
     place: Place
     looked: int = 0
-    """The ticket of the newest look, 0 if it was only glanced at: an order's outcome is news, and no look."""
+    """The ticket of the newest look, or of the glance that alone has shown it: an order's outcome is news, and no look.
+    """
     line: Line = Free()
     barred: Barred | None = None
     """The update that is not repeated until its pause is over or another run begins."""
@@ -264,11 +265,17 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def sure(self) -> CPUSet:
         """The CPUs that it has regardless of the outcome of orders outstanding or in doubt, and of unseen restarts; may
-        be empty. Where an order leads that an earlier run of the sidecar left in the engine is not known.
+        be empty. Where an order leads that an earlier run of the sidecar left in the engine is not known. Nor is
+        what the engine has configured, as long as a glance alone shows the container: what the kernel shows is sure.
         """
         if not self.is_guarded and any(doubt.ends is Ends.ENGINE for doubt in self.doubts):
             return EMPTY
         mask = self.place.seen.mask
+        if self.view.is_glance and self.starts_as_configured and self.answers:
+            # The hand may move its group as anybody's.
+            return EMPTY
+        if self.view.is_glance and (self.starts_as_configured or not self.is_idle):
+            mask &= (self.view.effective or EMPTY).mask
         if self.starts_as_configured:
             mask &= self.place.configured.mask
         for cpus in self._coming():
