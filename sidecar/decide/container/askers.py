@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import msgspec
+
 from sidecar.decide.container.container import Container
 from sidecar.decide.facts import Phase
 from state.demand import Shortage
@@ -27,7 +29,7 @@ def asks_again(container: Container, refused: Refused) -> bool:
     """
     if refused.refusal.code is RefusalCode.GIVEN_UP:
         return container.is_held or has_restarted(container, refused)
-    if container.is_idle or has_restarted(container, refused) or _is_reconsidered(refused):
+    if container.is_idle or asks_anew(container, refused) or _is_reconsidered(refused):
         return True
     wished = container.wish.demand
     return wished is not None and wished.shortage is Shortage.WAIT
@@ -39,6 +41,24 @@ def _is_reconsidered(refused: Refused) -> bool:
     """
     detail = refused.refusal.detail
     return refused.refusal.code in _RECONSIDERED or (isinstance(detail, Asked) and bool(detail.offline))
+
+
+def asks_anew(container: Container, refused: Refused) -> bool:
+    """Return whether it asks because of another start, or for something else than what was refused."""
+    return has_restarted(container, refused) or is_another_request(container, refused)
+
+
+def is_another_request(container: Container, refused: Refused) -> bool:
+    """Return whether it asks for something else than what was refused, or has another mistake: a refusal is of one
+    request. Another name of the container is none, and a glance shows no limits. What people released rests, whatever
+    it asks for.
+    """
+    asked, mistake = container.wish.demand, container.wish.refusal
+    if container.view.is_glance or refused.refusal.code is RefusalCode.GIVEN_UP:
+        return False
+    if asked is None:
+        return mistake is not None and (refused.demand is not None or mistake != refused.refusal)
+    return refused.demand is None or asked != msgspec.structs.replace(refused.demand, name=asked.name)
 
 
 def has_restarted(container: Container, refused: Refused) -> bool:
