@@ -18,8 +18,8 @@
 from __future__ import annotations
 
 from sidecar.decide.books.grants import keeps
-from sidecar.decide.container.askers import asks_again, asks_anew, is_another_request, is_coming
-from sidecar.decide.container.container import Container, Standing
+from sidecar.decide.container.askers import asks_again, asks_anew, is_another_request, is_asking, is_coming
+from sidecar.decide.container.container import Container
 from sidecar.decide.world import World
 from state.key import ContainerKey
 from state.model import Assignment, Refused, State
@@ -30,8 +30,7 @@ def in_turn(world: World, state: State) -> list[Container]:
     asking = [
         container
         for key, container in world.containers.items()
-        if (container.wish.demand is not None or container.wish.refusal is not None)
-        and container.wish.standing is not Standing.UNMANAGED
+        if is_asking(container)
         and key not in state.assignments
         and is_coming(container)
         and not world.is_absent(key)

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from sidecar.decide.container.container import Container
+from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.facts import Phase
 from state.demand import Shortage
 from state.model import Refused
@@ -23,12 +23,25 @@ def is_coming(container: Container) -> bool:
     return not container.is_idle or container.is_held or (container.view.phase in _COMING and not container.is_lapsed)
 
 
+def is_asking(container: Container) -> bool:
+    """Return whether it asks for CPUs of its own, even if with a mistake, and is not left alone."""
+    wish = container.wish
+    return wish.standing is not Standing.UNMANAGED and (wish.demand is not None or wish.refusal is not None)
+
+
+def rests_as_released(container: Container, refused: Refused) -> bool:
+    """Return whether people released its CPUs, and it has not started since: it asks at its next start, whatever it
+    asks for meanwhile.
+    """
+    return refused.refusal.code is RefusalCode.GIVEN_UP and not (container.is_held or has_restarted(container, refused))
+
+
 def asks_again(container: Container, refused: Refused) -> bool:
     """Return whether a refused container that is coming asks in the next decision. One whose CPUs people released asks
     at its next start, also while that is held, and not before.
     """
     if refused.refusal.code is RefusalCode.GIVEN_UP:
-        return container.is_held or has_restarted(container, refused)
+        return not rests_as_released(container, refused)
     if container.is_idle or asks_anew(container, refused) or _is_reconsidered(refused):
         return True
     wished = container.wish.demand

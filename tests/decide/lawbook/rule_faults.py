@@ -48,6 +48,10 @@ def keeps_a_refusal_of_another_request(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(askers, "is_another_request", lambda *_: False)
 
 
+def forgets_a_release_with_the_request(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(grants, "rests_as_released", lambda *_: False)
+
+
 def takes_an_unseen_start_for_the_next(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(grants, "_ran_when_released", lambda *_: False)
 
