@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 
-from sidecar.decide.books.grants import bounds, place
+from sidecar.decide.books.grants import bounds, no_multiple, place
 from sidecar.decide.container.askers import is_coming
 from sidecar.decide.facts import ContainerView, Phase, ViewKind
 from sidecar.decide.moves import plain
@@ -126,8 +126,10 @@ def refused_on_old_terms(reality: Reality) -> Iterator[str]:
             yield f"{refused.name} has the mistake {container.wish.refusal}, and was refused for {refused.refusal}"
         if asked is None or was is None or _is_the_same(was.demand, asked):
             continue
-        awaits_place = refused.refusal.code is RefusalCode.AWAITS_PLACE
-        if not awaits_place and isinstance(place(world, world.state, asked, bounds(world, asked)[0]), CPUSet):
+        if refused.refusal.code is RefusalCode.AWAITS_PLACE or no_multiple(world, world.state, asked):
+            # Of a range the floor may come to whole cores where the number does not.
+            continue
+        if isinstance(place(world, world.state, asked, bounds(world, asked)[0]), CPUSet):
             yield f"{refused.name} asks for something else now, which fits, and is refused as before"
 
 
