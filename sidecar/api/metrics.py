@@ -20,6 +20,7 @@ from sidecar.api.exposition import exposition
 from sidecar.api.kubelet_metrics import KubeletMetrics
 from sidecar.board import BirthCounts, Board, SampledDisturbance
 from sidecar.decide.books.clashes import clashes
+from sidecar.decide.books.give_up import refused_now
 from sidecar.decide.books.room import capacity, free
 from sidecar.decide.container.askers import is_standing
 from sidecar.decide.container.grip import Closed, Guarded
@@ -139,8 +140,9 @@ def _refusals(counted: Counter[RefusalCode]) -> Metric:
 def _refused(world: World) -> Metric:
     counted = Counter(
         each.refusal.code
-        for key, each in world.state.refusals.items()
-        if (container := world.containers.get(key)) is None or is_standing(container, each)
+        for key in world.state.refusals
+        if (each := refused_now(world, key)) is not None
+        and ((container := world.containers.get(key)) is None or is_standing(container, each))
     )
     made = GaugeMetricFamily("cpuset_sidecar_refused", "Containers that are refused now, by code.", labels=("code",))
     for code in RefusalCode:

@@ -6,6 +6,7 @@ gained CPUs are announced after the kernel confirms them, lost ones before the o
 
 from __future__ import annotations
 
+from sidecar.decide.books.give_up import refused_now
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.mounts import projection_name
 from sidecar.decide.facts import ViewKind
@@ -27,7 +28,7 @@ def has_projection(world: World, container: Container) -> bool:
     if container.view.kind is not ViewKind.UNIT:
         return True
     key, wish = container.view.key, container.wish
-    asks = wish.demand or wish.refusal or key in world.state.assignments or key in world.state.refusals
+    asks = wish.demand or wish.refusal or key in world.state.assignments or refused_now(world, key)
     return bool(asks) and key.engine == SYSTEMD
 
 

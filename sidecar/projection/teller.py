@@ -20,6 +20,7 @@ import trio
 
 from sidecar.board import Board
 from sidecar.crashes import Crashes
+from sidecar.decide.books.give_up import refused_now
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.mounts import mounted_name
 from sidecar.decide.container.role import role_of
@@ -166,7 +167,9 @@ class Teller:
     def _can_wait(self, world: World, container: Container) -> bool:
         """Return whether it gets its first projection later."""
         key = container.view.key
-        asks = container.wish.demand is not None or key in world.state.assignments or key in world.state.refusals
+        asks = (
+            container.wish.demand is not None or key in world.state.assignments or refused_now(world, key) is not None
+        )
         is_brief = not asks and key not in self._known and not names_of(world, container)
         if is_brief and trio.current_time() < self._due.setdefault(key, trio.current_time() + self._brief_seconds):
             return True
@@ -238,7 +241,7 @@ def _known(world: World, key: ContainerKey, container: Container) -> _Known:
         # Which others have its CPUs is known nowhere else.
         beside = reason_of(world, container)
     confined = world.group if container.view.in_shared_group and world.group else container
-    return container, confined, assignment, world.state.shared, settled, alone, beside, world.state.refusals.get(key)
+    return container, confined, assignment, world.state.shared, settled, alone, beside, refused_now(world, key)
 
 
 def _is_same(before: _Known | None, now: _Known) -> bool:

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from sidecar.decide.books.clashes import clashes_of
+from sidecar.decide.books.give_up import refused_now
 from sidecar.decide.books.queue import turn_of
 from sidecar.decide.books.room import capacity, free
 from sidecar.decide.container.askers import is_standing
@@ -132,7 +133,7 @@ def container_status(world: World, container: Container, deadlines: Deadlines) -
     key = container.view.key
     assignment = world.state.assignments.get(key)
     # Under the policy none the recorded refusals and the queue wait for another policy: nothing is refused now.
-    refused = None if world.settings.policy is PolicyName.NONE else world.state.refusals.get(key)
+    refused = None if world.settings.policy is PolicyName.NONE else refused_now(world, key)
     wanted = None if is_left_alone(world, container) else desired(world, container)
     demand = assignment.demand if assignment else container.wish.demand
     beside = neighbours(world, container)

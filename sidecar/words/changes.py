@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from sidecar.decide.books.clashes import clashes
+from sidecar.decide.books.give_up import refused_now
 from sidecar.decide.books.queue import overtakers
 from sidecar.decide.books.takes import is_inert
 from sidecar.decide.container.mounts import is_single_file_mount
@@ -101,10 +102,13 @@ def _passed(before: World, now: World, granted: Assignment) -> str:
 
 def new_refusals(before: World, now: World) -> Iterator[Refused]:
     """Yield the refusals that are new between two worlds. Other holders of the same CPUs do not make one new; another
-    start does, unless it is the first one of a container that was refused when it was created.
+    start does, unless it is the first one of a container that was refused when it was created. So does a request after
+    none, of a container whose CPUs people released.
     """
-    for key, refused in now.state.refusals.items():
-        was, container = before.state.refusals.get(key), before.containers.get(key)
+    for key in now.state.refusals:
+        was, refused, container = refused_now(before, key), refused_now(now, key), before.containers.get(key)
+        if refused is None:
+            continue
         had_started = container is not None and container.view.phase is not Phase.CREATED
         is_same = was is not None and was.demand == refused.demand and was.refusal.is_like(refused.refusal)
         if refused.released_at and was and was.released_at == refused.released_at:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from sidecar.decide.books.give_up import refused_now
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.facts import Phase
 from sidecar.decide.moves.settled import is_settled
@@ -39,7 +40,7 @@ def reason_of(world: World, container: Container) -> str:
         why = _moved(moves[-1]) if moves else f"granted {exclusive_cpus(len(cpus))}: {cpus}"
         beside = company(world, container) if world.is_blind or is_settled(world, container) else ""
         return f"{why}; {beside}" if beside else why
-    if refused := world.state.refusals.get(key):
+    if refused := refused_now(world, key):
         return f"in the shared pool: {sentence(refused.refusal)}"
     if wish.refusal is not None:
         return f"in the shared pool: {sentence(wish.refusal)}"

@@ -2,11 +2,13 @@
 
 The container runs in the shared pool from then on, and asks again at its next start, as after a refusal. A start is the
 next one if it is later than the order, by the engine's time stamp: a look may show an earlier one only afterwards. A
-start that is held is the next one already, and asks: its CPUs would be granted again in the same decision.
+start that is held is the next one already, and asks: its CPUs would be granted again in the same decision. The release
+stands in the books until then, also while the container asks for nothing, and is told of only while it asks.
 """
 
 from __future__ import annotations
 
+from sidecar.decide.container.askers import is_asking
 from sidecar.decide.facts import GiveUpRequested
 from sidecar.decide.world import World, replace
 from state.key import ContainerKey
@@ -44,3 +46,9 @@ def after_giving_up(world: World, fact: GiveUpRequested) -> World:
         released_at=fact.at,
     )
     return replace(world, state=world.state.refused(refused))
+
+
+def refused_now(world: World, key: ContainerKey) -> Refused | None:
+    """Return the refusal of what a container asks for; None if it was not refused, or asks for nothing."""
+    refused, container = world.state.refusals.get(key), world.containers.get(key)
+    return refused if container is None or is_asking(container) else None

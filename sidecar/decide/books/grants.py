@@ -7,7 +7,7 @@ from collections.abc import Callable
 from sidecar.decide.books.offline import offline_in_the_way
 from sidecar.decide.books.room import room as room_of
 from sidecar.decide.books.room import room_in
-from sidecar.decide.container.askers import is_waiting
+from sidecar.decide.container.askers import is_asking, is_waiting, rests_as_released
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.stamps import is_later
 from sidecar.decide.container.swarm_task import is_over
@@ -63,7 +63,7 @@ def departures(world: World) -> State:
 
     A grant ends when its container is gone, or has been idle for longer than it may linger. A Swarm task that is over
     does not linger: its CPUs are vacant at once. A refusal stands until the container is granted CPUs, is gone, or asks
-    for none.
+    for none; a release by people stands then, too.
     """
     state = world.state
     for key in [*state.assignments, *state.refusals]:
@@ -94,15 +94,15 @@ def has_ended(container: Container) -> bool:
 
 
 def _still_refused(state: State, container: Container) -> State:
-    """Return the State without the refusal of a container that asks for nothing any more; else with its start, if the
-    refusal was made without a look at it.
+    """Return the State without the refusal of a container that asks for nothing any more, unless people released its
+    CPUs: that lasts until its next start. Else with its start, if the refusal was made without a look at it.
     """
-    refused, wish = state.refusals[container.view.key], container.wish
-    if wish.standing is Standing.UNMANAGED or (wish.demand is None and wish.refusal is None):
+    refused = known = state.refusals[container.view.key]
+    if refused.started_at is None or _ran_when_released(container, refused):
+        refused = replace(refused, started_at=container.view.started_at)
+    if not is_asking(container) and not rests_as_released(container, refused):
         return state.released(container.view.key)
-    if refused.started_at is not None and not _ran_when_released(container, refused):
-        return state
-    return state.refused(replace(refused, started_at=container.view.started_at))
+    return state if refused is known else state.refused(refused)
 
 
 def _ran_when_released(container: Container, refused: Refused) -> bool:

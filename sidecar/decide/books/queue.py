@@ -1,7 +1,8 @@
 """The queue: which containers ask for exclusive CPUs now, and in which order.
 
 1. A container asks when it is first seen about to start, and again at each start: its `started_at` differs from that of
-   the refusal, even if no look showed it stopped.
+   the refusal, even if no look showed it stopped. It asks as well if it asks for something else than what was refused,
+   since the configuration changed: it is answered as if it were first seen, but for its place in the queue.
 2. A refused container asks in each decision until it is granted CPUs, if it chose to wait, has not started yet, or lost
    its CPUs. These containers are the queue.
 3. The queue is ordered by priority, then by the order in which the containers first asked. That order is recorded, and
@@ -17,8 +18,8 @@
 from __future__ import annotations
 
 from sidecar.decide.books.grants import keeps
-from sidecar.decide.container.askers import asks_again, has_restarted, is_coming
-from sidecar.decide.container.container import Container, Standing
+from sidecar.decide.container.askers import asks_again, asks_anew, is_another_request, is_asking, is_coming
+from sidecar.decide.container.container import Container
 from sidecar.decide.world import World
 from state.key import ContainerKey
 from state.model import Assignment, Refused, State
@@ -29,8 +30,7 @@ def in_turn(world: World, state: State) -> list[Container]:
     asking = [
         container
         for key, container in world.containers.items()
-        if (container.wish.demand is not None or container.wish.refusal is not None)
-        and container.wish.standing is not Standing.UNMANAGED
+        if is_asking(container)
         and key not in state.assignments
         and is_coming(container)
         and not world.is_absent(key)
@@ -41,9 +41,11 @@ def in_turn(world: World, state: State) -> list[Container]:
 
 
 def is_new_request(state: State, container: Container) -> bool:
-    """Return whether it asks for the first time, or because of another start, rather than in the queue."""
+    """Return whether it asks for the first time, because of another start, or for something else than what was refused,
+    rather than in the queue.
+    """
     refused = state.refusals.get(container.view.key)
-    return refused is None or container.is_held or has_restarted(container, refused)
+    return refused is None or container.is_held or asks_anew(container, refused)
 
 
 def turn_of(world: World, key: ContainerKey) -> int:
@@ -60,8 +62,11 @@ def overtakers(state: State, refused: Refused) -> tuple[Assignment, ...]:
 
 
 def _comes_first(world: World, state: State, container: Container) -> bool:
-    """Return whether it asks for the first time, and keeps its CPUs. One that was refused waits for its turn."""
-    return container.view.key not in state.refusals and keeps(world, state, container)
+    """Return whether it makes its request for the first time, and keeps its CPUs. One that was refused waits for its
+    turn.
+    """
+    refused = state.refusals.get(container.view.key)
+    return (refused is None or is_another_request(container, refused)) and keeps(world, state, container)
 
 
 def _turn(state: State, container: Container) -> tuple[int, int, str, int]:

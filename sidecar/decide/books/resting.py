@@ -8,6 +8,7 @@ stands while the books and its container are the same.
 
 from __future__ import annotations
 
+from sidecar.decide.container.askers import is_another_request
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.world import World
 from state.key import ContainerKey
@@ -35,6 +36,9 @@ def is_refused_alike(before: World, state: State, container: Container) -> bool:
     key = container.view.key
     was, refused = before.containers.get(key), state.refusals.get(key)
     if was is None or refused is None or refused is not before.state.refusals.get(key):
+        return False
+    if is_another_request(container, refused):
+        # Its engine was away when the request changed, so that it was not answered.
         return False
     return was is container or _asks_of(was) == _asks_of(container)
 

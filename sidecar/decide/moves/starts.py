@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from sidecar.decide.books.give_up import refused_now
 from sidecar.decide.books.policy import policy_named
 from sidecar.decide.container import news
 from sidecar.decide.container.container import Container, Standing
@@ -102,7 +103,7 @@ def answer_to(world: World, container: Container, number: int) -> AnswerStart | 
         return AnswerStart(key, number, refusal=None if is_usual else container.wish.refusal)
     if world.is_absent(key):
         return None
-    refused = world.state.refusals.get(key)
+    refused = refused_now(world, key)
     if refused and not (is_usual and may_share(refused.demand)):
         # 4. Refused.
         return AnswerStart(key, number, refusal=refused.refusal)

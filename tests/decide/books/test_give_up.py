@@ -6,7 +6,8 @@ import pytest
 
 from sidecar.decide.books.give_up import obstacle
 from sidecar.decide.facts import GiveUpRequested, Purpose
-from sidecar.decide.settings import PolicyName
+from sidecar.decide.settings import PolicyName, Rule
+from sidecar.words.reasons import reason_of
 from sidecar.words.refusals import sentence
 from state.cpuset import CPUSet
 from state.key import ContainerKey
@@ -152,3 +153,46 @@ def test_one_without_cpus_of_its_own_has_none_to_release() -> None:
     story.feed(GiveUpRequested(plain.key), GiveUpRequested(ContainerKey("docker", "f" * 64)))
     assert story.world.state == before
     assert obstacle(story.world, ContainerKey("docker", "f" * 64)).code is RefusalCode.UNKNOWN_CONTAINER  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("between", ["no rule", "unmanaged"])
+def test_a_release_outlasts_a_time_without_a_request(between: str) -> None:
+    """It lasts until the next start, whatever the container asks for meanwhile; nobody is told of it meanwhile."""
+    rules = (Rule(name="one", labels={"cpuset.exclusive": "2"}),)
+    story = Story(rules=rules)
+    one = story.arrive("one")
+    story.settle()
+    story.feed(GiveUpRequested(one.key, story.stamp()))
+    story.settle()
+    if between == "no rule":
+        story.change_settings(rules=())
+    else:
+        story.change_settings(rules=rules, unmanaged=("one",))
+    story.settle()
+    assert "released" not in reason_of(story.world, story.known(one))
+    story.crash([True])
+    story.connect()
+    story.settle()
+    story.change_settings(rules=rules)
+    story.settle()
+    assert (story.granted(one), story.why_refused(one)) == (None, "its exclusive CPUs were released by hand")
+    story.end(one)
+    story.again(one)
+    story.settle()
+    assert story.granted(one) is not None
+
+
+def test_a_release_is_over_at_a_start_without_a_request() -> None:
+    rules = (Rule(name="one", labels={"cpuset.exclusive": "2"}),)
+    story = Story(rules=rules)
+    one = story.arrive("one")
+    story.settle()
+    story.feed(GiveUpRequested(one.key, story.stamp()))
+    story.change_settings(rules=())
+    story.settle()
+    story.end(one)
+    story.again(one)
+    assert one.key not in story.world.state.refusals
+    story.change_settings(rules=rules)
+    story.settle()
+    assert story.granted(one) is not None

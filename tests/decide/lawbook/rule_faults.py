@@ -9,7 +9,7 @@ import pytest
 
 from sidecar.decide import reconcile, sightings
 from sidecar.decide.books import grants, queue
-from sidecar.decide.container import rules, wish
+from sidecar.decide.container import askers, rules, wish
 from sidecar.decide.container.container import Wish
 from sidecar.decide.container.labels import ROWS
 from sidecar.decide.container.swarm_task import is_over
@@ -42,6 +42,14 @@ def keeps_what_a_rule_gave(patch: pytest.MonkeyPatch) -> None:
 
 def grants_again_what_was_released(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(queue, "asks_again", lambda *_: True)
+
+
+def keeps_a_refusal_of_another_request(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(askers, "is_another_request", lambda *_: False)
+
+
+def forgets_a_release_with_the_request(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(grants, "rests_as_released", lambda *_: False)
 
 
 def takes_an_unseen_start_for_the_next(patch: pytest.MonkeyPatch) -> None:
@@ -91,6 +99,7 @@ FAULTS: Final = (
     Fault(lets_rules_win, rulelaws.LABELS_WIN, first=31),
     Fault(takes_the_last_rule, rulelaws.LABELS_WIN, first=31),
     Fault(keeps_what_a_rule_gave, rulelaws.TAKEN_BACK, first=335),
+    Fault(keeps_a_refusal_of_another_request, rulelaws.ANEW, first=191),
     Fault(keeps_the_terms_of_old, rulelaws.TERMS, first=1153),
     Fault(keeps_the_terms_of_another_number, rulelaws.TERMS, first=1312),
     Fault(grants_again_what_was_released, rulelaws.RESTS, first=67),

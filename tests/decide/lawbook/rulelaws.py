@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 
+from sidecar.decide.books.grants import bounds, no_multiple, place
+from sidecar.decide.container.askers import is_coming
 from sidecar.decide.facts import ContainerView, Phase, ViewKind
 from sidecar.decide.moves import plain
 from sidecar.decide.settings import OptIn, PolicyName, TenantRight
 from sidecar.decide.world import replace
 from sidecar.systemd_names import is_inside_a_container
 from state.cpuset import EMPTY, CPUSet
+from state.demand import Demand
+from state.refusal import RefusalCode
 from tests.support.decide.real import Real
 from tests.support.decide.reality import Reality
 from tests.support.laws import Law, When
@@ -100,6 +104,40 @@ def granted_on_old_terms(reality: Reality) -> Iterator[str]:
                 yield f"{grant.name} asks for the {name} {wants}, and its grant has {has}"
 
 
+def refused_on_old_terms(reality: Reality) -> Iterator[str]:
+    """Yield containers that are refused something else than what they ask for now, and those that ask for something
+    else since the last burst, that fits, and are refused all the same: a refusal is of one request. A successor waits
+    for its place, and what people released rests.
+    """
+    before, world = reality.planned_from, reality.world
+    if not world.is_ready or world.is_releasing or world.settings.policy is PolicyName.NONE:
+        return
+    for key, refused in world.state.refusals.items():
+        container = world.containers.get(key)
+        if container is None or world.is_absent(key) or container.view.is_glance or not is_coming(container):
+            continue
+        if refused.refusal.code is RefusalCode.GIVEN_UP or key in before.state.assignments:
+            # What it lost just now is what it had asked for then.
+            continue
+        asked, was = container.wish.demand, before.state.refusals.get(key)
+        if not _is_the_same(refused.demand, asked):
+            yield f"{refused.name} asks for {asked}, and was refused {refused.demand}"
+        elif asked is None and refused.refusal != container.wish.refusal:
+            yield f"{refused.name} has the mistake {container.wish.refusal}, and was refused for {refused.refusal}"
+        if asked is None or was is None or _is_the_same(was.demand, asked):
+            continue
+        if refused.refusal.code is RefusalCode.AWAITS_PLACE or no_multiple(world, world.state, asked):
+            # Of a range the floor may come to whole cores where the number does not.
+            continue
+        if isinstance(place(world, world.state, asked, bounds(world, asked)[0]), CPUSet):
+            yield f"{refused.name} asks for something else now, which fits, and is refused as before"
+
+
+def _is_the_same(one: Demand | None, other: Demand | None) -> bool:
+    """Return whether two requests are the same, whatever their container was called."""
+    return one == other if one is None or other is None else replace(one, name=other.name) == other
+
+
 def granted_though_released(reality: Reality) -> Iterator[str]:
     """Yield grants of containers that people released, and that have neither started since nor asked for a start."""
     if reality.world.is_releasing:
@@ -145,10 +183,11 @@ def _labels(reality: Reality, real: Real, name: str) -> dict[str, str]:
 
 LABELS_WIN = Law("labels win over rules", asked_otherwise)
 TAKEN_BACK = Law("what asks for nothing holds nothing", held_without_a_request)
+ANEW = Law("a refusal is of the present request", refused_on_old_terms)
 TERMS = Law("a grant has the terms for which its container asks", granted_on_old_terms)
 RESTS = Law("what people released rests until its next start", granted_though_released)
 HOME = Law("what was pinned by hand goes back when its rule goes", not_sent_home, When.REST)
 
 TOLD_PLAIN = Law("what asks for nothing by its name, image and labels asks for nothing", told_plain_and_asks)
 
-LAWS: tuple[Law[Reality], ...] = (LABELS_WIN, TAKEN_BACK, TERMS, RESTS, HOME, TOLD_PLAIN)
+LAWS: tuple[Law[Reality], ...] = (LABELS_WIN, TAKEN_BACK, ANEW, TERMS, RESTS, HOME, TOLD_PLAIN)

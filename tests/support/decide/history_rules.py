@@ -28,10 +28,7 @@ _RULES: Final = (
 
 
 def change_rules(reality: Reality, how: int) -> None:
-    """Read a configuration with other rules. What only a rule asked for is another request from then on."""
-    for real in reality.containers.values():
-        if "cpuset.exclusive" not in real.labels:
-            reality.given_up.pop(real.key, None)
+    """Read a configuration with other rules. What people released rests, whatever it asks for from then on."""
     rules = _RULES[how % len(_RULES)]
     reality.read_settings(replace(otherwise_timed(reality.settings, how), rules=rules))
 
@@ -48,5 +45,3 @@ def rename(reality: Reality, real: Real) -> None:
     """Give it a new name: another rule may match it then."""
     reality.created += 1
     real.name = f"c{reality.created}"
-    if reality.is_ruled and "cpuset.exclusive" not in real.labels:
-        reality.given_up.pop(real.key, None)
