@@ -143,7 +143,9 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     gained before all containers were looked at: another may be pinned there. `lent` are granted CPUs that stay in the
     shared pool until other containers have left CPUs that replace them there. `has_gaps` if a container with a grant is
     gone, and nothing was decided since. `grants` counts all grants ever made, and numbers the next; `asks` does so for
-    containers that first ask.
+    containers that first ask. `cores` are those with several threads, with
+    all of these, as they were seen: no machine tells the core of an offline CPU. They are not set where none has
+    several, and if an earlier version wrote this.
     """
 
     policy: str = "none"
@@ -161,6 +163,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     counted: CPUSet | None = None
     unlooked: CPUSet = EMPTY
     lent: CPUSet = EMPTY
+    cores: tuple[CPUSet, ...] | msgspec.UnsetType = msgspec.UNSET
     has_gaps: bool = False
     asks: int = 0
     grants: int = 0

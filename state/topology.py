@@ -1,8 +1,9 @@
 """Topology: which CPUs share a core, a last-level cache, a NUMA node, a package. A frozen value; questions only.
 
 `sidecar.host.machine.sysfs` reads it. Every level is a tuple of groups, ascending by id. Only online CPUs are in a
-group: an offline CPU is in `offline` only. A level that the machine does not report falls back to the next larger one
-that it does report, and `notes` mentions it; so every online CPU is in exactly one core, cache, node and package.
+group: an offline CPU is in `offline`, and in `narrowed` if its core is known. A level that the machine does not report
+falls back to the next larger one that it does report, and `notes` mentions it; so every online CPU is in exactly one
+core, cache, node and package.
 
 Levels that only some machines have are kept as reported, and are empty elsewhere: clusters, dies, the caches of each
 level, the distances between nodes, kinds of cores, and which CPUs are near which device.
@@ -13,7 +14,7 @@ repeats on real machines.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from math import gcd
 from typing import Final, NamedTuple
@@ -83,7 +84,9 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     `distances` are the firmware's, from node id to node id (10 is local). `memory` holds the ids of nodes with memory,
     including those without CPUs. `kinds` go from fastest to slowest, and there are none where all cores are alike.
-    `devices` maps a PCI address, network interface or block device to its local CPUs.
+    `devices` maps a PCI address, network interface or block device to its local CPUs. `narrowed` are the cores of which
+    threads are offline, with all their threads, as they were seen before: no machine tells that of an offline CPU.
+    `is_smt_off` if the kernel was told to use one thread of each core: then no core lacks any.
     """
 
     online: CPUSet
@@ -101,6 +104,8 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     offline: CPUSet = EMPTY
     isolated: CPUSet = EMPTY
     notes: tuple[str, ...] = ()
+    narrowed: tuple[CPUSet, ...] = ()
+    is_smt_off: bool = False
 
     @cached_property
     def core_of(self) -> dict[int, Group]:
@@ -137,17 +142,33 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def full_cores(self) -> tuple[Group, ...]:
-        """The cores with all their threads online. An offline CPU is in no core, so what is known is the width: if CPUs
-        are offline, a core that is narrower than the widest of its kind may lack one.
+        """The cores with all their threads online. Where an offline CPU's core is not known, the width is: if CPUs are
+        offline, a core that is narrower than the widest of its kind may lack one.
         """
         if not self.offline:
             return self.cores
         found: list[Group] = []
         for alike in self._alike:
-            cores = [core for core in self.cores if core.cpus <= alike]
-            widest = max((len(core.cpus) for core in cores), default=0)
-            found += [core for core in cores if len(core.cpus) == widest]
+            widest = self._width_of(alike)
+            found += [core for core in self.cores if core.cpus <= alike and len(core.cpus) == widest]
         return tuple(sorted(found, key=lambda core: core.id))
+
+    @property
+    def widest(self) -> int:
+        """The most threads that a core has, of which some or all may be offline."""
+        return max(map(len, (*(core.cpus for core in self.cores), *self.narrowed)))
+
+    @cached_property
+    def threaded(self) -> tuple[CPUSet, ...]:
+        """The cores with several threads, of which some or all may be offline, as far as they are known."""
+        lacking = union(self.narrowed)
+        whole = (core.cpus for core in self.cores if core.cpus.isdisjoint(lacking))
+        return tuple(sorted((cpus for cpus in (*whole, *self.narrowed) if len(cpus) > 1), key=CPUSet.lowest))
+
+    def _width_of(self, cpus: CPUSet) -> int:
+        """Return the threads of the widest core that has any of these CPUs, also while some are offline."""
+        inside = [core.cpus for core in self.cores] + list(self.narrowed)
+        return max((len(core) for core in inside if not core.isdisjoint(cpus)), default=0)
 
     @cached_property
     def widths(self) -> tuple[tuple[CPUSet, int], ...]:
@@ -155,7 +176,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         divisor if its cores differ.
         """
         return tuple(
-            (alike, gcd(*(len(core.cpus) for core in self.full_cores if core.cpus <= alike)) or 1)
+            (alike, gcd(*(len(core.cpus) for core in self.full_cores if core.cpus <= alike)) or self._width_of(alike))
             for alike in self._alike
         )
 
@@ -228,6 +249,24 @@ def topology(
     ):
         _check_partition(level, groups, online)
     return made
+
+
+def with_known_cores(machine: Topology, known: Iterable[CPUSet]) -> Topology:
+    """Return the machine that knows which of its cores lack threads that are offline now, from the cores that were
+    `known` before.
+
+    1. None does where the kernel was told to use one thread of each core.
+    2. What is online now shows how cores are: one that was known otherwise was another machine's.
+    """
+    if not machine.offline or machine.is_smt_off:
+        return machine
+    present, narrowed = machine.online | machine.offline, list[CPUSet]()
+    for core in sorted({each.mask: each for each in known}.values(), key=len, reverse=True):
+        left, seen = core & machine.online, union(narrowed)
+        is_same = core <= present and (not left or machine.core_of[left.lowest()].cpus == left)
+        if is_same and left != core and core.isdisjoint(seen):
+            narrowed.append(core)
+    return msgspec.structs.replace(machine, narrowed=tuple(sorted(narrowed, key=CPUSet.lowest)))
 
 
 def with_online(machine: Topology, online: CPUSet) -> Topology:

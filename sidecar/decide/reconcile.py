@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from sidecar.decide.books.lent import with_lent
 from sidecar.decide.books.refit import refit
 from sidecar.decide.books.takes import without_takes_of_what_was_not_its_own
@@ -12,14 +14,15 @@ from sidecar.decide.container.place import with_cpus
 from sidecar.decide.settings import Settings
 from sidecar.decide.sightings import stranded, wish_in, with_terms
 from sidecar.decide.world import World, replace
-from state.cpuset import union
+from state.cpuset import CPUSet, union
 from state.model import State
-from state.topology import Topology
+from state.topology import Topology, with_known_cores
 
 
 def begin(state: State, topology: Topology, settings: Settings) -> World:
     """Return the world at the start of the daemon: the State of the checkpoint, fitted to this machine and settings."""
-    return with_lent(state, with_settings(World(state=state, topology=topology, settings=settings), settings))
+    world = _knowing(World(state=state, topology=topology, settings=settings), topology, state.cores or ())
+    return with_lent(state, with_settings(world, settings))
 
 
 def with_settings(world: World, settings: Settings) -> World:
@@ -67,4 +70,14 @@ def on_machine(world: World, topology: Topology) -> World:
         }
         containers = {key: after(each, CpusCame(places[key])) for key, each in world.containers.items()}
         world = replace(world, containers=containers)
-    return replace(world, topology=topology)
+    return _knowing(world, topology, world.topology.threaded)
+
+
+def _knowing(world: World, topology: Topology, known: Iterable[CPUSet]) -> World:
+    """Return the world on a machine whose cores keep their threads while these are offline, and a State that remembers
+    them.
+    """
+    machine, state = with_known_cores(topology, known), world.state
+    if machine.threaded != (state.cores or ()):
+        state = replace(state, cores=machine.threaded)
+    return replace(world, topology=machine, state=state)

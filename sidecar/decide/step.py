@@ -187,7 +187,10 @@ def _fitted(world: World, facts: Sequence[Fact]) -> tuple[World, tuple[Order, ..
     """
     settings, moved = world.settings, world
     for fact in facts:
-        if isinstance(fact, TopologyRead) and fact.topology != moved.topology:
+        if (
+            isinstance(fact, TopologyRead)
+            and replace(fact.topology, narrowed=moved.topology.narrowed) != moved.topology
+        ):
             moved = on_machine(moved, fact.topology)
         elif isinstance(fact, SettingsChanged):
             settings = convert(fact.settings, Settings)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from state import codec
 from state.cpuset import EMPTY, CPUSet, union
 from state.errors import StateError
-from state.topology import CacheLevel, Group, Kind, Topology, topology, uniform, with_online
+from state.topology import CacheLevel, Group, Kind, Topology, topology, uniform, with_known_cores, with_online
 from tests.state.strategies import cpu_sets, topologies
 
 
@@ -152,3 +152,36 @@ def test_a_machine_with_some_cpus_offline_keeps_everything_else() -> None:
     assert ([group.id for group in half.packages], half.kinds, half.memory) == ([0], (), (0, 1))
     assert half.cache_levels == (CacheLevel(3, (Group(0, CPUSet.of(0, 1)),)),)
     assert with_online(machine, machine.online) == machine
+
+
+def known(before: Topology, now: Topology) -> tuple[str, ...]:
+    return tuple(map(str, with_known_cores(now, (core.cpus for core in before.cores)).narrowed))
+
+
+def test_a_core_keeps_the_threads_that_it_was_seen_with() -> None:
+    """Where each core lacks one, no core is full, and its width is what it was; also after another CPU went."""
+    machine = uniform(cores=3, threads=2, adjacent=True)
+    halves = with_online(machine, CPUSet.of(0, 2, 4))
+    assert [core.id for core in halves.full_cores] == [0, 2, 4]
+    some = with_known_cores(halves, (core.cpus for core in machine.cores))
+    assert (some.full_cores, [width for _, width in some.widths], some.widest) == ((), [2], 2)
+    assert some.threaded == machine.threaded == tuple(core.cpus for core in machine.cores)
+    fewer = with_known_cores(with_online(machine, CPUSet.of(0, 1, 2)), some.threaded)
+    assert (list(map(str, fewer.narrowed)), [core.id for core in fewer.full_cores]) == (["2-3", "4-5"], [0])
+    assert with_known_cores(machine, fewer.threaded) == machine
+
+
+def test_cores_of_another_machine_are_not_known_again() -> None:
+    """What is online shows it, or a CPU that is not there at all."""
+    packed, apart = uniform(cores=2, threads=2, adjacent=True), uniform(cores=2, threads=2)
+    assert known(apart, with_online(packed, CPUSet.of(0, 1, 2))) == ()
+    assert known(packed, with_online(packed, CPUSet.of(0, 1, 2))) == ("2-3",)
+    assert known(packed, topology(cores=[CPUSet.of(0), CPUSet.of(2)])) == ()
+    assert known(packed, topology(cores=[CPUSet.of(0), CPUSet.of(2)], offline=CPUSet.of(1))) == ("0-1",)
+
+
+def test_cores_have_one_thread_while_smt_is_off() -> None:
+    machine = uniform(cores=2, threads=2, adjacent=True)
+    off = msgspec.structs.replace(with_online(machine, CPUSet.of(0, 2)), is_smt_off=True)
+    assert known(machine, off) == ()
+    assert known(machine, msgspec.structs.replace(off, is_smt_off=False)) == ("0-1", "2-3")

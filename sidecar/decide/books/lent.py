@@ -4,7 +4,8 @@ The State has at once what is to be. Of a pool that gives up a CPU and gets anot
 leaving that other one, for the whole of its notice. What the pool keeps (`room`) it keeps in force. So:
 
 1. CPUs that were in the pool in force, and are granted now, are lent to it as far as it has less than it must keep
-   without those that are being left. Nothing else is lent: what an owner has is its own.
+   without those that are being left, or that a container of the pool cannot enter yet because an owner may be there.
+   Nothing else is lent: what an owner has is its own.
 2. CPUs above the floor of their owner are lent first, those of the newest grants first.
 3. Containers without a grant stay on lent CPUs and enter them, and owners do neither (`State.vacated`, `moves/target`).
    Nothing is lent any more once the pool has enough without: each step decides that from the beginning.
@@ -15,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sidecar.decide.books.room import room_in
+from sidecar.decide.container.container import Standing
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World, replace
 from state.cpuset import EMPTY, CPUSet
@@ -29,14 +31,29 @@ def with_lent(before: State, world: World) -> World:
 
 def _lent(before: State, world: World) -> CPUSet:
     state = world.state
-    if not state.leaving or world.is_releasing or world.settings.policy is PolicyName.NONE:
+    if world.is_releasing or world.settings.policy is PolicyName.NONE:
         return EMPTY
     # 1. What it had, and has not yet given up.
     was_shared = (before.vacated - before.vacant - state.isolated) & state.exclusive
     if not was_shared:
         return EMPTY
+    away = state.leaving | awaited(world)
+    if not away:
+        return EMPTY
     room = room_in(world, state)
-    return room.missing_from(room.shared - state.leaving, _in_turn(state, was_shared))
+    return room.missing_from(room.shared - away, _in_turn(state, was_shared))
+
+
+def awaited(world: World) -> CPUSet:
+    """Return the CPUs of the shared pool that a running container of it is not on, and cannot enter: an owner may be
+    there, also one that never owned them. Reserved CPUs may always be entered.
+    """
+    state = world.state
+    lacking = 0
+    for key, container in world.containers.items():
+        if container.wish.standing is Standing.MANAGED and key not in state.assignments and not container.is_idle:
+            lacking |= ~container.present.mask
+    return CPUSet.from_mask(lacking & state.shared.mask & world.reach.exclusive & ~state.reserved.mask)
 
 
 def _in_turn(state: State, cpus: CPUSet) -> Iterator[int]:

@@ -1,7 +1,7 @@
 """Offline CPUs that stand in the way of a request: with them, the machine might serve what it cannot serve now.
 
-How CPUs lie is not known while they are offline: not their cores, nor their nodes. So each counts as if it lay where
-the request needs it. What cannot be served even so, no CPU that comes back makes possible.
+How CPUs lie is not told while they are offline: not their nodes, and of their cores only what was seen before. So each
+counts as if it lay where the request needs it. What cannot be served even so, no CPU that comes back makes possible.
 """
 
 from __future__ import annotations
@@ -53,11 +53,10 @@ def _most(world: World, state: State, demand: Demand) -> int:
 
 def _in_cores(world: World, options: tuple[str, ...], candidates: CPUSet, came: CPUSet) -> int:
     """Return how many of these CPUs, and of those that came online, may be granted: each of the latter makes one core
-    whole, and no core is wider than the widest that is online.
+    whole, and no core is wider than the widest, of which threads may be offline.
     """
     everything = len(candidates) + len(came)
     if not is_by_cores(options):
         return everything
     whole = takeable(world.topology, options, candidates)
-    width = max((len(core.cpus) for core in world.topology.cores), default=1)
-    return min(everything, len(whole) + len(came) * width)
+    return min(everything, len(whole) + len(came) * world.topology.widest)

@@ -43,11 +43,11 @@ class StaticPolicy:
         return unless_only_told_anew(world.state, state)
 
     def desired(self, world: World, container: Container) -> CPUSet | None:
-        """Return its grant, or the shared pool; None for a container that the sidecar does not place."""
+        """Return its grant, or the vacated part of the pool; None for a container that the sidecar does not place."""
         if container.wish.standing is not Standing.MANAGED:
             return None
         assignment = world.state.assignments.get(container.view.key)
-        return assignment.cpus if assignment else world.pool_for(container, world.state.shared)
+        return assignment.cpus if assignment else world.pool_for(container, world.state.vacated)
 
 
 def _answer(world: World, state: State, container: Container, demand: Demand) -> State | Refusal:

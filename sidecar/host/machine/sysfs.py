@@ -37,6 +37,9 @@ from state.topology import Group, Topology, topology
 
 CPU_DIR: Final = "devices/system/cpu"
 
+_ONE_THREAD: Final = ("off", "forceoff")
+"""What the kernel says where it was told to use one thread of each core, at the boot or since."""
+
 _CORE_LISTS: Final = ("core_cpus_list", "thread_siblings_list")
 _CORE_MASKS: Final = ("core_cpus", "thread_siblings")
 _PACKAGE_LISTS: Final = ("package_cpus_list", "core_siblings_list")
@@ -60,6 +63,7 @@ def understand(machine: Mapping[str, str] | Files) -> Topology:
     packages = _packages(told, online, cores)
     by_node = nodes(told, online, packages)
     levels = cache_levels(told, CPU_DIR, online, cores)
+    smt = told.files.value(f"{CPU_DIR}/smt/control")
     made = topology(
         cores=cores,
         caches=last_level(levels, packages, cores, online, told.note),
@@ -76,6 +80,7 @@ def understand(machine: Mapping[str, str] | Files) -> Topology:
         "memory": by_node.memory,
         "kinds": kinds(told, CPU_DIR, online, cores),
         "devices": devices(told, online),
+        "is_smt_off": smt in _ONE_THREAD,
     }
     return msgspec.structs.replace(made, **more, notes=told.notes)
 

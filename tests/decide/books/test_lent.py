@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from sidecar.decide.books.lent import with_lent
 from sidecar.decide.facts import Purpose
 from sidecar.decide.placement.options import FULL_PCPUS_ONLY, STRICT_CPU_RESERVATION
@@ -19,7 +21,7 @@ from state.refusal import Said
 from state.topology import uniform
 from tests.support.decide.dynamic import Dynamic
 from tests.support.decide.real import Real
-from tests.support.decide.stories import cpus, static, where
+from tests.support.decide.stories import Story, cpus, static, where
 
 
 def grown_onto_the_pool(**settings: Any) -> tuple[Dynamic, Real, Real, Real]:
@@ -136,3 +138,20 @@ def test_it_is_said_what_the_new_owner_waits_for() -> None:
     assert waits_for(world, container, grant, grant.cpus) == (
         "large to leave 3-4,8, after 20 s of notice: until then the shared pool needs 9"
     )
+
+
+@pytest.mark.parametrize("policy", [PolicyName.STATIC, PolicyName.DYNAMIC])
+def test_the_pool_keeps_what_replaces_a_cpu_that_a_new_owner_is_still_on(policy: PolicyName) -> None:
+    """While the sidecar was down, one that asks started on all CPUs, and one that had CPU 1 was removed."""
+    story = Story(
+        uniform(packages=1, nodes=2, cores=4), policy=policy, reserved_cpus=cpus("0"), shared_min=4, linger_seconds=0
+    )
+    user, owner = story.arrive("user"), story.arrive("owner", 1)
+    story.settle()
+    assert where(user) == "0,2-7"
+    new = story.unseen("new", 4, labels={"cpuset.numa": "single"})
+    story.remove(owner)
+    story.crash([])
+    story.take_inventory()
+    story.settle()
+    assert (where(user), where(new), str(story.world.state.lent)) == ("0-3", "4-7", "")

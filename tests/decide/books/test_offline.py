@@ -127,3 +127,32 @@ def test_a_lost_grant_is_told_what_is_offline() -> None:
     assert story.why_refused(rt).startswith(said)
     story.hotplug(3)
     assert story.granted(rt) == "1-3"
+
+
+@pytest.mark.parametrize("policy", [PolicyName.STATIC, PolicyName.DYNAMIC])
+def test_no_half_core_is_granted_while_each_core_lacks_a_thread(policy: PolicyName) -> None:
+    """A core has two threads, though no core shows both: one CPU is no number of cores, and two are granted later."""
+    story = Story(machine=uniform(cores=3, threads=2, adjacent=True), policy=policy, reserved_cpus=CPUSet.of(0, 1))
+    story.hotplug(1, 3, 5)
+    half, whole = story.arrive("half", 1, labels=CORES), story.arrive("whole", 2, labels=CORES)
+    story.settle()
+    assert "not a multiple of the 2 threads per core" in story.why_refused(half)
+    assert "while CPUs 1,3,5 are offline" in story.why_refused(whole)
+    story.crash([])
+    story.take_inventory()
+    story.settle()
+    assert "not a multiple of the 2 threads per core" in story.why_refused(half)
+    story.hotplug(1, 3, 5)
+    assert story.granted(whole) == "2-3"
+    assert story.granted(half) is None
+
+
+def test_what_went_offline_while_the_sidecar_was_down_is_known_from_the_books() -> None:
+    story = Story(machine=uniform(cores=3, threads=2, adjacent=True), reserved_cpus=CPUSet.of(0, 1))
+    story.arrive("whole", 2, labels=CORES)
+    story.settle()
+    for cpu in (1, 3, 5):
+        story.toggle_cpu(cpu)
+    story.crash([])
+    assert story.world.topology.full_cores == ()
+    assert story.world.topology.widest == 2

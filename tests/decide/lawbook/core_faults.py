@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 import pytest
 
+from sidecar.decide import reconcile
 from sidecar.decide.books import arrivals, dynamic, gains_and_losses, original_set, sizes
 from sidecar.decide.books.arrivals import Arrivals
 from sidecar.decide.books.fair import Capacity, Claim, fair
@@ -108,6 +109,11 @@ def admits_by_floors_in_cpus(patch: pytest.MonkeyPatch) -> None:
 def completes_an_original_set_from_anywhere(patch: pytest.MonkeyPatch) -> None:
     """Keep what is left of an original set on every core, and complete it from the nearest CPUs."""
     patch.setattr(original_set, "_counts_in_cores", lambda world, grant: False)
+
+
+def forgets_threads_that_are_offline(patch: pytest.MonkeyPatch) -> None:
+    """Count the threads of a core among the online CPUs alone: where each core lacks one, every half is whole."""
+    patch.setattr(reconcile, "with_known_cores", lambda machine, known: machine)
 
 
 def _with_cpus(assignment: Assignment, cpus: CPUSet) -> Assignment:

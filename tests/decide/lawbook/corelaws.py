@@ -124,17 +124,9 @@ def _is_choosy(world: World, grant: Assignment) -> bool:
 
 
 def _halves(reality: Reality, cpus: CPUSet) -> CPUSet:
-    """Return those of the CPUs whose core, as the machine was built, is not wholly among them. Of a kind of cores all
-    of which lack threads, nothing shows that.
-    """
-    online = reality.world.topology.online
-    kinds = [kind.cpus for kind in reality.machine.kinds] or [reality.machine.online]
-    found = EMPTY
-    for kind in kinds:
-        cores = [core.cpus for core in reality.machine.cores if core.cpus <= kind]
-        if any(core <= online for core in cores):
-            found |= union(core & cpus for core in cores if not core.isdisjoint(cpus) and not core <= cpus)
-    return found
+    """Return those of the CPUs whose core, as the machine was built, is not wholly among them."""
+    cores = [core.cpus for core in reality.machine.cores]
+    return union(core & cpus for core in cores if not core.isdisjoint(cpus) and not core <= cpus)
 
 
 def _units(world: World, grant: Assignment) -> Iterator[CPUSet]:

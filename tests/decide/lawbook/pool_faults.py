@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from sidecar.decide import step
+from sidecar.decide.books import lent
 from sidecar.decide.books.room import Room
 from sidecar.decide.container.container import Container
 from sidecar.decide.container.footprint import Reach
@@ -29,6 +30,11 @@ def gives_the_pool_away_at_once(patch: pytest.MonkeyPatch) -> None:
         return replace(world, state=replace(world.state, lent=EMPTY))
 
     patch.setattr(step, "with_lent", without)
+
+
+def counts_what_cannot_be_entered(patch: pytest.MonkeyPatch) -> None:
+    """Count a CPU that an owner is on, and that it does not have to leave with notice, as the pool's already."""
+    patch.setattr(lent, "awaited", lambda world: EMPTY)
 
 
 def lets_owners_onto_lent_cpus(patch: pytest.MonkeyPatch) -> None:

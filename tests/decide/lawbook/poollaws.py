@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from sidecar.decide.container.container import Standing
 from sidecar.decide.orders import HoldAnswers
 from sidecar.decide.placement.options import FULL_PCPUS_ONLY
 from sidecar.decide.settings import IsolatedRule, PolicyName
 from sidecar.decide.world import World
-from state.cpuset import EMPTY, CPUSet
+from state.cpuset import EMPTY, CPUSet, union
 from state.model import State
 from tests.support.decide.reality import Reality
 from tests.support.laws import Law
@@ -45,6 +46,25 @@ def cut_in_force(reality: Reality) -> list[str]:
     return []
 
 
+def cut_by_orders(reality: Reality) -> Iterator[str]:
+    """Yield orders that leave a running container of the shared pool fewer CPUs than the minimum, though it had as many
+    of the pool in force, and is to have as many again.
+    """
+    before, world = reality.planned_from, reality.world
+    if not _is_placing(world):
+        return
+    pool, decided = in_force(world, before.state), _countable(world, world.state) - world.state.exclusive
+    for order in reality.new_moves:
+        container = world.containers[order.container]
+        if order.container in world.state.assignments or order.update.cpus is None:
+            continue
+        if container.wish.standing is not Standing.MANAGED or container.is_idle or container.wish.pin:
+            continue
+        had, gets = container.place.seen & pool, order.update.cpus & _countable(world, world.state)
+        if len(gets) < min(max(1, world.settings.shared_min), len(had), len(decided)):
+            yield f"{container.view.name} had {had}, is to have {decided}, and is ordered to {gets or 'none'}"
+
+
 def in_force(world: World, state: State) -> CPUSet:
     """Return the CPUs that containers without a grant may have now, of those that count on this machine under these
     settings: no container owns them, or is still leaving them, but for those that stay in the pool until others left.
@@ -78,9 +98,10 @@ def let_onto_lent_cpus(reality: Reality) -> Iterator[str]:
 def lent_for_nothing(reality: Reality) -> list[str]:
     """Return CPUs that stay in the pool although it has its minimum without them."""
     world = reality.world
-    lent, now = world.state.lent, in_force(world, world.state)
+    lent = world.state.lent
     if not lent:
         return []
+    now = in_force(world, world.state) - _not_entered(reality)
     if not _is_placing(world) or lent - world.state.exclusive:
         return [f"{lent} are lent"]
     least, keeps_core = max(1, world.settings.shared_min), _keeps_core(world)
@@ -90,6 +111,19 @@ def lent_for_nothing(reality: Reality) -> list[str]:
         if len(rest := now - CPUSet.of(cpu)) >= least
         and not (keeps_core and _has_core(world, now) and not _has_core(world, rest))
     ]
+
+
+def _not_entered(reality: Reality) -> CPUSet:
+    """Return the CPUs that an owner may be on, and a running container of the shared pool is not."""
+    world = reality.world
+    owners = [each for key, each in world.containers.items() if key in world.state.assignments]
+    others = [
+        each
+        for key, each in world.containers.items()
+        if key not in world.state.assignments and each.wish.standing is Standing.MANAGED and not each.is_idle
+    ]
+    taken = union(CPUSet.from_mask(each.footprint) for each in owners)
+    return union(taken - each.present for each in others)
 
 
 def _is_placing(world: World) -> bool:
@@ -113,8 +147,9 @@ def _has_core(world: World, cpus: CPUSet) -> bool:
 
 
 POOL_IN_FORCE = Law("the shared pool keeps its minimum in force", cut_in_force)
+CUT_BY_ORDERS = Law("no order leaves a shared container less than the pool keeps", cut_by_orders)
 NOT_ENTERED = Law("no owner is let onto what the pool keeps as yet", let_onto_lent_cpus)
 NOT_IN_VAIN = Law("the pool keeps nothing in vain", lent_for_nothing)
 
-LAWS = (POOL_IN_FORCE, NOT_ENTERED, NOT_IN_VAIN)
+LAWS = (POOL_IN_FORCE, CUT_BY_ORDERS, NOT_ENTERED, NOT_IN_VAIN)
 """All of them."""

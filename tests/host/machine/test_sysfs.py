@@ -83,6 +83,15 @@ def test_a_core_with_one_sibling_offline_is_half_a_core(tmp_path: Path) -> None:
     assert str(machine.offline) == "1"
 
 
+@pytest.mark.parametrize(
+    ("control", "is_off"), [("off", True), ("forceoff", True), ("on", False), ("notsupported", False), ("", False)]
+)
+def test_the_kernel_tells_whether_smt_is_off(control: str, is_off: bool) -> None:
+    """A single offline thread is none that was turned off."""
+    told = {f"{CPU}/online": "0,2", f"{CPU}/present": "0-3", **({f"{CPU}/smt/control": control} if control else {})}
+    assert understand(told).is_smt_off is is_off
+
+
 def test_a_sandbox_that_tells_only_what_is_online(tmp_path: Path) -> None:
     """Every level falls back, and the notes say so."""
     machine = read_topology(tree(tmp_path, "online: 0-1"))
