@@ -104,7 +104,7 @@ def test_figures_arrive_in_prometheus(prometheus: Prometheus, workloads: Contain
     """All series, but for the one of a swarm; a grant is seen by our name and by the kubelet's. By their types one sees
     that OpenMetrics was asked for: it describes a counter by its name without `_total`.
     """
-    assert prometheus.value("scrape_samples_scraped") == 86
+    assert prometheus.value("scrape_samples_scraped") == 89
     workloads.api.act(workloads.create("rt", *SLEEP, labels={"cpuset.exclusive": "1"}), "start")
     for name in ("cpuset_sidecar_exclusive_cpus", "kubelet_cpu_manager_exclusive_cpu_allocation_count"):
         eventually(partial(prometheus.shows, name, 1), f"{name} is 1")
