@@ -315,7 +315,7 @@ FAULTS = (
     Fault(keeps_what_it_was_put_onto, laws.AS_ASKED, first=9558),
     Fault(orders_what_is_disputed, laws.GONE, first=586),
     Fault(takes_a_lost_order_for_a_start, laws.TIMED, first=704),
-    Fault(never_forgets_a_timer, laws.NO_TIMERS, first=42),
+    Fault(never_forgets_a_timer, laws.NO_TIMERS, first=80),
     Fault(shares_isolated_cpus, laws.ISOLATED, first=196),
     Fault(never_gives_memory_back, laws.MEMORY, first=252),
 )
