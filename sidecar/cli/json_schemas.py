@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, get_args, get_origin
 
+from msgspec import NODEFAULT
 from msgspec import inspect as shapes
 
 from sidecar.api.documents import Defragmented, Sizing
@@ -136,7 +137,13 @@ def _define(shape: shapes.StructType, definitions: dict[str, Any]) -> None:
     if shape.tag_field:
         fields = {shape.tag_field: {"const": shape.tag}, **fields}
     said = " ".join(inspect.cleandoc(shape.cls.__doc__ or "").split("\n\n")[0].split())
-    required = sorted(fields) if not shape.cls.__struct_config__.omit_defaults else []
+    # One that may be unset has no value that stands for it.
+    unset = {
+        field.encode_name
+        for field in shape.fields
+        if not field.required and field.default is field.default_factory is NODEFAULT
+    }
+    required = sorted(fields.keys() - unset) if not shape.cls.__struct_config__.omit_defaults else []
     definitions[name] = {"type": "object", "description": said, "properties": fields, "required": required}
     if shape.cls in _OPEN:
         definitions[name]["additionalProperties"] = True

@@ -19,7 +19,7 @@ from tests.live.kernelview import KernelView
 from tests.live.privateengine import PrivateEngine
 from tests.live.sidecarprocess import SidecarProcess
 from tests.live.test_tenants import LOOP_SECONDS, MOST_MEMORY, UNDISTURBED, on_docker
-from tests.live.waiting import PATIENCE, eventually
+from tests.live.waiting import eventually
 from tests.live.watching import WAITING, until_alone
 from tests.support.attacks import UNMANAGED, Attack
 
@@ -29,17 +29,13 @@ pytestmark = [pytest.mark.live, pytest.mark.slow]
 
 ARRIVALS: Final = 8
 
-LEAST_SECONDS: Final = 0.1 * PATIENCE
-"""What a busy machine takes for anything."""
-
 
 @pytest.mark.intrudes("neighbours are updated onto the CPU of the owner")
 def test_acts_of_all_kinds_at_random_delay_no_arrival_and_disturb_no_owner(
     sidecar: SidecarProcess, own_engine: PrivateEngine, workloads: Containers, kernel: KernelView, tmp_path: Path
 ) -> None:
-    """Beside a tenant that does all of this at once: arrivals one after the other, then an owner that stays. Half of
-    them are told that they are settled in at most twice the time of the slowest beside a tenant that keeps the engine
-    as busy, and only starts plain containers.
+    """Beside a tenant that does all of this at once: arrivals one after the other, then an owner that stays. What it
+    costs an arrival is printed, beside nobody, beside a tenant that only starts plain containers, and beside this one.
     """
     parent = "" if own_engine.cgroup_parent.endswith(".slice") else own_engine.cgroup_parent
     sidecar.configure(unmanaged=[f"{workloads.prefix}-{UNMANAGED}"])
@@ -62,7 +58,7 @@ def test_acts_of_all_kinds_at_random_delay_no_arrival_and_disturb_no_owner(
     found = [sorted(told for *_, told in each) for each in (undisturbed, busy, took)]
     print("settled after the start", *([round(told, 3) for told in each] for each in found))
     assert seen.exposure.percent <= 5.0, seen.exposure
-    assert median(found[2]) <= 2 * max(*found[1], LEAST_SECONDS)
+    assert median(found[2]) <= UNDISTURBED
     # The requests keep the engine busy, too.
     assert max(alone for _, alone, _ in took) <= 3 * UNDISTURBED
     assert footprint(sidecar.pid).resident_kib <= MOST_MEMORY
