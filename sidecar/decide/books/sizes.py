@@ -10,6 +10,7 @@
    - a `load` keeps them against its own smaller wish and all others, but not against a floor.
 4. Fewer CPUs than the least change are not taken, unless a floor, an arrival or an order needs it: then the sizes are
    as fair as without this rule. A growth may have any size, so no CPU stays idle because it is less than that.
+   What is above a ceiling that was lowered goes all the same, cooling down or not.
 5. One whose engine is not ready keeps its size: it cannot be ordered off, and others would wait for it.
 
 Sizes are in units of each container: whole cores if its options require them. Its floor is rounded up to them.
@@ -214,20 +215,31 @@ def _kept(state: State, claim: Claim) -> int:
     grant = state.assignments.get(claim.key)
     if grant is None or grant.cooling is None or grant.demand.scale is Scale.MANUAL:
         return claim.lowest
-    return max(claim.lowest, min(len(grant.cpus), grant.demand.ceiling))
+    return max(claim.lowest, min(len(grant.cpus), _most(grant, claim)))
+
+
+def _most(grant: Assignment, claim: Claim) -> int:
+    """Return the most CPUs that a grant may keep: its ceiling, in whole units."""
+    return grant.demand.ceiling - grant.demand.ceiling % claim.unit
 
 
 def _without_small_changes(
     world: World, state: State, room: Capacity, claims: Sequence[Claim]
 ) -> dict[ContainerKey, int]:
     plain = found = fair(room, claims)
+    # A rule may have lowered a ceiling: what is above it goes, however little that is.
+    above = {
+        claim.key
+        for claim in claims
+        if (grant := state.assignments.get(claim.key)) and len(grant.cpus) > _most(grant, claim)
+    }
     pinned: set[ContainerKey] = set()
     while True:
         small = {
             key
             for key, each in state.assignments.items()
             if 0 < len(each.cpus) - found[key] < world.settings.min_change and each.demand.scale is not Scale.MANUAL
-        } - pinned
+        } - (pinned | above)
         if not small:
             return found
         pinned |= small

@@ -8,6 +8,7 @@ import pytest
 
 from sidecar.decide.facts import GiveUpRequested
 from sidecar.decide.settings import PolicyName, Rule, TenantRight
+from state.topology import uniform
 from tests.support.decide.dynamic import Dynamic, elastic_labels
 from tests.support.decide.real import Real
 from tests.support.decide.stories import GIGA, static
@@ -121,3 +122,15 @@ def _rule(count: int, most: int | None, least: int | None = None, **others: str)
     labels = {"cpuset.exclusive": str(count), **{f"cpuset.{name}": text for name, text in others.items()}}
     labels |= {"cpuset.max": str(most)} if most else {}
     return Rule(name="web", labels=labels | ({"cpuset.min": str(least)} if least else {}))
+
+
+@pytest.mark.parametrize(("max_cpus", "has", "min_change"), [(3, 2, 1), (5, 4, 1), (4, 4, 4), (2, 2, 16)])
+def test_what_is_above_a_lower_ceiling_goes_at_once_in_whole_cores(max_cpus: int, has: int, min_change: int) -> None:
+    """Though it has just grown, and cools down; and however little that is."""
+    cores = ("full-pcpus-only",)
+    story = Dynamic(uniform(cores=6, threads=2), rules=(_rule(2, 6),), options=cores, min_change=min_change)
+    web = story.arrive("web")
+    story.settle()
+    assert (size(story, web), story.grant(web).cooling is not None) == (6, True)
+    changed(story, rules=(_rule(2, max_cpus),), options=cores, min_change=min_change)
+    assert size(story, web) == has
