@@ -59,6 +59,7 @@ def test_books_that_find_no_room_are_said_and_made_up_for(
         watcher.forget(first)
         workloads.api.remove(first)
         eventually(lambda: sidecar.has_logged("the standing order of fronts cannot be written"), "it is taken away")
+        eventually(lambda: sidecar.has_logged("released"), "that is decided, and was to be saved")
         # What that gave up. From here on nothing is saved.
         disk.fill()
         kept = sidecar.books()
