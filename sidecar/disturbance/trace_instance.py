@@ -31,7 +31,7 @@ _EVENTS: Final = (
 _NEEDED: Final = "sched/sched_switch"
 
 _MOST_KIB: Final = 16384
-"""For one CPU: some 200,000 events, more than a busy CPU has in half a second, for which its reader may have to wait."""
+"""For one CPU: some 200,000 events, more than a busy CPU has in half a second, which its reader may have to wait."""
 
 _ALL_KIB: Final = 131072
 """For all CPUs together: memory of the kernel's, taken for as long as is measured."""

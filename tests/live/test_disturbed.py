@@ -96,8 +96,8 @@ def test_doctor_tells_what_would_silence_an_intruder_and_changes_nothing(
 def test_the_daemon_samples_what_disturbs_and_a_killed_one_leaves_nothing_for_long(
     sidecar: SidecarProcess, workloads: Containers, tmp_path: Path
 ) -> None:
-    """The metrics have an intruder's time; the instance of a daemon that was killed is gone once the next one runs. On a
-    machine so busy that events are lost, a sample is incomplete and counts as that alone: then they have no time at all.
+    """The metrics have an intruder's time; the instance of a daemon that was killed is gone once the next one runs.
+    On a machine so busy that events are lost, a sample is incomplete, counts as that, and has no time.
     """
     mount = 'mount -t tracefs tracefs /sys/kernel/tracing && exec "$@"'
     sidecar.wrapper = ("unshare", "--mount", "sh", "-c", mount, "sh", *sidecar.wrapper)
