@@ -339,6 +339,7 @@ LAWS: tuple[Law[Reality], ...] = (
         NOTICE,
         takelaws.AS_PROMISED,
         takelaws.DEADLINES,
+        takelaws.CEILINGS,
         ORIGINAL_SETS,
         HELD,
         ANSWERS,
