@@ -104,4 +104,5 @@ FAULTS: Final = (
     Fault(keeps_the_terms_of_another_number, rulelaws.TERMS, first=1312),
     Fault(grants_again_what_was_released, rulelaws.RESTS, first=67),
     Fault(takes_an_unseen_start_for_the_next, rulelaws.RESTS, first=779),
+    Fault(forgets_a_release_with_the_request, rulelaws.RESTS, first=18006),
 )

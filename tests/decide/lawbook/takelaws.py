@@ -265,3 +265,5 @@ def _above(grant: Assignment, change: int) -> Fraction:
 AS_PROMISED = Law("a notice or a rest is never shorter than it was promised", made_shorter)
 CEILINGS = Law("what is above a ceiling goes at once", above_their_ceilings)
 DEADLINES = Law("a deadline is the end of the take that ends first", told_of_another_end)
+
+LAWS: tuple[Law[Reality], ...] = (AS_PROMISED, CEILINGS, DEADLINES)
