@@ -8,6 +8,7 @@ from sidecar.systemd_names import (
     group_named,
     is_slice,
     misread_by_runtimes,
+    names_what_may_ask,
     parent_in,
     pod_in,
     slice_path,
@@ -61,6 +62,26 @@ def test_a_group_tells_its_unit(group: str, unit: str) -> None:
 def test_what_is_no_name_of_a_slice(name: str) -> None:
     """systemd would refuse it, too."""
     assert not is_slice(name)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "is_possible"),
+    [
+        ("ssh.service", True),
+        ("db-*.slice", True),
+        ("db@[12].service", True),
+        ("*", True),
+        ("db-*", True),
+        ("db*ice", True),
+        ("db.servic?", True),
+        ("db", False),
+        ("db-*.scope", False),
+        ("db*.socket", False),
+    ],
+)
+def test_a_pattern_is_perhaps_that_of_a_unit_that_can_ask(pattern: str, is_possible: bool) -> None:
+    """Services and slices can; what no wildcard stands for at its end must be the end of such a name."""
+    assert names_what_may_ask(pattern) == is_possible
 
 
 ID, POD = "c" * 64, "b" * 64

@@ -18,6 +18,8 @@ from sidecar.contradictions import (
     NothingIsolated,
     NoticeCut,
     NotOnMachine,
+    NoUnitAsks,
+    NoUnitConfined,
     OneEngineOnly,
     PoolTooLarge,
     SocketPathTooLong,
@@ -233,6 +235,10 @@ def _contradiction(flaw: Contradiction) -> str:
             return f"reserved is CPU {cpu} alone: for {counted_cpus(cpu)} write count:{cpu}"
         case NoticeCut(asked, most):
             return f"grace is {asked:g} s, and tenants_longest_notice allows {most:g} s: its containers have that"
+        case NoUnitConfined(unit):
+            return f'the rule for unit {unit} has no effect: host_units is off; set host_units = "auto"'
+        case NoUnitAsks(unit):
+            return f"the rule for unit {unit} has no effect: services and slices can ask, and their names end so"
         case SplitCores(reserved, rest):
             return f"reserved {reserved} splits cores: under full-pcpus-only {named(rest)} cannot be granted"
         case LackingThreads(cpus):

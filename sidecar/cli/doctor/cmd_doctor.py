@@ -49,7 +49,7 @@ from sidecar.cli.doctor.host_checks import (
 )
 from sidecar.cli.doctor.inotify_checks import check_inotify, listening
 from sidecar.cli.doctor.quiet_page import run_quiet
-from sidecar.cli.doctor.unit_checks import check_units
+from sidecar.cli.doctor.unit_checks import check_unit_rules, check_units
 from sidecar.cli.flags import add_config, add_json, add_no_color, daemons_config, print_json
 from sidecar.cli.machine_drawing import coloured
 from sidecar.cli.owner_measurement import add_measuring
@@ -185,6 +185,7 @@ def examine(config: Config, kernel: Kernel, ask: Callable[[str], EngineReport]) 
         *_check_around(config, is_running=is_running is True),
         *_check_groups(config, report, topology.online if topology else EMPTY),
         *_check_units(config, books, topology),
+        *check_unit_rules(config),
         *check_swarm(config, report.engine, node_capacity(config, topology, books, seen) if topology else None),
     ]
 
