@@ -23,6 +23,9 @@ UNNEEDED_SECONDS = 3.0
 
 RETRY_SECONDS = 0.02
 
+MOST_SIZE_DIGITS = 9
+"""Of the length of an answer, and of its status."""
+
 STRICT, USUAL = "strict", "usual"
 """The two kinds of fronts: for containers that chose it, and for all that start through an engine's own runtime."""
 
@@ -102,12 +105,12 @@ def parsed_answer(content: bytes) -> tuple[int, bytes] | None:
     sizes = [line[15:].strip() for line in lines if line.startswith(b"content-length:")]
     if not found or not sizes:
         return None
-    if not sizes[0].isdigit() or len(sizes[0]) > 9:
+    if not sizes[0].isdigit() or len(sizes[0]) > MOST_SIZE_DIGITS:
         raise StartRefused("the sidecar's answer cannot be understood")
     size, words = int(sizes[0]), lines[0].split()
     if len(rest) < size:
         return None
-    if len(words) < 2 or not words[1].isdigit() or len(words[1]) > 9:
+    if len(words) < 2 or not words[1].isdigit() or len(words[1]) > MOST_SIZE_DIGITS:
         raise StartRefused("the sidecar's answer cannot be understood")
     return int(words[1]), rest[:size]
 

@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shlex
+import subprocess
 from random import Random
 from typing import Any, Final
 from unittest import mock
@@ -19,8 +20,10 @@ from unittest import mock
 from sidecar.runtime import bundle, front, socket_client, standing
 from sidecar.runtime.bundle import StartRefused
 from tests.fuzz.edge import Edge
-from tests.fuzz.front_process import ID, driver
+from tests.fuzz.front_process import ID, can_be_built, driver
 from tests.fuzz.mutations import VALUES, broken, document
+
+__all__ = ["EDGES", "can_be_built"]
 
 _DEEP: Final = 500
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
@@ -266,7 +269,7 @@ _WORDS: Final = (
         "2",
         "--systemd-cgroup",
         "--bundle=",
-        "/dev/stdin/..",
+        "/etc/passwd/..",
     ),
 )
 
@@ -296,14 +299,15 @@ def front_settings(chance: Random) -> None:
     kind, found = driver().ask("s", content)[0]
     if kind != "=":
         return
-    wanted = {"real": "r", "socket": "s", "projections": "p", "kind": "k", "patience": "10"}
-    for word in shlex.split(content.decode("utf-8", "surrogateescape"), comments=True):
-        key, is_set, value = word.partition("=")
-        assert is_set, (content, word)
-        wanted[key] = value
-    told_ones = found.decode("utf-8", "surrogateescape").rsplit("\n", 1)
-    assert told_ones[0] == "\n".join(wanted[key] for key in ("real", "socket", "projections", "kind")), content
-    assert float(told_ones[1]) == float(wanted["patience"])
+    path = driver().folder / "settings"
+    path.write_bytes(content)
+    # Nothing but assignments is left, and a shell without a path finds no program.
+    shell = 'set -e; . "$1"; printf "%s\\n" "$real" "$socket" "$projections" "$kind" "$patience"'
+    before = {"real": "r", "socket": "s", "projections": "p", "kind": "k", "patience": "10", "PATH": "/nonexistent"}
+    done = subprocess.run(["/bin/sh", "-c", shell, "sh", str(path)], env=before, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b""), content
+    assert done.stdout.rsplit(b"\n", 2)[0] == found.rsplit(b"\n", 1)[0], content
+    assert float(done.stdout.rsplit(b"\n", 2)[1]) == float(found.rsplit(b"\n", 1)[1]), content
 
 
 EDGES: Final[tuple[Edge, ...]] = (
