@@ -5,6 +5,7 @@ screen, `--problems` prints the problems alone.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -104,6 +105,7 @@ def run(args: argparse.Namespace) -> int:
             width=width,
             choice=choice,
             is_wide=bool(args.output),
+            fronts=fronts_clause(),
         )
         sys.stdout.write("\n".join(page) + "\n")
     if outdated:
@@ -121,8 +123,11 @@ def rendered(
     width: int | None = 100,
     choice: Choice = ALL,
     is_wide: bool = False,
+    fronts: str = "",
 ) -> list[str]:
-    """Return the whole page as lines: the table and what is wrong are those of the `choice`."""
+    """Return the whole page as lines: the table and what is wrong are those of the `choice`. `fronts` is a clause on
+    what asks before starts on this host, "" for none.
+    """
     status, letters = sight.told(status), letters_of(status)
     chosen = choice.of(status)
     rows = [(letters.get(each.id, " "), *_row(each, now, status, sight, is_wide=is_wide)) for each in chosen.containers]
@@ -131,7 +136,9 @@ def rendered(
     if status.engines:
         head = (" ", "ENGINE", *head[1:])
         rows = [(row[0], each.engine, *row[1:]) for each, row in zip(chosen.containers, rows, strict=True)]
-    lines = [*headline(status, sight, width), *wrapped(freshness(status, now, sight), width), ""]
+    lines = headline(status, sight, width)
+    lines += [line for clause in (fronts, freshness(status, now, sight)) if clause for line in wrapped(clause, width)]
+    lines.append("")
     if rows:
         lines += painted(head, rows, paint, width, is_wide=is_wide)
     else:
@@ -146,6 +153,17 @@ def rendered(
     lines += below([*problem_lines(problems_of(chosen), width), *pending_lines(chosen, now, sight, width)])
     lines += below([line for note in status.notes for line in wrapped(f"note: {note}", width)])
     return [*lines, "", *draw(status.machine, marks_of(status), paint, width), "", *legend(status, paint, width)]
+
+
+def fronts_clause() -> str:
+    """Return which fronts are installed on this host, at the usual place; "" for none."""
+    if not any(map(os.path.exists, ("/usr/local/bin/cpuset-runc", "/etc/cpuset-sidecar/fronts"))):
+        return ""
+    # Only here: it needs what installs them.
+    from sidecar.cli.doctor.front_checks import fronts_here
+    from sidecar.words.around import fronts_told
+
+    return fronts_told(fronts_here())
 
 
 def _formatted(template: RowTemplate, status: Status, sight: Sight) -> list[str]:
