@@ -148,13 +148,18 @@ def measured(engine: PrivateEngine, folder: Path, tenant: str, args: argparse.Na
         )
         time.sleep(_WARM_SECONDS)
         began, cpu = time.monotonic(), _cpu(sidecar)
-        names = [f"arrival-{turn}-{Path(column).name}-{tenant}-{number}" for number in range(args.rounds)]
+        names = [f"arrival-{turn}-{_word(column)}-{tenant}-{number}" for number in range(args.rounds)]
         found = [arrival(api, sidecar, name) for name in names]
         percent = (_cpu(sidecar) - cpu) / (time.monotonic() - began) * 100
     for each in api.ask("GET", "containers/json", all="1"):
         with suppress(ApiError):
             api.remove(each["Id"])
     return Row(column, tenant, found, percent)
+
+
+def _word(column: str) -> str:
+    """Return a column as a part of names."""
+    return Path(column).name.replace("@", ".")
 
 
 def _cpu(sidecar: SidecarProcess | None) -> float:
@@ -215,7 +220,7 @@ def main() -> int:
         for turn in range(args.turns):
             for tenant in args.tenants.split(","):
                 for column in args.columns.split(","):
-                    name = f"{turn}-{tenant}-{Path(column).name}"
+                    name = f"{turn}-{tenant}-{_word(column)}"
                     row = measured(engine, folder / name, tenant, args, turn, column)
                     rows.append(row)
                     print(*shown([row]), flush=True)
