@@ -1,4 +1,4 @@
-"""Signals: SIGHUP reloads the configuration, SIGTERM and SIGINT stop the daemon.
+"""Signals: SIGHUP reloads the configuration, SIGTERM and SIGINT stop the daemon. While it starts, a SIGHUP is pending.
 
 Settings of the policy change at once; paths and the engine's address only after a restart.
 """
@@ -42,6 +42,7 @@ class Reloading:
     async def run(self, outbox: trio.MemorySendChannel[Fact]) -> None:
         """Hear signals until cancelled."""
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
             async for number in signals:
                 if number != signal.SIGHUP:
                     self._stop.set()

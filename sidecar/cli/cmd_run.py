@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 
 from sidecar.cli.flags import add_config, config_of
@@ -41,6 +42,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Run the daemon until it is asked to stop; or check its configuration. Return 1 if that cannot be used."""
+    if not args.check:
+        # One that comes while the daemon starts waits until it is heard.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     config = config_of(args, this_machine, serves=True)
     if args.check:
         with sign_of_life("looking at the engine and the machine"):
