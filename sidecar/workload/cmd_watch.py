@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sidecar.cli.arguments import typed
 from sidecar.cli.flags import add_config, last_daemons_config
 from sidecar.failures import SidecarError
+from sidecar.log import printable
 from sidecar.readers import choice, duration
 from sidecar.words.past import in_past
 from sidecar.workload.find_projection import directory_of, no_name
@@ -165,7 +166,8 @@ def _gone(before: Reading) -> Reading:
 
 
 def _print(line: str, projection: Reading, as_json: bool) -> None:
-    sys.stdout.write((codec.encode(projection).decode() if as_json else line) + "\n")
+    # A workload may own its directory, and write into its files what it likes.
+    sys.stdout.write((codec.encode(projection).decode() if as_json else printable(line)) + "\n")
     sys.stdout.flush()
 
 
@@ -184,7 +186,7 @@ def _deadline(now: Reading) -> str:
 
 
 def _complain(text: str) -> None:
-    sys.stderr.write(f"cpuset-sidecar watch: {text}\n")
+    sys.stderr.write(f"cpuset-sidecar watch: {printable(text)}\n")
 
 
 def _run_with(arguments: argparse.Namespace, parser: argparse.ArgumentParser) -> int:

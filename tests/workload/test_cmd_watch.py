@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from sidecar.config.config import Config
@@ -113,6 +114,25 @@ def test_a_container_that_is_gone_is_told_though_its_directory_went_with_it(
         while "unmanaged" not in lines[-1]:
             lines.append(line(process))
         assert "unmanaged  cpus   -2-3  not settled  (no container uses this projection now)" in lines[-1]
+
+
+def test_what_a_workload_wrote_controls_no_terminal(
+    projections: Projections, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its directory may be its own: a reason with escape codes, line ends and marks of direction is one plain line, and
+    so is what is told of it on stderr.
+    """
+    hostile = "\x1b]0;owned\x07\r\n2026 forged\u2028\u202e"
+    projections.write(A, ["voice"], msgspec.structs.replace(told("1-2"), reason=hostile))
+    assert cmd_watch.run(str(tmp_path / "by-name/voice"), as_json=False, until=Until.SETTLED) == 0
+    shared = msgspec.structs.replace(told("1-2", alone=False), sharing=Sharing.SHARED, reason=hostile)
+    projections.write(A, ["voice"], shared)
+    assert cmd_watch.run(str(tmp_path / "by-name/voice"), as_json=False, until=Until.ALONE, timeout=0.01) == 1
+    out, err = capsys.readouterr()
+    assert "forged" in out
+    assert "forged" in err
+    for text in (out, err):
+        assert all(line.isprintable() for line in text.split("\n"))
 
 
 def test_json_is_the_whole_state(projections: Projections, tmp_path: Path) -> None:
