@@ -23,7 +23,7 @@ from typing import Final, Protocol
 
 import trio
 
-from sidecar.failures import EngineError, EngineFailed
+from sidecar.failures import ContainerGone, EngineError, EngineFailed
 from sidecar.host.units.asking_units import AskingUnits, Describing
 from sidecar.host.units.host_units import (
     holds_container,
@@ -110,6 +110,8 @@ class UnitGroups:
         self._paths: dict[str, str] = {}
         self._holes: dict[str, str] = {}
         self._told: dict[str, float] = {}
+        self._never: set[str] = set()
+        """What runs never: masked, or without a file. Other units name it, so systemd loads it again and again."""
 
     async def meet(self) -> None:
         """Find out which units ask for CPUs of their own. Raise EngineError if systemd does not tell."""
@@ -135,9 +137,8 @@ class UnitGroups:
         self._told = {
             name: at for name, at in self._told.items() if name not in self._paths and now - at < SOON_SECONDS
         }
-        kept = {
-            name for name in self._kept_names() - self._paths.keys() - self._holes.keys() if not self._is_left(name)
-        }
+        kept = self._kept_names() - self._paths.keys() - self._holes.keys() - self._never
+        kept = {name for name in kept if not self._is_left(name)}
         elsewhere = paths_of(self._root, kept)
         self._paths |= {name: path for name, path in elsewhere.items() if not self._is_containers(path)}
         return tuple(dict.fromkeys((*self._paths, *self._told, *sorted(kept - elsewhere.keys()))))
@@ -157,7 +158,7 @@ class UnitGroups:
             # A scope takes in processes that run already, so there is no earlier; and a session's is below a slice.
             return False
         # What an owner does next is told as a change.
-        if name in self._paths or self._asking.asks(name) or len(self._told) >= _MOST_TOLD:
+        if name in self._paths or name in self._never or self._asking.asks(name) or len(self._told) >= _MOST_TOLD:
             return False
         self._told[name] = trio.current_time()
         return True
@@ -176,6 +177,7 @@ class UnitGroups:
 
     def reread(self) -> None:
         """Read the files of all units again: systemd has."""
+        self._never = set()
         self._asking.forget()
 
     async def look(self, name: str) -> UnitLook | None:
@@ -216,8 +218,14 @@ class UnitGroups:
     async def confine(self, name: str, cpus: CPUSet) -> None:
         """Set the CPUs of a unit, and wait until the kernel has them. Of one that may run everywhere the property is
         taken away afterwards: systemd leaves what the kernel has as it is then, so it has to have all CPUs before.
+        ContainerGone of one that runs never.
         """
-        await self._systemd.allow_cpus(name, cpus)
+        try:
+            await self._systemd.allow_cpus(name, cpus)
+        except ContainerGone:
+            self._never.add(name)
+            self._told.pop(name, None)
+            raise
         await self._see_in_force(name, cpus)
         if self._online() <= cpus:
             await self._systemd.allow_cpus(name, EMPTY)

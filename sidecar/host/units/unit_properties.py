@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import trio
 
-from sidecar.failures import EngineFailed, EngineLacks, EngineRefused, EngineUnavailable
+from sidecar.failures import ContainerGone, EngineFailed, EngineLacks, EngineRefused, EngineUnavailable
 from state import files
 from state.cpuset import EMPTY, CPUSet
 
@@ -44,6 +44,8 @@ _DENIED: Final = (
     "org.freedesktop.DBus.Error.InteractiveAuthorizationRequired",
 )
 _WRONG: Final = ("org.freedesktop.DBus.Error.InvalidArgs", "org.freedesktop.systemd1.BadUnitSetting")
+_NEVER: Final = ("org.freedesktop.systemd1.NoSuchUnit", "org.freedesktop.systemd1.UnitMasked")
+"""There is nothing to run: other units name it, and no file describes it, or its owner has it run never."""
 _ABSENT: Final = ("org.freedesktop.DBus.Error.ServiceUnknown", "org.freedesktop.DBus.Error.NameHasNoOwner")
 
 
@@ -272,6 +274,8 @@ def body_of(reply: Message, unit: str, key: str = "shared_slice", act: str = "se
         raise EngineLacks(f"this systemd has no AllowedCPUs, which came with 244 ({words}): leave {key} out")
     if name in _ABSENT:
         raise EngineLacks(f"there is no systemd on this bus ({words}): leave {key} out")
+    if name in _NEVER:
+        raise ContainerGone(words)
     if name in _WRONG:
         raise EngineRefused(f"systemd refuses the CPUs of {unit}: {words}")
     raise EngineFailed(f"systemd did not {act} {unit}: {words}")

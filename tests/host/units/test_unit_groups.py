@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from sidecar.failures import EngineFailed, EngineUnavailable
+from sidecar.failures import ContainerGone, EngineFailed, EngineUnavailable
 from sidecar.host.units.unit_groups import IN_FORCE_SECONDS, SOON_SECONDS, UnitGroups
 from sidecar.host.units.unit_properties import UnitDescription
 from sidecar.host_ports import UnitLook
@@ -27,6 +27,7 @@ class Systemd:
         self.said: dict[str, UnitDescription] = {}
         self.asked: list[str] = []
         self.is_silent = False
+        self.masked: set[str] = set()
 
     async def stop(self, unit: str) -> None:
         raise AssertionError("no unit is stopped here")
@@ -44,6 +45,8 @@ class Systemd:
     async def allow_cpus(self, unit: str, cpus: CPUSet) -> None:
         await trio.lowlevel.checkpoint()
         self.calls.append((unit, str(cpus)))
+        if unit in self.masked:
+            raise ContainerGone(f"Unit {unit} is masked.")
         drop_in = self.control / f"{unit}.d" / "50-AllowedCPUs.conf"
         drop_in.parent.mkdir(parents=True, exist_ok=True)
         drop_in.write_text(f"# made by systemctl\n[Service]\nAllowedCPUs={str(cpus).replace(',', ' ')}\n")
@@ -104,6 +107,24 @@ async def test_it_is_confined_and_let_go(systemd: Systemd) -> None:
     await those.confine("ssh.service", ALL)
     assert await those.look("ssh.service") == UnitLook("/system.slice/ssh.service", "0-3", runs=True)
     assert systemd.calls == [("ssh.service", "0,2-3"), ("ssh.service", "0-3"), ("ssh.service", "")]
+
+
+@pytest.mark.trio
+async def test_what_runs_never_is_tried_once_until_files_are_read_again(systemd: Systemd) -> None:
+    """A unit that is masked, or has no file, is loaded whenever another one names it."""
+    those = units(systemd)
+    those.all()
+    systemd.masked = {"never.service"}
+    assert those.tell("never.service")
+    assert await those.look("never.service") == UnitLook("", "", runs=False)
+    with pytest.raises(ContainerGone):
+        await those.confine("never.service", CPUSet.parse("0"))
+    assert "never.service" not in those.all()
+    assert not those.tell("never.service")
+    assert await those.look("never.service") is None
+    systemd.masked = set()
+    those.reread()
+    assert those.tell("never.service")
 
 
 @pytest.mark.trio

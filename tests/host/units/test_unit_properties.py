@@ -16,7 +16,7 @@ from jeepney.low_level import Parser
 from trio.testing import MockClock
 
 from sidecar.decide.container.labels import SIGNALS
-from sidecar.failures import EngineError, EngineFailed, EngineLacks, EngineRefused, EngineUnavailable
+from sidecar.failures import ContainerGone, EngineError, EngineFailed, EngineLacks, EngineRefused, EngineUnavailable
 from sidecar.host.units.unit_properties import (
     ANSWER_SECONDS,
     UnitDescription,
@@ -118,6 +118,8 @@ async def test_a_slice_without_cpus_of_its_own_has_the_empty_set(tmp_path: Path)
         ("org.freedesktop.DBus.Error.PropertyReadOnly", EngineLacks, "which came with 244"),
         ("org.freedesktop.DBus.Error.ServiceUnknown", EngineLacks, "no systemd on this bus"),
         ("org.freedesktop.DBus.Error.InvalidArgs", EngineRefused, "systemd refuses the CPUs of pool.slice"),
+        ("org.freedesktop.systemd1.NoSuchUnit", ContainerGone, "because"),
+        ("org.freedesktop.systemd1.UnitMasked", ContainerGone, "because"),
         ("org.freedesktop.systemd1.Odd", EngineFailed, "did not set the CPUs"),
     ],
 )
