@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from typing import Final
@@ -267,6 +268,8 @@ class ProjectionTree:
         with ExitStack() as stack:
             at = self._root
             for name in path:
+                if create and at != self._root:
+                    _unplanted(name, at)
                 at = stack.enter_context(files.directory(name, at=at, create=create))
             yield at
 
@@ -274,6 +277,13 @@ class ProjectionTree:
         with suppress(FileUnreadable), self._walked(path, create=False) as at:
             return sorted(os.listdir(at))
         return []
+
+
+def _unplanted(name: str, at: int) -> None:
+    """Give what a workload put in the place of a directory another name, beside it."""
+    with suppress(OSError):
+        if not stat.S_ISDIR(os.stat(name, dir_fd=at, follow_symlinks=False).st_mode):
+            files.move_aside(at, name)
 
 
 def _link(path: tuple[str, ...]) -> str:

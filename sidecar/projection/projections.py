@@ -16,9 +16,8 @@ Rules:
 3. Directories by id are removed with their container, and belong to the first one whose id begins so. The files at the
    top of a name belong to the first one that claimed it, after a restart of the daemon too; then to the next one.
 4. Workloads may have their own directory mounted writable. So nothing found inside is trusted: every step is relative
-   to an open directory and follows no link; a thing planted where a directory or file should be is an error for that
-   directory, and the container's other directories are written nonetheless. Where there is no space left, what
-   workloads wrote beside our files is removed (`clearing.py`).
+   to an open directory and follows no link; what was planted in the place of another thing is replaced. An error in one
+   directory stops no other. Without space, what workloads wrote beside our files is removed (`clearing.py`).
 5. Nothing is kept open: what was deleted is created again at the next write. The teller asks what is `lost`.
 6. The rest of a grace period is counted from its `announce`, on a steady clock, and written with each update in the
    meantime; of several, the one that ends first. The passing of time alone is not written.
@@ -44,6 +43,7 @@ from sidecar.projection.attempts import SpaceMaker, attempted, attempted_with_ro
 from sidecar.projection.belongings import NameClaims, Owners, SpareNames, ToldProjection, own_place, short_of
 from sidecar.projection.directories import ProjectionTree, opened_root
 from sidecar.projection.leases import Leases, Place, lease_of
+from sidecar.projection.leftovers import Leftovers
 from sidecar.projection.numbering import Numbers, time_text
 from state.cpuset import CPUSet
 from state.errors import ProjectionMissing, StateError
@@ -78,6 +78,7 @@ class Projections:
         self._owners = Owners()
         self.claims = NameClaims()
         self._room = SpaceMaker(steady)
+        self._left = Leftovers()
         with opened_root(self._root) as tree:
             self._numbers = Numbers(tree.ceiling())
             tree.drop_leases()
@@ -116,8 +117,7 @@ class Projections:
     def _write(
         self, short: str, names: Iterable[str], projection: Projection, *, anew: bool = False, vouches: bool = False
     ) -> None:
-        wanted = frozenset(checked_name(name) for name in names)
-        self._spare.used(wanted)
+        self._spare.used(wanted := frozenset(checked_name(name) for name in names))
         former = self._names(short) - wanted
         with opened_root(self._root) as tree:
             errors = [error for name in sorted(wanted) for error in self._claim(tree, short, name)]
@@ -177,13 +177,12 @@ class Projections:
 
     def correct(self, container: str, projection: Projection) -> None:
         """Write this into the files that a container has, before others are let onto CPUs that were its own."""
-        short = short_of(container)
-        if short in self._told and self._owners.is_owner(container):
+        if (short := short_of(container)) in self._told and self._owners.is_owner(container):
             with opened_root(self._root) as tree:
                 raise_all(self._tell(tree, short, self._names(short), projection, or_withhold=True))
 
     def vouched(self) -> list[Place]:
-        """Begin a round of renewals, and return the leases that are held."""
+        """Begin a round of renewals; return the leases that are held."""
         return self._leases.held()
 
     def renew(self, leases: Iterable[Place]) -> None:
@@ -226,11 +225,13 @@ class Projections:
         raise_all(errors)
 
     def remove_spare_names(self, mounted: Callable[[], Collection[str]]) -> None:
-        """Remove directories of names that no container uses, but for the last `SPARE_NAMES` and those `mounted`."""
-        if not self._spare.too_many():
+        """Remove directories of unused names, but for the last `SPARE_NAMES` and those `mounted`; and leftovers."""
+        too_many = self._spare.too_many()
+        if not (too_many or self._left):
             return
         with opened_root(self._root) as tree:
-            for name in self._spare.oldest(kept=mounted()):
+            self._left.go_on(tree)
+            for name in self._spare.oldest(kept=mounted()) if too_many else ():
                 tree.remove(("by-name",), name)
                 if not tree.is_there(("by-name", name)):
                     self._spare.used([name])
@@ -264,7 +265,8 @@ class Projections:
         make_room = partial(self._room.make, tree)
         with ExitStack() as stack:
             opened: dict[Place, ProjectionDirectory] = {}
-            for path in self._paths(short, names):
+            self._left.used(paths := self._paths(short, names))
+            for path in paths:
                 try:
                     opened[path] = stack.enter_context(tree.projection(path))
                 except StateError as error:
@@ -314,8 +316,7 @@ class Projections:
             and all(t == last or t.generation < last.generation for t in found)
         ):
             return last, last.generation if since is None and last.leaving else since
-        number = self._numbers.claim(highest + 1, tree.put_ceiling)
-        stamped = projection.stamped(number, time_text(self._clock()))
+        stamped = projection.stamped(self._numbers.claim(highest + 1, tree.put_ceiling), time_text(self._clock()))
         stamped = msgspec.structs.replace(stamped, deadline_seconds=self.seconds_left(short, projection))
         if not stamped.leaving:
             return stamped, None
@@ -357,7 +358,7 @@ class Projections:
             for name in sorted(self._names(short)):
                 errors += attempted(partial(self._leave, tree, short, name))
             self._leases.forget(tree, own := own_place(short))
-            errors += attempted(partial(tree.remove, own[:1], own[1]))
+            errors += attempted(partial(self._left.remove, tree, own))
             errors += attempted(partial(tree.remove_since, short))
         # What could not be removed is still this container's, and is tried again.
         raise_all(errors)
@@ -370,7 +371,7 @@ class Projections:
         if name in was.names:
             self._told[short] = msgspec.structs.replace(was, names=was.names - {name})
         self._leases.forget(tree, ("by-name", name, "by-id", short))
-        tree.remove(("by-name", name, "by-id"), short)
+        self._left.remove(tree, ("by-name", name, "by-id", short))
         was_first = self.claims.is_first(name, short)
         self.claims.leave(name, short)
         claims = self.claims.of(name)

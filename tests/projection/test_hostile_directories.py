@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -39,6 +41,48 @@ def test_a_directory_goes_with_all_that_its_container_left_there(projections: Pr
     projections.remove(A)
     assert os.listdir(root / "by-id") == []
     assert (root.parent / "precious").read_text() == "x"
+
+
+def test_what_is_too_much_for_once_goes_with_the_next_calls(projections: Projections, root: Path) -> None:
+    """In the directory by id, and in the one below a name. One that a container uses again is its own again."""
+    projections.write(A, ["db"], told(A, "2"))
+    projections.write(B, [], told(B, "3"))
+    for place in (root / "by-id" / a, root / "by-name/db/by-id" / a, root / "by-id" / b):
+        at = os.open(place, os.O_RDONLY)
+        for _ in range(2000):
+            os.mkdir("deep", dir_fd=at)
+            inner = os.open("deep", os.O_RDONLY, dir_fd=at)
+            os.close(at)
+            at = inner
+        os.close(at)
+    projections.remove(A)
+    projections.remove(B)
+    assert os.listdir(root / "by-id")
+    projections.write(B, [], told(B, "3"))
+    for _ in range(8):
+        projections.remove_spare_names(set)
+    assert os.listdir(root / "by-id") == [b]
+    assert os.listdir(root / "by-name/db/by-id") == []
+    assert read(root / "by-id" / b).cpus == CPUSet.of(3)
+    projections.remove(B)
+    for _ in range(8):
+        projections.remove_spare_names(set)
+    assert os.listdir(root / "by-id") == []
+
+
+def test_what_is_planted_in_the_place_of_a_directory_is_replaced(projections: Projections, root: Path) -> None:
+    """A link, or a file, called by-id, in the directory of its name."""
+    projections.write(A, ["db"], told(A, "2"))
+    planted = root / "by-name/db/by-id"
+    for plant in (partial(planted.symlink_to, root.parent), partial(planted.write_text, "x")):
+        os.rename(planted, root / "by-name/db/elsewhere")
+        plant()
+        projections.write(A, ["db"], told(A, "2-3"))
+        projections.write(A, ["db"], told(A, "2"))
+        assert read(planted / a).cpus == CPUSet.of(2)
+        assert not planted.is_symlink()
+        shutil.rmtree(root / "by-name/db/elsewhere")
+    assert not (root.parent / a).exists()
 
 
 def test_a_directory_that_could_not_be_removed_is_removed_later(
