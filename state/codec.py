@@ -17,6 +17,11 @@ UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What reading JSON may raise; the last if it is nested too deeply, also in what is not read."""
 
 
+def flaw(error: Exception) -> str:
+    """Return what is wrong with JSON, by what reading it raised; nesting that is too deep not in Python's words."""
+    return "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+
+
 def encode(value: object, *, keeps_order: bool = False) -> bytes:
     """Return the JSON of a struct, with keys in declaration order and dict keys sorted, so equal values give equal
     bytes.

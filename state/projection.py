@@ -239,7 +239,7 @@ def read_with_lease(directory: str | os.PathLike[str], now: float) -> tuple[Read
     try:
         found = codec.decode(content, Projection)
     except codec.UNREADABLE as error:
-        raise ProjectionError(f"{where}/{STATUS} is not a projection: {error}") from error
+        raise ProjectionError(f"{where}/{STATUS} is not a projection: {codec.flaw(error)}") from error
     left = lease.seconds_left(renewed_at, found.lease_seconds, now)
     return Reading.of(found, vouched=left > 0), left
 

@@ -176,4 +176,4 @@ def parsed(content: bytes, wanted: type[T]) -> T:
     try:
         return codec.decode(content or b"{}", wanted)
     except codec.UNREADABLE as error:
-        raise Declined(400, f"the body is not what is expected: {error}") from error
+        raise Declined(400, f"the body is not what is expected: {codec.flaw(error)}") from error

@@ -56,7 +56,7 @@ def ask(state_dir: str, method: str, route: str, wanted: type[T], body: object =
         reason = codec.decode(told, _Complaint).error
     except codec.UNREADABLE as error:
         raise SidecarError(
-            f"the daemon on {state_dir} gave an answer that cannot be understood ({answer.status}): {error}"
+            f"the daemon on {state_dir} gave an answer that cannot be understood ({answer.status}): {codec.flaw(error)}"
         ) from error
     raise SidecarError(reason)
 

@@ -204,7 +204,7 @@ def read_journal(path: str | os.PathLike[str]) -> Iterator[WorldLine | tuple[Fac
                 else:
                     yield codec.decode(line, tuple[Fact, ...])
             except codec.UNREADABLE as error:
-                raise StateError(f"{where}: not a fact: {error}") from error
+                raise StateError(f"{where}: not a fact: {codec.flaw(error)}") from error
 
 
 def _end_of_last_line(opened: int, size: int) -> int:

@@ -38,7 +38,7 @@ class HistoryFile:
         try:
             return tuple(codec.decode(line, GrantChange) for line in self._file.read())
         except codec.UNREADABLE as error:
-            raise StateError(f"{NAME} has a line that is no change of a grant: {error}") from error
+            raise StateError(f"{NAME} has a line that is no change of a grant: {codec.flaw(error)}") from error
 
     def append(self, changes: Sequence[GrantChange]) -> bool:
         """Add changes. Return whether the file has grown so long that it should be replaced. Raise StateError."""

@@ -64,7 +64,7 @@ def decode_status(content: bytes) -> Status:
     try:
         status = codec.decode(content, Status)
     except codec.UNREADABLE as error:
-        raise StateError(f"this is not a status document: {error}") from error
+        raise StateError(f"this is not a status document: {codec.flaw(error)}") from error
     if status.version > VERSION:
         raise StateError(f"the status document has version {status.version}; this program reads up to {VERSION}")
     return status

@@ -15,7 +15,7 @@ import msgspec
 
 from sidecar.decide.container.start import is_strict_runtime
 from sidecar.failures import EngineUnavailable, SidecarError
-from state import files
+from state import codec, files
 
 PID_FILE: Final = "/var/run/docker.pid"
 
@@ -167,7 +167,8 @@ def _ask(path: str, route: str, *, is_json: bool = True) -> Any:
     except OSError as error:
         raise EngineUnavailable(f"the engine on {path} cannot be reached: {files.reason(error)}") from error
     except (HTTPException, ValueError, RecursionError) as error:
-        raise EngineUnavailable(f"the engine on {path} gave an answer that cannot be understood: {error}") from error
+        why = codec.flaw(error)
+        raise EngineUnavailable(f"the engine on {path} gave an answer that cannot be understood: {why}") from error
     finally:
         connection.close()
 

@@ -22,7 +22,7 @@ import msgspec
 
 from sidecar.failures import ConfigError, StateUnwritable
 from sidecar.host.install.kept_copy import KeptCopy, keep_copy, newest_copy, put_back
-from state import files
+from state import codec, files
 
 DAEMON_JSON: Final = "/etc/docker/daemon.json"
 _LIMIT: Final = 1024 * 1024
@@ -75,7 +75,7 @@ def decode_settings(content: bytes, path: str) -> dict[str, Any]:
     try:
         settings = json.loads(text, object_pairs_hook=_once_each, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path} is not JSON: {error}: {left_alone}") from error
+        raise ConfigError(f"{path} is not JSON: {codec.flaw(error)}: {left_alone}") from error
     if not isinstance(settings, dict):
         raise ConfigError(f"{path} is not a JSON object: {left_alone}")
     return settings

@@ -34,6 +34,9 @@ DEPTH: Final = 100
 OBJECTS: Final = 500_000
 """Elements. 8192 CPUs with cores and caches of their own take 60 thousand."""
 
+_MOST_WORDS: Final = 2 * (MAX_CPU + 1) // 32
+"""Of a mask: more than all CPUs need, as some programs print words of 0 before them."""
+
 _ALL: Final = CPUSet.from_mask((1 << (MAX_CPU + 1)) - 1)
 
 _CACHE: Final = re.compile(r"L([1-9])(i?)Cache")
@@ -264,8 +267,10 @@ def _mask(text: str) -> CPUSet:
     is_endless = words[0] == "0xf...f"
     value = 0
     try:
-        for word in words[1:] if is_endless else words:
-            value = value << 32 | _word(word, 10 if len(words) > 1 else len(text))
+        for number, word in enumerate(words[1:] if is_endless else words):
+            # A word too many is none: adding up a hundred thousand takes minutes.
+            longest = 0 if number > _MOST_WORDS else 10 if len(words) > 1 else len(text)
+            value = value << 32 | _word(word, longest)
         if is_endless:
             value |= _ALL.mask >> 32 * (len(words) - 1) << 32 * (len(words) - 1)
         return CPUSet.from_mask(value)

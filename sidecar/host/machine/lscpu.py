@@ -18,6 +18,7 @@ import msgspec
 
 from sidecar.host.machine.group_levels import Told, between, completed, last_level, levels_of
 from sidecar.words.counts import counted, named
+from state import codec
 from state.cpuset import EMPTY, MAX_CPU, CPUSet, union
 from state.errors import CPUSetError, StateError
 from state.topology import Topology, topology
@@ -47,7 +48,7 @@ def read_lscpu(text: str) -> Topology:
     try:
         document = msgspec.json.decode(_BARE.sub(r"\1null", text))
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise StateError(f"it is not lscpu's JSON: {error}; {_CURE}") from error
+        raise StateError(f"it is not lscpu's JSON: {codec.flaw(error)}; {_CURE}") from error
     if isinstance(document, dict):
         if isinstance(rows := document.get("cpus"), list):
             return _of_rows([_lowered(row) for row in rows])

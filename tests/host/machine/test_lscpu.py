@@ -197,7 +197,7 @@ def test_the_summary_with_fields_below_fields() -> None:
     [
         ("", "it is not lscpu's JSON"),
         ("[]", 'there is no list "cpus" or "lscpu" in it'),
-        ("[" * 100_000, "it is not lscpu's JSON"),
+        ("[" * 100_000, "it is not lscpu's JSON: it is nested too deeply"),
         ('{"cpus": []}', "lscpu names no CPU that is online"),
         ('{"cpus": [7]}', 'in the list "cpus" is 7'),
         ('{"cpus": [{}]}', "is of no CPU: None"),
