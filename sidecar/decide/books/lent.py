@@ -5,8 +5,7 @@ leaving that other one, for the whole of its notice. What the pool keeps (`room`
 
 1. CPUs that were in the pool in force, and are granted now, are lent to it as far as it has less than it must keep
    without those that are being left, or that a container of the pool cannot enter yet because an owner may be there.
-   Nothing else is lent: what an owner has is its own, and what such a container could not enter either would be lent
-   in vain.
+   Nothing else is lent: what an owner has is its own.
 2. CPUs above the floor of their owner are lent first, those of the newest grants first.
 3. Containers without a grant stay on lent CPUs and enter them, and owners do neither (`State.vacated`, `moves/target`).
    Nothing is lent any more once the pool has enough without: each step decides that from the beginning.
@@ -42,16 +41,11 @@ def _lent(before: State, world: World) -> CPUSet:
     if not away:
         return EMPTY
     room = room_in(world, state)
-    return room.missing_from(room.shared - away, _in_turn(state, was_shared - _not_entered(world)))
+    return room.missing_from(room.shared - away, _in_turn(state, was_shared))
 
 
 def awaited(world: World) -> CPUSet:
-    """Return the CPUs of the shared pool that a running container of it is not on, and cannot enter."""
-    return _not_entered(world) & world.state.shared
-
-
-def _not_entered(world: World) -> CPUSet:
-    """Return the CPUs that a running container of the shared pool is not on, and could not enter: an owner may be
+    """Return the CPUs of the shared pool that a running container of it is not on, and cannot enter: an owner may be
     there, also one that never owned them. Reserved CPUs may always be entered.
     """
     state = world.state
@@ -59,7 +53,7 @@ def _not_entered(world: World) -> CPUSet:
     for key, container in world.containers.items():
         if container.wish.standing is Standing.MANAGED and key not in state.assignments and not container.is_idle:
             lacking |= ~container.present.mask
-    return CPUSet.from_mask(lacking & world.reach.exclusive & ~state.reserved.mask)
+    return CPUSet.from_mask(lacking & state.shared.mask & world.reach.exclusive & ~state.reserved.mask)
 
 
 def _in_turn(state: State, cpus: CPUSet) -> Iterator[int]:

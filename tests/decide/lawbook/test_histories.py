@@ -46,7 +46,7 @@ def test_every_outcome_of_an_order_is_in_one_history_of_a_hundred(monkeypatch: p
     assert min(others[what] for what in ("ReleaseRequested", "StopFailed", "given back", "dead")) > 0
 
 
-@pytest.mark.parametrize("seed", [pytest.param(62000245, id="a CPU of the pool that its container could not enter")])
+@pytest.mark.parametrize("seed", [pytest.param(62000245, id="a core of the pool that its container cannot enter yet")])
 def test_all_laws_hold_in_rare_histories(seed: int) -> None:
     """In each of these one was broken once."""
     history(seed)
