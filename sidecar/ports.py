@@ -46,6 +46,9 @@ REMOVED: Final = ("destroy", "remove")
 RUNS: Final = ("start", "die", "stop")
 """Begins and ends of a run."""
 
+UPDATED: Final = "update"
+"""A change of settings, as the action of an event."""
+
 
 KeepsBack = Callable[[EngineEvent, ContainerView | None], bool]
 """Returns whether an event need not be told. With a `create` comes what it tells of the container (its name, image and
@@ -289,8 +292,9 @@ class Hand(Protocol):
         """Hold these answers instead of the earlier ones, and watch these parents beyond the engines' defaults. `home`
         is where containers that name no parent are found; nothing if that is not known. It replaces the defaults.
 
-        The group of a container that is `resting` counts as newborn from now on, whatever `write` wrote: that run is
-        over, and the group is still there because others are inside it.
+        The group of a container that is `resting` counts as newborn from now on, whatever `write` wrote, and also if
+        the hand found it when it began: that run is over, and the group is still there because others are inside it, or
+        only called like it.
 
         On return every newborn that is not known yet has its answer: no later birth gets an earlier one. Groups that
         the hand found when it began are moved as `Answers` describes. Those that `write` wrote are left as they are.

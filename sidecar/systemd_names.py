@@ -123,6 +123,11 @@ def pod_in(group: str) -> str:
     return pod if own.startswith("libpod-") and re.fullmatch("[0-9a-f]{64}", pod) else ""
 
 
+def is_group_of_pod(path: str, pod: str) -> bool:
+    """Return whether the cgroup at this path is called like that of the pod with this id: by the id, or as a slice."""
+    return pod in path.rpartition("/")[2]
+
+
 def misread_by_runtimes(name: str) -> bool:
     """Return whether OCI runtimes look for this slice's cgroup where systemd has not put it."""
     return "/_" in slice_path(name)

@@ -15,7 +15,8 @@
    It is known of each engine by itself.
 7. A parent that another hand watches is not watched, and the engine alone moves the containers there.
 8. A group that existed before the hand is moved by the answer for all others, and left to its first write once its
-   container has an answer of its own. Until then, or until a look, it may be where the former put it.
+   container has an answer of its own. Until then, or until a look, it may be where the former put it. If its container
+   rests there is no first write: it gets what a newborn would.
 9. A container that was only glanced at, because another program holds its lock in the engine, is covered if it is
    known where it is born: the kernel shows below which parent it runs, or the books have the parent that it names. Any
    other may start below a parent that is not watched, and is not covered (`World.reach`, 2).

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Final
 
@@ -39,6 +39,16 @@ _BIRTH_SECONDS: Final = 2.0
 _FIRST_RETRY_SECONDS: Final = 0.001
 _TRIES: Final = 12
 """Attempts on one group, each after twice the pause before: four seconds in all."""
+
+
+@contextmanager
+def _opened(group: WatchedGroup) -> Iterator[int]:
+    """Open a group's directory. Raise OSError."""
+    fd = open_directory(group.parent.fd, group.name)
+    try:
+        yield fd
+    finally:
+        close(fd)
 
 
 class Enforcer:
@@ -113,14 +123,9 @@ class Enforcer:
         expected = self._expected(group)
         if expected is None or (group.line == expected and group.watch >= 0 and not group.is_closed):
             return EMPTY
-        try:
-            fd = open_directory(group.parent.fd, group.name)
-        except OSError:
-            return EMPTY
-        try:
+        with suppress(OSError), _opened(group) as fd:
             return self._rewritten(group, fd, expected, now)
-        finally:
-            close(fd)
+        return EMPTY
 
     def _let_go(self, group: WatchedGroup, now: float) -> None:
         """Guard a group no more, and give it what it would have without the hand, unless an order wrote it."""
@@ -130,30 +135,34 @@ class Enforcer:
         if not group.is_answered:
             return
         group.is_answered = False
-        with suppress(OSError):
-            fd = open_directory(group.parent.fd, group.name)
-            try:
-                had = self.answers.for_released(self.called(group), group.theirs) if self.answers else group.theirs
-                group.line = had or self._files.cleared(fd, group.parent.fd)
-                if group.line:
-                    self._give_back(group, fd, group.line, now)
-            finally:
-                close(fd)
+        with suppress(OSError), _opened(group) as fd:
+            had = self.answers.for_released(self.called(group), group.theirs) if self.answers else group.theirs
+            group.line = had or self._files.cleared(fd, group.parent.fd)
+            if group.line:
+                self._give_back(group, fd, group.line, now)
 
-    def _give_back(self, group: WatchedGroup, fd: int, line: bytes, now: float) -> None:
-        if not self._brings(group, fd, line, has_changed=True):
-            self._due.at(now + _REST_SECONDS, partial(self._give_on, group, line))
+    def _give_back(self, group: WatchedGroup, fd: int, line: bytes, now: float, tries: int = 0) -> bool:
+        """Give a group that is let go this line; return whether that is over. If not, it goes on, or is tried again."""
+        pause = _REST_SECONDS
+        try:
+            if self._brings(group, fd, line, has_changed=True):
+                return True
+        except OSError:
+            if tries >= _TRIES:
+                return False
+            pause, tries = _FIRST_RETRY_SECONDS * 2**tries, tries + 1
+        self._due.at(now + pause, partial(self._give_on, group, line, tries))
+        return False
 
-    def _give_on(self, group: WatchedGroup, line: bytes, now: float) -> None:
-        """Make the next step of giving back, unless the group has another line to go to meanwhile."""
+    def _give_on(self, group: WatchedGroup, line: bytes, tries: int, now: float) -> None:
+        """Make the next step of giving back, unless the group has another line to go to meanwhile. Report the last one:
+        a look may have shown the group before.
+        """
         if group.line != line or group.is_answered or group.footing is Footing.KNOWN:
             return
-        with suppress(OSError):
-            fd = open_directory(group.parent.fd, group.name)
-            try:
-                self._give_back(group, fd, line, now)
-            finally:
-                close(fd)
+        with suppress(OSError), _opened(group) as fd:
+            if self._give_back(group, fd, line, now, tries):
+                self._tell(GroupWritten(group.id))
 
     def _rewritten(self, group: WatchedGroup, fd: int, expected: bytes, now: float) -> CPUSet:
         try:
@@ -221,8 +230,12 @@ class Enforcer:
             close(fd)
 
     def forget_order(self, group: WatchedGroup) -> None:
-        """Count a group that an order wrote as newborn: the run is over for which it was written."""
-        if group.footing is Footing.KNOWN and self.answers and self.answers.for_newborn(self.called(group)) is not None:
+        """Count a group as newborn that an order wrote, since the run is over for which it was written; or one that the
+        hand found, and whose container rests: no order will write it.
+        """
+        called = self.called(group)
+        is_left = group.footing is Footing.KNOWN or (group.footing is Footing.FOUND and called)
+        if is_left and self.answers and self.answers.for_newborn(called) is not None:
             group.footing, group.expected = Footing.NEWBORN, None
 
     def release(self, group: WatchedGroup) -> None:
@@ -232,19 +245,14 @@ class Enforcer:
 
     def is_there(self, group: WatchedGroup) -> bool:
         """Return whether a group still exists."""
-        try:
-            close(open_directory(group.parent.fd, group.name))
-        except OSError:
-            return False
-        return True
+        with suppress(OSError), _opened(group):
+            return True
+        return False
 
     def effective(self, group: WatchedGroup) -> CPUSet:
         """Return the CPUs that a group has effectively. Raise OSError."""
-        fd = open_directory(group.parent.fd, group.name)
-        try:
+        with _opened(group) as fd:
             return self._files.effective(fd)
-        finally:
-            close(fd)
 
     def _write(self, group: WatchedGroup, fd: int, *, has_changed: bool = False) -> None:
         expected = self._expected(group)

@@ -46,6 +46,10 @@ class ModelHand:
         """The same for groups that existed before; None if the hand never moved it."""
         self._released: set[str] = set()
         """Groups that an order could not write: they are left as they are."""
+        self._owed: dict[str, CPUSet] = {}
+        """What groups had that were let go and could not be written: they get it as soon as they can be."""
+        self.given_late: set[str] = set()
+        """Groups that got it since the last report."""
         self.parents: tuple[str, ...] = ()
         self.closed: set[str] = set()
         self.denied = denied
@@ -65,18 +69,29 @@ class ModelHand:
         if self._kernel.watcher is self:
             self._kernel.watcher = None
 
-    def hold(self, answers: Answers, parents: Iterable[str] = (), home: Iterable[str] = ()) -> CPUSet:
+    def hold(
+        self,
+        answers: Answers,
+        parents: Iterable[str] = (),
+        home: Iterable[str] = (),
+        resting: Collection[ContainerKey] = (),
+    ) -> CPUSet:
         """Hold these answers, as the port describes; return where newborns are that cannot be written."""
         may_watch = {*DEFAULT_PARENTS, *self._may_watch}
         wanted = {*parents, *home} if home else {*DEFAULT_PARENTS, *parents}
         self.watch(each for each in wanted if each in may_watch)
         self._answers, self._home = answers, frozenset(home) or frozenset(DEFAULT_PARENTS)
         stuck = EMPTY
-        for table in (self._guarded, self._newborn, self._found):
+        for table in (self._guarded, self._newborn, self._found, self._owed):
             for id in [id for id in table if id not in self._kernel.running()]:
                 del table[id]
         self._released.intersection_update(self._kernel.running())
         self._guarded = {id: cpus for id, cpus in self._guarded.items() if self.answer_to(id) is not None}
+        self._give_late()
+        for id in [id for id in self._found if self.key_of(id) in resting]:
+            # No order will write it.
+            had = self._found.pop(id)
+            self._newborn[id] = self._kernel.own(id) if had is None else had
         for id in self._newborn:
             if self.answer_to(id) is None:
                 self._let_go(id, self._newborn[id])
@@ -145,6 +160,7 @@ class ModelHand:
         for table in (self._guarded, self._newborn, self._found):
             table.pop(container, None)
         self._released.discard(container)
+        self._owed.pop(container, None)
         self.closed.discard(container)
         if self._is_watched(container):
             # Its runtime writes what the engine has configured while it sets it up.
@@ -185,8 +201,21 @@ class ModelHand:
         return self._rewritten(id, (theirs - owned) or self._answers.others)
 
     def _let_go(self, id: str, had: CPUSet | None) -> None:
-        if had is not None and not self._is_closed(id) and had != self._kernel.own(id):
-            self._kernel.answer(id, had)
+        if had is None or had == self._kernel.own(id):
+            return
+        if self._is_closed(id):
+            self._owed[id] = had
+            return
+        self._kernel.answer(id, had)
+
+    def _give_late(self) -> None:
+        for id, had in list(self._owed.items()):
+            if self._is_closed(id):
+                continue
+            del self._owed[id]
+            if self.answer_to(id) is None:
+                self._kernel.answer(id, had)
+                self.given_late.add(id)
 
     def _rewritten(self, id: str, cpus: CPUSet | None) -> CPUSet:
         if cpus is None:

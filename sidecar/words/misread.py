@@ -100,7 +100,7 @@ _FORMS: Final = {
     Form.LABELS: 'write labels with texts, like { "cpuset.exclusive" = "2" }',
     Form.GROUP: "write the name or the number of a group, like monitoring",
     Form.MATCH: 'write patterns, like { name = "db-*" }, with some of name, project and image, or with unit alone',
-    Form.TEMPLATE: "write fields in double braces, like '{{.Name}} {{.CPUs}}', or json",
+    Form.TEMPLATE: "write fields in double braces, like '{{.CPUs}}', or json",
     Form.HOOK: 'write either command = ["/usr/local/bin/program"] or webhook = "https://host/path"',
     Form.HOOKS: "there are 16 hooks at most",
     Form.HOOK_NAME: "write letters, digits, spaces, and - _ . in between, 64 at most",

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from sidecar.decide.contacts import Connected, Contact, Ready
 from sidecar.decide.container.container import Container, Standing, Wish
 from sidecar.decide.container.grip import Closed, Loose
 from sidecar.decide.container.machine import after, first_seen
@@ -133,17 +134,23 @@ def test_an_outdated_look_is_repeated_while_it_is_unsure_where_the_hand_put_it()
     assert differs(unsure, seen.view)
 
 
-@pytest.mark.parametrize("phase", [Phase.RUNNING, Phase.EXITED, None], ids=str)
-def test_the_hand_is_told_which_runs_are_over(phase: Phase | None) -> None:
-    """Of all containers that it may have written: those that are gone too, although no answer names them any more."""
+@pytest.mark.parametrize(
+    ("phase", "is_seen", "is_over"),
+    [(Phase.RUNNING, True, False), (Phase.EXITED, True, True), (None, True, True), (None, False, False)],
+)
+def test_the_hand_is_told_which_runs_are_over(phase: Phase | None, *, is_seen: bool, is_over: bool) -> None:
+    """Of all containers that it may have written: those that are gone too, although no answer names them any more. What
+    no inventory has shown yet may run.
+    """
     held = HoldAnswers(1, Answers(others=POOL, own={KEY: POOL}))
     world = begin(State(policy="static"), uniform(cores=4), Settings(policy=PolicyName.STATIC))
     world = replace(world, hand=HandState(parents=("/docker",), since=SINCE, held=held))
+    world = world.with_contact("docker", Contact(readiness=Ready(0) if is_seen else Connected(0)))
     if phase is not None:
         view = ContainerView(engine="docker", id=KEY.id, name="c", phase=phase)
         world = _with(world, first_seen(view, Place(POOL, POOL), Wish(standing=Standing.MANAGED), 0, SINCE + 1))
     _, [order] = standing_answers(world)
-    assert order.resting == (frozenset() if phase is Phase.RUNNING else {KEY})
+    assert order.resting == ({KEY} if is_over else frozenset())
 
 
 def test_what_is_left_to_its_first_write_may_be_where_the_answer_for_all_others_put_it() -> None:

@@ -20,7 +20,16 @@ from sidecar.hand.cgroup_hand import CgroupHand
 from sidecar.hand.enforcing import MOST_ANSWERS
 from sidecar.hand.libc_calls import IN_Q_OVERFLOW, InotifyEvent, Queue
 from sidecar.hand.standing_answers import StandingAnswers
-from sidecar.ports import GroupBorn, GroupOverwritten, GroupStuck, HandBroken, NewsLost, ParentsChanged, ParentWritten
+from sidecar.ports import (
+    GroupBorn,
+    GroupOverwritten,
+    GroupStuck,
+    GroupWritten,
+    HandBroken,
+    NewsLost,
+    ParentsChanged,
+    ParentWritten,
+)
 from state.cpuset import EMPTY, CPUSet
 from tests.support.hand.stages import FileStage, news_until, until, v1_stage, v2_stage
 from tests.support.keys import docker
@@ -152,6 +161,20 @@ def test_a_foreign_write_that_cannot_be_put_right_is_reported(v1: FileStage) -> 
     news = news_until(v1.hand, lambda each: isinstance(each, GroupStuck))
     assert [each.path.endswith(at(ONE)) for each in news if isinstance(each, GroupStuck)] == [True]
     assert v1.hand.hold(ANSWERS).stuck == OWN
+
+
+def test_what_cannot_be_given_back_at_once_is_tried_again_and_told(v1: FileStage) -> None:
+    """It is left alone, and nothing else would show that it is no longer where the hand had put it."""
+    v1.make(at(ONE))
+    until(lambda: v1.cpus(at(ONE)) == "0")
+    v1.overwrite(at(ONE), "0-1")
+    until(lambda: v1.cpus(at(ONE)) == "0")
+    v1.overwrite("/docker", "0")
+    v1.hand.hold(Answers())
+    assert v1.cpus(at(ONE)) == "0", "it cannot have what the group above lacks"
+    v1.overwrite("/docker", "0-1")
+    news_until(v1.hand, lambda each: each == GroupWritten(ONE))
+    assert v1.cpus(at(ONE)) == "0-1"
 
 
 def test_limits_and_memory_nodes_are_written_with_the_cpus(v1: FileStage) -> None:

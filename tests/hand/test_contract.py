@@ -153,6 +153,20 @@ def test_the_group_of_a_run_that_is_over_is_answered_as_a_birth(stage: Stage) ->
     assert stage.cpus(at(ONE)) == "1", "it runs again"
 
 
+def test_a_group_that_was_found_is_answered_as_a_birth_if_its_container_rests(stage: Stage) -> None:
+    """No order will write it. Its name may be all that it has of that container."""
+    stage.make("/docker")
+    for id in (ONE, TWO):
+        stage.make(at(id))
+        stage.overwrite(at(id), "0-1")
+    stage.begin()
+    answers = Answers(others=POOL, own={docker(ONE): POOL, docker(TWO): OWN}, owned=OWN)
+    stage.hand.hold(answers, resting=[docker(ONE)])
+    assert stage.cpus(at(ONE)) == "0"
+    assert stage.cpus(at(TWO)) == "0-1", "it may be leaving CPUs with notice"
+    assert stage.hand.write(view_of(ONE), Update(cpus=OWN)) == OWN, "it runs again"
+
+
 def test_a_foreign_write_is_overwritten(stage: Stage) -> None:
     begun(stage)
     stage.make(at(ONE))

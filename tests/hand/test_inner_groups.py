@@ -117,6 +117,20 @@ def test_a_container_that_is_let_go_gives_back_what_those_inside_had(stage: File
     assert cpus(stage, paths) == ["0-1", "0-1"]
 
 
+def test_a_container_that_is_let_go_step_by_step_is_told_when_that_is_over(
+    stage: FileStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look may have shown it before."""
+    stage.hand.hold(OWNED)
+    nested(stage, INSIDE, "deep", "deeper")
+    stage.overwrite(at(ONE), "0-1")
+    until(lambda: stage.cpus(at(ONE)) == "0")
+    monkeypatch.setattr(inner_groups, "STEP_SECONDS", 0.0)
+    stage.hand.hold(Answers())
+    news_until(stage.hand, lambda each: each == GroupWritten(ONE))
+    assert stage.cpus(at(ONE)) == "0-1"
+
+
 def test_more_pins_than_are_kept_have_all_of_the_container(stage: FileStage, monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory is bounded: an older one is forgotten."""
     monkeypatch.setattr(inner_groups, "MOST_PINS", 2)

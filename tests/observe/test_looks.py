@@ -229,38 +229,6 @@ async def test_locks_that_others_hold_delay_no_look(autojump_clock: MockClock, b
         await bench.next(0.1)
 
 
-async def test_what_is_costly_is_asked_for_seldom(
-    autojump_clock: MockClock, bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A description, or a list, that took long rests for ten times as long. News and others are looked at meanwhile."""
-    giant, usual = await bench.docker.run("giant"), await bench.docker.run("usual")
-    inspect, containers = bench.engine.inspect, bench.engine.containers
-    asked: list[str] = []
-
-    async def costly(container: str) -> ContainerView:
-        asked.append(container)
-        await trio.sleep(5 if container == giant else 0)
-        return await inspect(container)
-
-    async def listed() -> tuple[str, ...]:
-        asked.append("list")
-        await trio.sleep(2)
-        return await containers()
-
-    monkeypatch.setattr(bench.engine, "inspect", costly)
-    monkeypatch.setattr(bench.engine, "containers", listed)
-    bench.board.post(with_readiness(bench.board.latest, Ready(0)))
-    bench.nursery.start_soon(bench.looker.keep_inventory, 1.0)
-    with trio.move_on_after(60):
-        while True:
-            await bench.next()
-    assert (asked.count(giant), asked.count("list")) == (2, 3)
-    assert asked.count(usual) > 30
-    bench.looker.look(docker(giant))
-    assert isinstance(await bench.next(6), InventoryTaken | ContainerSeen)
-    assert asked.count(giant) == 3
-
-
 async def test_the_kernel_is_asked_whatever_the_engine_does(
     autojump_clock: MockClock, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -261,7 +261,7 @@ def _neighbours(world: World, state: State, strangers: CPUSet) -> Neighbours:
 def with_neighbours(world: World, state: State, counted: Callable[[State], State]) -> State:
     """Return the State in which those of the queue, and those that this decision refused, are told the neighbours that
     they have in it, if it is another than before: a container that rests was told earlier. `counted` returns the State
-    in which free CPUs are counted: beside grants at their floors, which is told if some of these CPUs are granted.
+    in which free CPUs are counted: beside grants at their floors. The queue is told that if some of these are granted.
     """
     is_same = state.assignments is world.state.assignments and state.refusals is world.state.refusals
     if is_same or not state.refusals:
@@ -274,8 +274,11 @@ def with_neighbours(world: World, state: State, counted: Callable[[State], State
         if not isinstance(detail, Asked) or detail.neighbours is None or detail.is_of_the_machine or container is None:
             continue
         is_new = before is None or before.refusal is not refused.refusal
-        if is_new or is_waiting(container, refused):
-            at_floors = detail.at_floors or bool(counted_free(detail, beside) & above)
+        waits = is_waiting(container, refused)
+        if is_new or waits:
+            # What does not wait was told what was so when it asked: whether others grew in that decision, or in the
+            # next, is chance.
+            at_floors = bool(counted_free(detail, beside) & above) if waits else detail.at_floors
             refusal = with_facts(refused.refusal, neighbours=neighbours, at_floors=at_floors)
             told[key] = replace(refused, refusal=refusal)
     return replace(state, refusals={**state.refusals, **told}) if told else state

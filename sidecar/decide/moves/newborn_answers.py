@@ -1,10 +1,10 @@
 """Standing answers: what the hand writes into a newborn group before anything is known about it.
 
-1. A container with a grant gets what it may be sent now (`target`): at rest its whole grant, but for CPUs of another
-   exclusive container's footprint. A grant of which only the State knows is answered in full, so that a restart of the
-   daemon protects it at once; CPUs that are leaving are still those of the container that leaves them, as far as it may
-   stay there, and no notice that it was given is taken back. One that was told to start alone, and lost its grant
-   meanwhile, gets what it was told.
+1. A container with a grant gets what it may be sent now (`birthplace`): at rest its whole grant, but for CPUs of
+   another exclusive container's footprint. A grant of which only the State knows is answered in full, so that a
+   restart of the daemon protects it at once; CPUs that are leaving are still those of the container that leaves them,
+   as far as it may stay there, and no notice that it was given is taken back. One that was told to start alone, and
+   lost its grant meanwhile, gets what it was told.
 2. A container that is left alone gets nothing: one that is pinned by hand at once, since it counts where it is pinned;
    any other from the first look that shows it run. Until then it is born as all others are, so that no owner is told to
    be alone beside it.
@@ -28,13 +28,14 @@ from collections.abc import Iterable
 
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.covering import home_of, is_answered, told_of_answers
+from sidecar.decide.facts import ContainerView
 from sidecar.decide.moves.plain import labels_tell
 from sidecar.decide.moves.settled import desires
-from sidecar.decide.moves.target import target
+from sidecar.decide.moves.target import birthplace
 from sidecar.decide.orders import Answers, HoldAnswers
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World, replace
-from sidecar.systemd_names import outside_containers, parent_path
+from sidecar.systemd_names import is_group_of_pod, outside_containers, parent_path
 from state.cpuset import EMPTY, CPUSet
 from state.key import ContainerKey
 from state.model import Assignment, State
@@ -63,10 +64,16 @@ def standing_answers(world: World) -> tuple[World, tuple[HoldAnswers, ...]]:
     order = replace(order, labels_tell=labels_tell(world.settings))
     if hand.held is not None and _is_held(hand.held, order):
         return world, ()
-    running = {key for key, each in world.containers.items() if not each.is_idle}
-    order = replace(order, resting=frozenset(_all_own(hand.held, answers) - running))
+    own = _all_own(hand.held, answers)
+    order = replace(order, resting=frozenset(key for key in own if _rests(world, key)))
     world = replace(world, hand=replace(hand, sent=order), numbers=world.numbers + 1)
     return told_of_answers(world), (order,)
+
+
+def _rests(world: World, key: ContainerKey) -> bool:
+    """Return whether a container is known to have no process, or to be gone."""
+    container = world.containers.get(key)
+    return not world.is_absent(key) if container is None else container.is_idle
 
 
 def _is_held(held: HoldAnswers, order: HoldAnswers) -> bool:
@@ -111,7 +118,7 @@ def answers_of(world: World) -> Answers:
                 own[key] = None
         elif key in state.assignments and (wanted := where(container)) is not None:
             # 1.
-            own[key] = target(world, container, wanted, reached)
+            own[key] = birthplace(world, container, wanted, reached)
         elif container.is_promised:
             # 1. What it was told holds until its start is over.
             own[key] = container.present & state.online or state.refuge
@@ -151,12 +158,18 @@ def _place_of(world: World, key: ContainerKey) -> str | None:
         return originals.parent if originals is not None else None
     view, parent = container.view, world.parent_of(container)
     if view.pod:
-        return None
+        # The engine tells where one runs; the group of its pod comes and goes.
+        return view.found_below if _is_in_its_pod(view) else None
     if not parent or not view.found_below:
         return parent
     # A glance shows no process: what it found may only be called like this container.
     is_it = not view.is_glance or view.found_below.endswith(parent_path(parent))
     return view.found_below if is_it else parent
+
+
+def _is_in_its_pod(view: ContainerView) -> bool:
+    """Return whether a look shows it in the group of its own pod."""
+    return not view.is_glance and is_group_of_pod(view.found_below, view.pod)
 
 
 def _is_found_away(world: World, key: ContainerKey) -> bool:

@@ -32,13 +32,13 @@ from sidecar.decide.books.give_up import refused_now
 from sidecar.decide.books.policy import policy_named
 from sidecar.decide.container import news
 from sidecar.decide.container.container import Container, Standing
-from sidecar.decide.container.footprint import Reach
 from sidecar.decide.container.machine import after
 from sidecar.decide.container.originals import NANO
 from sidecar.decide.container.place import place_of
 from sidecar.decide.container.start import Held
 from sidecar.decide.facts import StartHeld, StartLetGo
 from sidecar.decide.moves.limits import update_to
+from sidecar.decide.moves.target import before_what_follows
 from sidecar.decide.orders import AnswerStart, Update
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.sightings import believed, recognized, with_bundle
@@ -113,7 +113,7 @@ def answer_to(world: World, container: Container, number: int) -> AnswerStart | 
     reserved, reached, own = world.state.reserved.mask, world.reach, container.footprint
     if container.is_followed:
         # 7. Not what waits behind this start, or behind others like it.
-        reached, own = _before_what_follows(world), container.coming_by_hand
+        reached, own = before_what_follows(world), container.coming_by_hand
     is_exclusive = key in world.state.assignments
     taken = wanted & world.strangers if is_exclusive else EMPTY
     if taken and is_usual:
@@ -140,11 +140,6 @@ def answer_to(world: World, container: Container, number: int) -> AnswerStart | 
 def may_share(demand: Demand | None) -> bool:
     """Return whether a container starts in the shared pool where its demand, None if it cannot be read, is refused."""
     return demand is None or demand.shortage is not Shortage.STOP
-
-
-def _before_what_follows(world: World) -> Reach:
-    """Return where containers may be before any start is answered behind which an order waits in the engine."""
-    return world.reach_by(lambda each: each.coming_by_hand if each.is_followed else world.counted(each))
 
 
 def _bundle(world: World, container: Container, cpus: CPUSet) -> Update:

@@ -12,7 +12,26 @@ from state.cpuset import CPUSet
 
 def target(world: World, container: Container, desired: CPUSet, reached: Reach) -> CPUSet:
     """Return the CPUs to which a container may be sent now. Never empty."""
-    wanted, reserved, footprint = desired.mask, world.state.reserved.mask, world.counted(container)
+    return _target(world, container, desired, reached, world.counted(container))
+
+
+def birthplace(world: World, container: Container, desired: CPUSet, reached: Reach) -> CPUSet:
+    """Return the CPUs on which a container may be born: where it may be sent now. If its start is held, and an order
+    may wait in the engine behind that, it is born only after its own answer, and before that order: so what waits
+    behind its start, or behind another one like it, is in its way as little as in the way of the answer (`starts`, 7).
+    """
+    if not container.is_followed:
+        return target(world, container, desired, reached)
+    return _target(world, container, desired, before_what_follows(world), container.coming_by_hand)
+
+
+def before_what_follows(world: World) -> Reach:
+    """Return where containers may be before any start is answered behind which an order waits in the engine."""
+    return world.reach_by(lambda each: each.coming_by_hand if each.is_followed else world.counted(each))
+
+
+def _target(world: World, container: Container, desired: CPUSet, reached: Reach, footprint: int) -> CPUSet:
+    wanted, reserved = desired.mask, world.state.reserved.mask
     grant = world.state.assignments.get(container.view.key)
     if container.is_idle and not container.is_starting:
         # 4. It runs nothing yet.

@@ -50,7 +50,7 @@ def answers_before_the_cpus_are_empty(patch: pytest.MonkeyPatch) -> None:
     def target(world: World, container: Container, desired: CPUSet, reached: Reach) -> CPUSet:
         return desired
 
-    patch.setattr(newborn_answers, "target", target)
+    patch.setattr(newborn_answers, "birthplace", target)
 
 
 def lets_others_be_born_where_an_owner_still_is(patch: pytest.MonkeyPatch) -> None:

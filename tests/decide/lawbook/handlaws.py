@@ -15,6 +15,7 @@ from tests.support.decide.glances import waited_for
 from tests.support.decide.handreality import HandReality
 from tests.support.decide.real import Real
 from tests.support.decide.reality import Reality
+from tests.support.decide.strictstarts import is_later
 from tests.support.laws import Law, When
 
 
@@ -50,15 +51,27 @@ def newborns_elsewhere(reality: Reality) -> list[str]:
     hand = reality.world.hand
     if hand is None or not hand.is_answering:
         return []
-    may = CPUSet.from_mask(reality.world.newborns)
+    newborns = CPUSet.from_mask(reality.world.newborns)
     return [
-        f"{real.name} is a newborn on {outside}, and newborns may be on {may}"
+        f"{real.name} is a newborn on {outside}, and newborns may be on {newborns}"
         for real in _unknown(reality)
-        if (outside := (real.effective or EMPTY) & reality.world.state.online - may)
+        if (outside := (real.effective or EMPTY) & reality.world.state.online - newborns - _as_another(reality, real))
         # The grant of a container that is not known yet is its own.
         and real.key not in reality.world.state.assignments
         and not _is_left_to_its_first_write(reality, real)
     ]
+
+
+def _as_another(reality: Reality, real: Real) -> CPUSet:
+    """Return where a newborn may be because its group is taken for that of a container of which nothing but a glance
+    is known, and which may be below any parent: it counts as that one.
+    """
+    if not isinstance(reality, HandReality) or reality.hand is None or real.id not in reality.called:
+        return EMPTY
+    key = reality.hand.key_of(real.id, f"/{real.home}")
+    known = reality.world.containers.get(key) if key else None
+    is_another = known is not None and key != real.key and known.view.is_glance
+    return CPUSet.from_mask(known.coming) if known and is_another else EMPTY
 
 
 def alike_elsewhere(reality: Reality) -> Iterator[str]:
@@ -153,7 +166,11 @@ def answered_wrongly(reality: Reality) -> Iterator[str]:
             there = container.place.configured if is_to_come else container.present
             entered = cpus - had - reserved - (EMPTY if is_to_come and container.is_covered else there)
             for other in world.state.assignments.keys() & world.containers.keys() - {key}:
-                if both := entered & CPUSet.from_mask(waited_for(reality, other)):
+                may_be = CPUSet.from_mask(waited_for(reality, other))
+                if container.is_held and is_later(container, world.containers[other]):
+                    # It is born after its own answer, and before what waits behind either start.
+                    may_be &= CPUSet.from_mask(world.containers[other].coming_by_hand)
+                if both := entered & may_be:
                     yield f"{granted.name} is born on {both}, where {world.containers[other].view.name} may be"
 
 

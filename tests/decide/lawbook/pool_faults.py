@@ -63,7 +63,7 @@ def answers_births_onto_lent_cpus(patch: pytest.MonkeyPatch) -> None:
     def sent(world: World, container: Container, desired: CPUSet, reached: Reach) -> CPUSet:
         return target(_without_lent(world), container, desired, reached)
 
-    patch.setattr(newborn_answers, "target", sent)
+    patch.setattr(newborn_answers, "birthplace", sent)
 
 
 def keeps_all_that_it_is_to_give(patch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from typing import Final
 from sidecar.decide.books.holdings import fewest_for
 from sidecar.decide.books.room import room_in
 from sidecar.decide.container.terms import Terms
+from sidecar.decide.facts import SettingsChanged, TopologyRead
 from sidecar.decide.settings import IsolatedRule, PolicyName
 from sidecar.decide.world import Note, World, replace
 from state.cpuset import CPUSet, union
@@ -26,7 +27,7 @@ def floors_lost(reality: Reality) -> list[str]:
     """Return the grants that the last burst ended because CPUs were lost, although their least size fits beside the
     others, as sentences.
     """
-    if reality.world.notes is reality.planned_from.notes:
+    if not _is_fitted(reality):
         return []
     return ended_though_they_fit(reality.recorded, reality.world)
 
@@ -35,9 +36,17 @@ def said_to_be_free(reality: Reality) -> list[str]:
     """Return the CPUs that the refusal of a grant that ended calls free, and that are not beside those that stay, as
     sentences. The policy's next decision may use them, so this is seen where a burst makes none.
     """
-    world, before = reality.world, reality.planned_from
-    is_fitted = not world.is_ready and world.notes is not before.notes
-    return list(not_free(world.state, world.notes)) if is_fitted else []
+    world = reality.world
+    return list(not_free(world.state, world.notes)) if not world.is_ready and _is_fitted(reality) else []
+
+
+def _is_fitted(reality: Reality) -> bool:
+    """Return whether the last burst fitted the State to a machine or to settings. Notes of an earlier one are of
+    another State; a container that is renamed has another name in them.
+    """
+    facts = reality.bursts[-1] if reality.bursts else ()
+    is_told = any(isinstance(fact, TopologyRead | SettingsChanged) for fact in facts)
+    return is_told and reality.world.notes is not reality.planned_from.notes
 
 
 def not_free(fitted: State, notes: Sequence[Note]) -> Iterator[str]:

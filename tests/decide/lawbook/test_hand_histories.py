@@ -44,6 +44,11 @@ def test_histories_with_a_hand_break_no_law(first: int, last: int) -> None:
         pytest.param(7420388, id="a pin onto a reserved CPU, in a group that has none"),
         pytest.param(9100904, id="a CPU that came online after a limit was lifted"),
         pytest.param(30001209, id="half a core above a floor, which stands in for a reserved CPU"),
+        pytest.param(900066, id="an owner that is renamed after its grant was lost, and granted again"),
+        pytest.param(900091, id="a strict start beside a group that is called like it, both only glanced at"),
+        pytest.param(910145, id="two held starts, behind each of which an order may wait"),
+        pytest.param(940232, id="a group that was found, and is called like a container that is only glanced at"),
+        pytest.param(810262, id="a group that could not be written when it was let go"),
     ],
 )
 def test_rare_histories_with_a_hand_break_no_law(seed: int) -> None:

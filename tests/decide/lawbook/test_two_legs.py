@@ -9,6 +9,7 @@ from sidecar.decide.moves import plan as plan_module
 from state.cpuset import CPUSet
 from tests.decide.lawbook import placelaws
 from tests.decide.lawbook.twolegs import STOPS, Stop, killed_at, written_but_not_recorded
+from tests.decide.long_run import main_of_stops
 from tests.support.decide.histories import STATIC, Broken
 
 _NAMES = [stop.__name__ for stop in STOPS]
@@ -44,3 +45,20 @@ def _differs(seed: int) -> bool:
     except Broken as broken:
         return placelaws.AGREED in broken.laws
     return False
+
+
+def test_a_long_run_tells_what_it_killed_and_what_broke(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each seed is played once for each stop. The run fails if a history does, and names it."""
+    assert main_of_stops(len(STOPS), 1) == 0
+    told = capsys.readouterr().out
+    assert told.startswith(f"{len(STOPS)} histories, ")
+    assert " 0 broken" in told
+    killed = sum(killed_at(stop, 1) for stop in STOPS)
+    assert f"{killed} killed" in told
+    assert killed > 0
+    takes_what_runs_for_recorded(monkeypatch)
+    assert main_of_stops(20 * len(STOPS)) == 1
+    told = capsys.readouterr().out
+    assert any(str(placelaws.AGREED.name) in line for line in told.splitlines() if line.startswith("seed "))

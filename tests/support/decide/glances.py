@@ -7,6 +7,8 @@ hand and orders may put it. It may name any cgroup parent, so nobody is alone wh
 from __future__ import annotations
 
 from sidecar.decide.world import World
+from sidecar.simulation.model_hand import ModelHand
+from state.cpuset import CPUSet
 from state.key import ContainerKey
 from tests.support.decide.real import Real
 from tests.support.decide.reality import Reality
@@ -20,10 +22,20 @@ def is_only_glanced_at(world: World, key: ContainerKey) -> bool:
 
 
 def may_start_unanswered(reality: Reality, real: Real) -> bool:
-    """Return whether such a container is born where no hand answers."""
+    """Return whether such a container is born where no hand answers, or where its group counts as another's."""
     if real.key not in reality.world.containers or not is_only_glanced_at(reality.world, real.key):
         return False
-    return real.answer(reality.online) is None
+    return _answer_to(reality, real) is None
+
+
+def _answer_to(reality: Reality, real: Real) -> CPUSet | None:
+    """Return where a hand would put it at its birth, as itself or as a newborn; None if no hand would, and if its group
+    is called like another one of which nothing but a glance is known: that may be below any parent as well.
+    """
+    hand = real.kernel.watcher
+    if isinstance(hand, ModelHand) and hand.key_of(real.id, f"/{real.home}") not in (real.key, None):
+        return None
+    return real.answer(reality.online)
 
 
 def waited_for(reality: Reality, key: ContainerKey) -> int:
@@ -31,7 +43,7 @@ def waited_for(reality: Reality, key: ContainerKey) -> int:
     known, real = reality.world.containers[key], reality.containers.get(key)
     if not is_only_glanced_at(reality.world, key):
         return known.footprint
-    answer = real.answer(reality.online) if real else None
+    answer = _answer_to(reality, real) if real else None
     return known.coming | (answer.mask if answer else 0)
 
 

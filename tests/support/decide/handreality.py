@@ -14,9 +14,11 @@ from sidecar.decide.facts import Fact
 from sidecar.decide.hand_facts import AnswersHeld, CpusetWritten, HandLost, HandReady, WriteFailed
 from sidecar.decide.orders import ApplyCpuset, HoldAnswers, Order, WriteCpuset
 from sidecar.decide.settings import PolicyName, Settings
+from sidecar.decide.world import replace
 from sidecar.failures import CgroupClosed, CgroupGone
 from sidecar.simulation.model_hand import DEFAULT_PARENTS, ModelHand
 from state.cpuset import EMPTY, CPUSet
+from state.key import ContainerKey
 from state.topology import Topology
 from tests.support.decide.real import ENGINE, LATE_PARENT, NEVER_PARENT, Real
 from tests.support.decide.reality import Reality
@@ -152,8 +154,14 @@ class HandReality(Reality):
     def _hold(self, order: HoldAnswers) -> None:
         assert self.hand is not None
         self.carried = order
-        stuck = self.hand.hold(order.answers, order.parents, order.home)
+        stuck = self.hand.hold(order.answers, order.parents, order.home, order.resting)
+        self._tell_of_late_ones()
         self.hand_news.append(AnswersHeld(order.number, self.hand.parents, stuck, self.ticket()))
+
+    def _tell_of_late_ones(self) -> None:
+        """Have those looked at that were let go, and got back only now what they had."""
+        while self.hand and self.hand.given_late:
+            self.begin_look(ContainerKey(ENGINE, self.hand.given_late.pop()))
 
     def _written(self, order: WriteCpuset, *, fails: bool) -> Fact:
         id = order.container.id
@@ -182,7 +190,8 @@ class HandReality(Reality):
             self.hand.missed.clear()
             if self.carried:
                 self.has_missed = True
-                self._hold(self.carried)
+                # What rested then may run by now.
+                self._hold(replace(self.carried, resting=frozenset()))
         if self.hand_news:
             self.feed(self.hand_news.pop(0))
             return True
@@ -195,6 +204,7 @@ class HandReality(Reality):
             return False
         self.hand.closed.clear()
         stuck = self.hand.hold(known.held.answers, known.held.parents, known.held.home)
+        self._tell_of_late_ones()
         if stuck != known.stuck:
             self.hand_news.append(AnswersHeld(known.held.number, self.hand.parents, stuck, self.ticket()))
         return stuck != known.stuck

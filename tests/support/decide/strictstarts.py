@@ -13,6 +13,7 @@ from sidecar.simulation.model_host import STARTABLE
 from sidecar.systemd_names import is_inside_a_container
 from state.cpuset import EMPTY, CPUSet
 from state.demand import Shortage
+from state.key import ContainerKey
 from tests.support.decide.glances import waited_for
 from tests.support.decide.real import Real
 from tests.support.decide.reality import Reality
@@ -145,6 +146,17 @@ def _left_behind(world: World, order: ApplyCpuset) -> CPUSet:
     return place.seen if order.live else place.configured
 
 
+def is_later(container: Container, other: Container) -> bool:
+    """Return whether orders may wait in the engine behind the starts of both, and that of the other one is held: what
+    can happen only after its own answer keeps no start waiting of which the same is true.
+    """
+    return other.is_held and _is_followed(other) and _is_followed(container)
+
+
+def _waited_for(reality: Reality, key: ContainerKey) -> CPUSet:
+    return CPUSet.from_mask(waited_for(reality, key))
+
+
 def _is_followed(known: Container) -> bool:
     """Return whether an order may wait in the engine behind a start that is held, or was answered."""
     may_wait = known.order is not None or any(each.ends in (Ends.ENGINE, Ends.ORDER) for each in known.doubts)
@@ -183,9 +195,8 @@ def _entered(reality: Reality, answer: AnswerStart, cpus: CPUSet) -> list[str]:
         is_apart = is_adrift or other.wish.standing in (Standing.UNMANAGED, Standing.MEMBER)
         if id == answer.container or is_apart or not (answer.exclusive or id in world.state.assignments):
             continue
-        # What can happen only after its own answer keeps no start waiting of which the same is true.
-        is_later = other.is_held and _is_followed(other) and _is_followed(world.containers[answer.container])
-        if both := (cpus - world.state.reserved) & (EMPTY if is_later else CPUSet.from_mask(waited_for(reality, id))):
+        may_be = EMPTY if is_later(world.containers[answer.container], other) else _waited_for(reality, id)
+        if both := (cpus - world.state.reserved) & may_be:
             found.append(f"{name} was started on {both}, where {other.view.name} may be")
         real = reality.containers.get(id)
         if real is None or real.is_unseen or reality.is_being_looked_at(id):

@@ -59,7 +59,7 @@ class KernelHand:
         resting: Collection[ContainerKey] = (),
     ) -> HeldAnswers:
         """Hold these answers."""
-        return HeldAnswers(self._hand.parents, self._hand.hold(answers, parents, home))
+        return HeldAnswers(self._hand.parents, self._hand.hold(answers, parents, home, resting))
 
     def write(self, view: ContainerView, update: Update) -> CPUSet:
         """Write a group, and guard it."""

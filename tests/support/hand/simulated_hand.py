@@ -134,7 +134,8 @@ class SimulatedHand:
         for group in self._groups.values():
             called = self._called(group)
             is_over = group.id in over or not called
-            if is_over and group.footing is Footing.KNOWN and self._answers.for_newborn(called) is not None:
+            is_left = group.footing is Footing.KNOWN or (group.footing is Footing.FOUND and called)
+            if is_over and is_left and self._answers.for_newborn(called) is not None:
                 group.footing, group.wrote = Footing.NEWBORN, b""
             if self._answers.for_newborn(called) is None:
                 self._let_go(group)
