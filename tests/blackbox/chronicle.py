@@ -7,7 +7,18 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from tests.blackbox.asked import Asked, CPUs, Plan, asked_of, joined, keeping_its_number, labels_of, of_both, plan_of
+from tests.blackbox.asked import (
+    NUMBER,
+    Asked,
+    CPUs,
+    Plan,
+    asked_of,
+    joined,
+    keeping_its_number,
+    labels_of,
+    of_both,
+    plan_of,
+)
 from tests.blackbox.plain_values import REST, Scenario, Table, numbers
 from tests.blackbox.player import Printed
 
@@ -152,7 +163,18 @@ class Chronicle:
 
     def has_request(self, name: str, stage: Stage) -> bool:
         """Return whether it would ask for CPUs of its own in a new request, rightly or not."""
-        return "cpuset.exclusive" in labels_of(self._containers[name], stage.settings)
+        return NUMBER in labels_of(self._containers[name], stage.settings)
+
+    def asked_since(self, name: str, since: float, at: float) -> bool:
+        """Return whether it asked for CPUs of its own by a rule at any time from `since` to `at`, however briefly."""
+        settings, is_asking = self.scenario["settings"], False
+        reloads = sorted((e for e in self.scenario["event"] if e["do"] == "reload"), key=lambda e: float(e["at"]))
+        for event in [{"at": 0.0, "settings": {}}, *reloads]:
+            settings = {**settings, **event["settings"]}
+            had, is_asking = is_asking, NUMBER in labels_of(self._containers[name], settings)
+            if event["at"] <= at and (is_asking or had) and event["at"] >= since:
+                return True
+        return False
 
     def stage_at(self, at: float) -> Stage:
         """Return the stage in which something was printed."""

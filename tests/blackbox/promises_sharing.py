@@ -200,6 +200,8 @@ def what_is_left_alone_is_never_moved(chronicle: Chronicle) -> Iterator[Finding]
             goes_back = asked_at.get(each.container, each.at) < each.at and each.cpus == asked.pin & stage.online
             # An order from before it was released may still be under way.
             goes_back |= 0 <= each.at - released_at.get(each.container, -ORDERS) < ORDERS
+            # One that does not run asks for nothing yet, and is placed by its rule all the same.
+            goes_back |= chronicle.asked_since(each.container, each.at - ORDERS, each.at)
             if not asked.is_managed or (chronicle.is_stranger(each.container, stage) and not goes_back):
                 text = f"moved from {listed(each.was)} to {listed(each.cpus)}"
                 yield Finding("what_is_left_alone_is_never_moved", each.at, each.container, text)

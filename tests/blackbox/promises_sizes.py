@@ -120,14 +120,18 @@ def single_is_one_node(chronicle: Chronicle) -> Iterator[Finding]:
 
 
 def _fewest_nodes(chronicle: Chronicle, stage: Stage, size: int, asked: Asked) -> int:
+    return _fewest_for(chronicle, stage, max(asked.number, size))
+
+
+def _fewest_for(chronicle: Chronicle, stage: Stage, wanted: int) -> int:
     sizes = sorted((len(node & stage.online - stage.reserved) for node in chronicle.plan.nodes), reverse=True)
-    wanted = max(asked.number, size)
     return next((count for count in range(1, len(sizes) + 1) if sum(sizes[:count]) >= wanted), len(sizes))
 
 
 def growth_stays_on_its_nodes(chronicle: Chronicle) -> Iterator[Finding]:
     """ "A container with `cpuset.numa: restricted` or `single` grows only on the nodes that it has" (dynamic). Half
-    cores that are made whole where there is room for it may be whole on as many other nodes.
+    cores that are made whole where there is room for it may be whole on as many other nodes. So may lie what was on
+    more nodes than it needed: it is "moved together" when CPUs come back (cpu-hotplug).
     """
     for before, after in chronicle.pairs():
         for line in after.said:
@@ -143,6 +147,8 @@ def growth_stays_on_its_nodes(chronicle: Chronicle) -> Iterator[Finding]:
             has = after.place(line.container).granted or frozenset()
             is_no_wider = len(_touched(chronicle, has)) <= len(_touched(chronicle, had))
             is_evicted |= is_no_wider and _is_made_whole(chronicle, before, after, line.container)
+            lay_apart = len(_touched(chronicle, had)) > _fewest_for(chronicle, after, len(had & after.online))
+            is_evicted |= is_no_wider and lay_apart and _came_back(chronicle, after)
             if not is_evicted and (new := _touched(chronicle, line.cpus) - _touched(chronicle, had)):
                 text = f"grew onto {listed(line.cpus)}, of {len(new)} other nodes"
                 yield Finding("growth_stays_on_its_nodes", line.at, line.container, text)
@@ -178,12 +184,16 @@ def _cuts_the_pool(chronicle: Chronicle, before: Stage, after: Stage) -> bool:
     return is_new and len(left) - replaced < least
 
 
+def _came_back(chronicle: Chronicle, after: Stage) -> bool:
+    return any(e.what == "came online" and 0 <= after.at - e.at < 1.1 for e in chronicle.said)
+
+
 def _is_made_whole(chronicle: Chronicle, before: Stage, after: Stage, name: str) -> bool:
     """Return whether CPUs came back while a container had half cores, which its request now excludes: they "are made
     whole" (cpu-hotplug), but for a number that comes to no whole cores.
     """
     now, had = chronicle.asks_now(name, after), before.place(name).granted or frozenset()
-    came = any(e.what == "came online" and 0 <= after.at - e.at < 1.1 for e in chronicle.said)
+    came = _came_back(chronicle, after)
     return came and now.whole_cores and now.number > 0 and any(c & had and not c <= had for c in chronicle.plan.cores)
 
 

@@ -96,12 +96,15 @@ def let_onto_lent_cpus(reality: Reality) -> Iterator[str]:
 
 
 def lent_for_nothing(reality: Reality) -> list[str]:
-    """Return CPUs that stay in the pool although it has its minimum without them."""
+    """Return CPUs that stay in the pool although it has its minimum without them: of those that its containers are on,
+    or may enter.
+    """
     world = reality.world
     lent = world.state.lent
     if not lent:
         return []
-    now = in_force(world, world.state) - _not_entered(reality)
+    pool = in_force(world, world.state)
+    now = pool - _not_entered(reality)
     if not _is_placing(world) or lent - world.state.exclusive:
         return [f"{lent} are lent"]
     least, keeps_core = max(1, world.settings.shared_min), _keeps_core(world)
@@ -109,7 +112,7 @@ def lent_for_nothing(reality: Reality) -> list[str]:
         f"{cpu} stays in the pool, which has {now}"
         for cpu in lent
         if len(rest := now - CPUSet.of(cpu)) >= least
-        and not (keeps_core and _has_core(world, now) and not _has_core(world, rest))
+        and not (keeps_core and _has_core(world, pool) and not _has_core(world, rest))
     ]
 
 
