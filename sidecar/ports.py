@@ -126,8 +126,9 @@ class Kernel(Protocol):
     def effective_cpus(self, view: ContainerView) -> CPUSet | None:
         """Return where a container may really run; None if it runs nothing, or if that cannot be read.
 
-        A container may still run although the engine reports it as exited. Raise StateError if the sidecar lacks what
-        it needs to find out, such as descriptors.
+        A container may run although the engine reports it as exited or created. Of one that was only glanced at, a
+        cgroup without processes is enough: its start is under way. Raise StateError if the sidecar lacks what it needs
+        to find out, such as descriptors.
         """
 
     def parent_of(self, view: ContainerView) -> str:

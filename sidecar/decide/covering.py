@@ -16,6 +16,10 @@
 9. A container that was only glanced at, because another program holds its lock in the engine, is covered if it is
    known where it is born: the kernel shows below which parent it runs, or the books have the parent that it names. Any
    other may start below a parent that is not watched, and is not covered (`World.reach`, 2).
+10. What holds the lock may be a start: until that is over the engine calls the container created or exited, and its
+   group may be older than the hand. So a glance alone does not show that it rests. The kernel does: with each glance it
+   is looked for below every parent where it could be covered (`birthplaces`), and runs if it has a group there. What
+   had none once the hand answered is born later. The outcome of an order is no glance.
 """
 
 from __future__ import annotations
@@ -64,9 +68,8 @@ def told_of_answers(world: World) -> World:
     changed = {}
     for key, container in world.containers.items():
         answers = hand.answers_for(key) if hand and is_answered(container) else ()
-        # 9. Nothing is seen of one that was only glanced at but where its group is.
-        newest = container.known if container.view.is_glance else container.looked
-        was_seen = hand is not None and newest > hand.since
+        # 10. With a glance, the kernel shows where its group is.
+        was_seen = hand is not None and container.looked > hand.since
         is_covered = (container.is_covered or was_seen) and may_cover(world, container)
         if answers != container.answers or is_covered != container.is_covered:
             changed[key] = after(container, AnswersTold(answers, is_covered))
@@ -127,16 +130,34 @@ def _is_watched(world: World, hand: HandState, container: Container) -> bool:
     parent = world.parent_of(container)
     if parent is None or parent in hand.unwatched:
         return False
-    path, engine = parent_path(parent), world.info_of(container.view.engine)
-    if not path:
+    name = container.view.engine
+    if not parent_path(parent):
         # 6.
-        name = container.view.engine
         return hand.watches_home(name) if _has_set_home(world, name) else not hand.taken
-    if container.view.found_below in hand.parents:
-        return True
+    return container.view.found_below in hand.parents or bool(_watched_as(world, hand, name, parent))
+
+
+def birthplaces(world: World, key: ContainerKey) -> tuple[str, ...]:
+    """Return the watched parents, as paths, below which a container is born, by the parent that the books have of it;
+    none if they have none.
+    """
+    hand, originals = world.hand, world.state.originals.get(key)
+    if hand is None or originals is None or originals.parent is None:
+        return ()
+    if parent_path(originals.parent):
+        return _watched_as(world, hand, key.engine, originals.parent)
+    # All that no container names are some engine's default.
+    newest = hand.sent or hand.held
+    defaults = set(hand.parents) - set(newest.parents if newest else ())
+    return tuple(sorted({*hand.home, *hand.homes.get(key.engine, ()), *defaults}))
+
+
+def _watched_as(world: World, hand: HandState, engine: str, parent: str) -> tuple[str, ...]:
+    """Return the watched parents that a container of this engine may mean by this one, which it names."""
+    path, info = parent_path(parent), world.info_of(engine)
     # A user's own engine is confined to the user's part of the hierarchy.
-    is_rootless = engine is not None and engine.is_rootless
-    return any(each == path or (is_rootless and each.endswith(path)) for each in hand.parents)
+    is_rootless = info is not None and info.is_rootless
+    return tuple(each for each in hand.parents if each == path or (is_rootless and each.endswith(path)))
 
 
 def home_of(world: World, hand: HandState) -> tuple[str, ...]:

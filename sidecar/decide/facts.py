@@ -36,8 +36,14 @@ class Phase(enum.StrEnum):
         """Whether it has processes now."""
         return self in _LIVE
 
+    @property
+    def may_begin(self) -> bool:
+        """Whether the engine starts containers from here. It may be doing so, and their programs may run already."""
+        return self in _STARTABLE
+
 
 _LIVE: Final = (Phase.RUNNING, Phase.PAUSED)
+_STARTABLE: Final = (Phase.CREATED, Phase.EXITED, Phase.RESTARTING)
 
 
 class ViewKind(enum.StrEnum):

@@ -58,6 +58,14 @@ def sighted(world: World, view: ContainerView, began: int) -> World:
     return with_terms(world, view, wish).with_container(stranded(looked, world.topology.online))
 
 
+def as_the_kernel_shows(view: ContainerView, effective: CPUSet | None) -> ContainerView:
+    """Return what the engine shows of a container, with where the kernel lets it run; None if it shows no run. The
+    kernel decides whether it runs: the engine may still be starting it, or have lost it.
+    """
+    is_running = effective is not None and view.phase.may_begin
+    return replace(view, effective=effective, phase=Phase.RUNNING if is_running else view.phase)
+
+
 def left_in_engine(world: World, view: ContainerView) -> CPUSet:
     """Return where an order that an earlier run of the sidecar left in the engine may put a container that is seen
     first: anywhere, as no books have it; empty if there is none.
@@ -275,7 +283,7 @@ def _shown_by_looks(before: World, world: World) -> World:
     for key, each in world.containers.items():
         was = before.containers.get(key)
         is_news = each.looked == each.known and (was is None or was.looked != each.looked)
-        if each.wish.standing is not Standing.MEMBER or not is_news:
+        if each.wish.standing is not Standing.MEMBER or not is_news or each.view.is_glance:
             continue
         is_conclusive = each.view.effective is not None and each.looked >= group.known
         has_all = group.order is None and group.place.seen & each.place.configured <= each.place.seen

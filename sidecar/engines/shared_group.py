@@ -47,7 +47,9 @@ class PoolCgroup(Protocol):
         """Return whether it exists now; if not, it will when its first member starts."""
 
     def whereabouts(self, view: ContainerView) -> str:
-        """Return the path of a container's cgroup, "" if none with processes is visible."""
+        """Return the path of a container's cgroup; "" if none is visible, or of one that was not only glanced at, and
+        is not called live, none with processes.
+        """
 
     def path_of(self, parent: str) -> str:
         """Return the path of a cgroup parent, which is given in the engine's words."""
@@ -103,7 +105,8 @@ class SlicedEngine:
         if container == self._id:
             return await self._group_view()
         view = await self._engine.glance(container)
-        return self._marked(view) if view.phase.is_live else view
+        # The engine may still be starting what it does not call live.
+        return self._marked(view) if view.phase.is_live or self._group.whereabouts(view) else view
 
     async def update(self, container: str, update: Update) -> None:
         """Change a container's CPUs and quota, or the group's CPUs."""

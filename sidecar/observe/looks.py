@@ -28,12 +28,13 @@ import trio
 
 from sidecar.board import Board
 from sidecar.crashes import Crashes
-from sidecar.decide.facts import ContainerRemoved, ContainerSeen, ContainerView, Fact, InventoryTaken, Phase
-from sidecar.decide.sightings import differs
+from sidecar.decide.facts import ContainerRemoved, ContainerSeen, ContainerView, Fact, InventoryTaken
+from sidecar.decide.sightings import as_the_kernel_shows, differs
 from sidecar.failures import ContainerGone, EngineError, EngineFailed, EngineRefused, EngineSilent, EngineUnavailable
 from sidecar.log import Log
 from sidecar.observe.brief import Hints
 from sidecar.observe.foreign_writes import ToldWrites, is_foreign
+from sidecar.observe.glances import Glances
 from sidecar.observe.looking_round import LookingRound
 from sidecar.observe.newcomers import Newcomers
 from sidecar.observe.turns import Rests, Turns
@@ -82,6 +83,7 @@ class Looker:
         self._tickets = tickets
         self._log = log
         self._crashes = Crashes(board, log)
+        self._glances = Glances(board, engine, self._crashes, self._complete)
         self._turns = Turns(nursery)
         self._rests = Rests[ContainerKey | None]()
         """Of containers, and of the list (None)."""
@@ -301,28 +303,13 @@ class Looker:
         has_grant = container in self._board.latest.state.assignments
         try:
             with trio.move_on_after(math.inf if has_grant else GLANCE_SECONDS):
-                looks.found.append(await self._glanced(container))
+                looks.found.append(await self._glances.at(container))
                 return
-            looks.found.append(self._unread(container))
+            looks.found.append(self._glances.unread(container))
         except ContainerGone:
             pass
         except EngineError as error:
             looks.failed_glances.append(error)
-
-    async def _glanced(self, container: ContainerKey) -> ContainerView:
-        """Return a glance; one that cannot be understood shows a container that may run anywhere."""
-        try:
-            with self._crashes.contained(container, "glance"):
-                return self._complete(await self._engine.glance(container.id))
-        except (EngineFailed, EngineRefused, EngineSilent):
-            pass
-        return self._unread(container)
-
-    def _unread(self, container: ContainerKey) -> ContainerView:
-        """Return the view of a container of which nothing can be read."""
-        # The kernel knows whether an exited container runs.
-        unread = ContainerView(engine=container.engine, id=container.id, name=container.short, phase=Phase.EXITED)
-        return self._complete(msgspec.structs.replace(unread, is_glance=True))
 
     async def _look_until_calm(self, container: ContainerKey) -> None:
         try:
@@ -362,7 +349,7 @@ class Looker:
             raise
         except EngineError as error:
             self._unseen.add({container: str(error)})
-            return None if container in self._board.latest.containers else await self._glanced(container)
+            return None if container in self._board.latest.containers else await self._glances.at(container)
 
     async def _view(self, container: ContainerKey, tell_late: Callable[[], None] = lambda: None) -> ContainerView:
         async with self._turns.taken(container, tell_late):
@@ -392,6 +379,5 @@ class Looker:
             self._checked[view.key] = trio.current_time()
         except StateError as error:
             raise EngineFailed(f"where it runs cannot be found out: {error}") from error
-        phase = Phase.RUNNING if effective is not None and view.phase is Phase.EXITED else view.phase
-        found_below = self._kernel.parent_of(view)
-        return msgspec.structs.replace(view, effective=effective, phase=phase, found_below=found_below)
+        shown = as_the_kernel_shows(view, effective)
+        return msgspec.structs.replace(shown, found_below=self._kernel.parent_of(shown))

@@ -10,8 +10,8 @@ from sidecar.decide.container.container import Container, Standing, Wish
 from sidecar.decide.container.machine import after, first_seen
 from sidecar.decide.container.news import LetGo, OrderApplied, OrderSent
 from sidecar.decide.container.place import Place
-from sidecar.decide.covering import after_hand, told_of_answers
-from sidecar.decide.facts import ContainerView, Phase
+from sidecar.decide.covering import after_hand, birthplaces, told_of_answers
+from sidecar.decide.facts import ContainerView, EngineInfo, Phase
 from sidecar.decide.hand_facts import AnswersHeld, HandLost
 from sidecar.decide.hand_state import HandState
 from sidecar.decide.moves.newborn_answers import standing_answers
@@ -22,8 +22,9 @@ from sidecar.decide.sightings import differs, sighted
 from sidecar.decide.world import World, replace
 from state.cpuset import CPUSet
 from state.key import ContainerKey
-from state.model import State
+from state.model import Originals, State
 from state.topology import uniform
+from tests.support.decide.contacts import with_info
 
 KEY = ContainerKey("docker", "a" * 64)
 POOL, OTHER = CPUSet.of(0, 1), CPUSet.of(2)
@@ -63,6 +64,63 @@ def test_the_outcome_of_an_order_begins_no_cover() -> None:
 
 def test_a_glance_begins_no_cover() -> None:
     assert not _told(_seen(SINCE + 1, is_glance=True)).is_covered
+
+
+RESTING = ContainerView(engine="docker", id=KEY.id, name="c", phase=Phase.CREATED, is_glance=True)
+
+
+@pytest.mark.parametrize(("began", "is_covered"), [(SINCE, False), (SINCE + 1, True)])
+def test_a_glance_at_what_rests_begins_cover_if_it_is_later_than_the_hand(began: int, is_covered: bool) -> None:
+    """Where the books have its parent. The kernel shows with the glance that it has no group."""
+    assert _told_of_resting(first_seen(RESTING, _ANYWHERE, _MANAGED, 0, began)).is_covered is is_covered
+
+
+def test_after_a_glance_the_outcome_of_an_order_begins_no_cover_either() -> None:
+    """The lock was free in between: a start that is over by now has put it where no hand answered."""
+    glanced = first_seen(RESTING, _ANYWHERE, _MANAGED, 0, SINCE - 1)
+    sent = after(glanced, OrderSent(ApplyCpuset(KEY, 1, Update(cpus=POOL), live=False)))
+    applied = after(sent, OrderApplied(None, SINCE + 1))
+    assert applied.known > SINCE
+    assert not _told_of_resting(applied).is_covered
+
+
+_ANYWHERE = Place(CPUSet.of(0, 1, 2, 3), CPUSet.of(0, 1, 2, 3))
+_MANAGED = Wish(standing=Standing.MANAGED)
+
+
+def _told_of_resting(container: Container) -> Container:
+    """Return the same as `_told`, where the books know that it names no parent."""
+    held = HoldAnswers(1, Answers(others=POOL, own={KEY: POOL}))
+    hand = HandState(parents=("/docker",), since=SINCE, held=held, home=("/docker",), met=("/docker",))
+    state = State(policy="static").remembering(KEY, Originals(cgroup_parent=""))
+    world = begin(state, uniform(cores=4), Settings(policy=PolicyName.STATIC))
+    return told_of_answers(_with(replace(world, hand=hand), container)).containers[KEY]
+
+
+@pytest.mark.parametrize(
+    ("parent", "is_rootless", "places"),
+    [
+        pytest.param(None, False, (), id="not known"),
+        pytest.param("", False, ("/docker", "/home"), id="none: the defaults, and where those were found"),
+        pytest.param("/named", False, ("/named",), id="a path"),
+        pytest.param("a-b.slice", False, ("/a.slice/a-b.slice",), id="a slice"),
+        pytest.param("a-b.slice", True, ("/a.slice/a-b.slice", "/user/a.slice/a-b.slice"), id="a user's slice"),
+        pytest.param("/elsewhere", False, (), id="not watched"),
+    ],
+)
+def test_the_books_and_the_hand_have_the_places_where_a_container_is_born(
+    parent: str | None, is_rootless: bool, places: tuple[str, ...]
+) -> None:
+    """What may be covered there is looked for there."""
+    named = ("/named", "/a.slice/a-b.slice", "/user/a.slice/a-b.slice")
+    held = HoldAnswers(1, Answers(others=POOL), parents=named)
+    hand = HandState(parents=("/docker", *named), since=SINCE, held=held, homes={"docker": ("/home",)})
+    originals = Originals() if parent is None else Originals(cgroup_parent=parent)
+    world = begin(State(policy="static").remembering(KEY, originals), uniform(cores=4), Settings())
+    info = EngineInfo(name="docker", version="1", api_version="1.41", ncpu=4, is_rootless=is_rootless)
+    world = with_info(world, info)
+    assert birthplaces(replace(world, hand=hand), KEY) == places
+    assert birthplaces(world, KEY) == ()
 
 
 def test_an_outdated_look_is_repeated_while_it_is_unsure_where_the_hand_put_it() -> None:

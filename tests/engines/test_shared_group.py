@@ -225,11 +225,13 @@ async def test_the_mark_says_where_it_is_whatever_cpuset_it_has(
 async def test_a_glance_is_marked_where_the_container_is_seen_in_the_group(
     docker: SimulatedDocker, engine: Told, group: FakeGroup, autojump_clock: MockClock
 ) -> None:
-    """A glance has no cgroup parent, so it cannot mark a container that does not run."""
+    """A glance has no cgroup parent, so it cannot mark what has no cgroup. One that is being started has one."""
     sliced = SlicedEngine(engine, group)
-    running, idle = await docker.run("running"), await docker.create("idle")
+    running, idle, starting = await docker.run("running"), await docker.create("idle"), await docker.create("starting")
     group.homes[running] = "/pool.slice/docker-1.scope"
+    group.homes[starting] = "/pool.slice/docker-3.scope"
     assert (await sliced.glance(running)).in_shared_group
+    assert (await sliced.glance(starting)).in_shared_group
     assert not (await sliced.glance(idle)).in_shared_group
 
 

@@ -21,7 +21,7 @@ LANES: Final[Mapping[str, tuple[str, ...]]] = {
     # These stop, kill or freeze the engine, or install a runtime in it.
     "engine": (
         *("test_crash", "test_dynamic", "test_faults_engine", "test_faults_hang", "test_faults_socket"),
-        *("test_boot", "test_hand_stops", "test_strict", "test_strict_boot"),
+        *("test_boot", "test_hand_stops", "test_slow_starts", "test_strict", "test_strict_boot"),
     ),
     # These share an engine that stays up.
     "stories": (

@@ -82,7 +82,8 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The ticket of the newest news. News with an older ticket is outdated."""
     place: Place
     looked: int = 0
-    """The ticket of the newest look, 0 if it was only glanced at: an order's outcome is news, and no look."""
+    """The ticket of the newest look, or of the glance that alone has shown it: an order's outcome is news, and no look.
+    """
     line: Line = Free()
     barred: Barred | None = None
     """The update that is not repeated until its pause is over or another run begins."""

@@ -87,10 +87,9 @@ def first_seen(
     on the CPUs `left`.
     """
     start = Asks() if shows_strict_runtime(view) else Plain()
-    looked = 0 if view.is_glance else began
     doubts = (Doubt(left, Ends.ENGINE),) if left else ()
     return Container(
-        view=view, wish=wish, arrival=arrival, known=began, place=place, looked=looked, start=start, doubts=doubts
+        view=view, wish=wish, arrival=arrival, known=began, place=place, looked=began, start=start, doubts=doubts
     )
 
 

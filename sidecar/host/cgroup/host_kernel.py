@@ -6,8 +6,11 @@ tests/live/test_cgroups.py).
 
 `places` finds the container's cgroup, and this module remembers it.
 
-An engine that was killed while it started a container may call it exited although its processes run (Docker 20.10; seen
-in tests/live/test_crash.py). So an exited container is looked for as well: if its cgroup has processes, it runs.
+An engine may call a container exited, or created, although its processes run: one that was killed while it started it
+(Docker 20.10; seen in tests/live/test_crash.py), and any as long as a start is under way (Docker 20.10 and 26; seen in
+tests/live/test_slow_starts.py). So a container that could be started is looked for as well: if its cgroup has
+processes, it runs. While the engine holds its lock, which a glance alone passes, a cgroup without processes is enough:
+the runtime makes it before it puts any there, and removes it before the engine calls the container exited.
 
 A cgroup without CPUs of its own (v2 without the controller there, v1 after its last CPU went offline) has its
 processes run on those of the nearest ancestor that has some. On v1 they were moved there, and stay there when the
@@ -103,7 +106,7 @@ class HostKernel:
         """
         if not has_place(view):
             self._files.pop(view.id, None)
-            return self._leftover_cpus(view) if view.phase is Phase.EXITED else None
+            return self._leftover_cpus(view) if view.phase.may_begin else None
         known = self._files.get(view.id)
         # The usual case is one open, read and close; on v1 two.
         if known is not None and (cpus := _read_cpus(known[1])):
@@ -141,13 +144,15 @@ class HostKernel:
         return reason(confining(view, cpus, cgroup=self._cgroup, proc=self._proc))
 
     def _leftover_cpus(self, view: ContainerView) -> CPUSet | None:
-        """Return where processes of an exited container run; None if it has none."""
+        """Return where a container runs that its engine does not call live; None if it has no processes, or of one that
+        was only glanced at, no cgroup.
+        """
         hierarchy = find_hierarchy(self._cgroup)
         as_if_running = msgspec.structs.replace(view, phase=Phase.RUNNING)
         if hierarchy is None or not has_place(as_if_running):
             return None
         directory = find_directory(hierarchy, as_if_running, self._proc)
-        if directory is None or not read_or_raise(f"{directory}/cgroup.procs"):
+        if directory is None or not (view.is_glance or read_or_raise(f"{directory}/cgroup.procs")):
             return None
         return self._read_upwards(hierarchy, directory, view.id)
 

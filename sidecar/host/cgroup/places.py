@@ -157,6 +157,8 @@ def _path_from_proc(hierarchy: Hierarchy, view: ContainerView, proc: str) -> str
 def _named(cgroup_parent: str) -> Iterator[str]:
     """Yield where the parent may be that a container names, as paths below the hierarchy's root."""
     asked = cgroup_parent.strip("/")
+    if cgroup_parent and not asked:
+        yield ""
     if asked and _PARENT.fullmatch(asked) and ".." not in asked.split("/"):
         if asked.endswith(".slice") and "/" not in asked:
             yield slice_path(asked)

@@ -54,14 +54,16 @@ class _GroupFiles:
         return self._directory is not None and os.path.isdir(self._directory)
 
     def whereabouts(self, view: ContainerView) -> str:
-        """Return the path of a container's cgroup, "" if none is visible, or only one without processes."""
+        """Return the path of a container's cgroup; "" if none is visible, or only one without processes. With a glance
+        that is enough: its start is under way.
+        """
         hierarchy = v2_hierarchy(self._root, "cpuset")
         if hierarchy is None:
             return ""
         # A container without a parent may be in the group; the usual places come after it.
         as_if = msgspec.structs.replace(view, cgroup_parent=view.cgroup_parent or self.name, phase=Phase.RUNNING)
         directory = find_directory(hierarchy, as_if, self._proc)
-        if directory is None or not (view.phase.is_live or read(f"{directory}/cgroup.procs")):
+        if directory is None or not (view.phase.is_live or view.is_glance or read(f"{directory}/cgroup.procs")):
             return ""
         return directory.removeprefix(hierarchy.root)
 

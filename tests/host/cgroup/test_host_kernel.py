@@ -58,6 +58,7 @@ def effective(root: Path, seen: ContainerView, proc: Path | None = None) -> str 
         ("", f"machine.slice/libpod-{ID}.scope/container"),
         ("", f"libpod_parent/libpod-{ID}"),
         ("/actions", f"actions/{ID}"),
+        ("/", ID),
         ("a/b", f"a/b/{ID}"),
         ("games.slice", f"games.slice/docker-{ID}.scope"),
         ("a-b-c.slice", f"a.slice/a-b.slice/a-b-c.slice/docker-{ID}.scope"),
@@ -242,18 +243,36 @@ def test_the_kernel_port_reads_the_machine_too(tmp_path: Path) -> None:
     assert str(HostKernel(sys=tmp_path).topology().online) == "0-3"
 
 
-def test_a_container_that_is_called_exited_runs_where_its_group_has_processes(tmp_path: Path) -> None:
+STARTABLE = pytest.mark.parametrize("phase", [phase for phase in Phase if phase.may_begin])
+
+
+@STARTABLE
+def test_a_container_that_is_not_called_live_runs_where_its_group_has_processes(tmp_path: Path, phase: Phase) -> None:
     """A killed engine may have lost it; a container with an empty group, or none, has really ended."""
     base = v1(tmp_path)
-    exited = view(phase=Phase.EXITED)
-    assert effective(tmp_path, exited) is None
+    resting = view(phase=phase)
+    assert effective(tmp_path, resting) is None
     directory = group(base, f"docker/{ID}", "cpuset.cpus", "1-2\n")
     (directory / "cgroup.procs").write_text("")
-    assert effective(tmp_path, exited) is None
+    assert effective(tmp_path, resting) is None
     (directory / "cgroup.procs").write_text("4711\n")
-    assert effective(tmp_path, exited) == "1-2"
-    assert effective(tmp_path, view(phase=Phase.CREATED)) is None
-    assert effective(tmp_path, view(phase=Phase.EXITED, id="../docker")) is None
+    assert effective(tmp_path, resting) == "1-2"
+    assert effective(tmp_path, view(phase=Phase.DEAD)) is None
+    assert effective(tmp_path, view(phase=phase, id="../docker")) is None
+
+
+@STARTABLE
+def test_a_glance_finds_a_start_that_is_under_way_by_its_group(tmp_path: Path, phase: Phase) -> None:
+    """The engine holds its lock, and the runtime makes the group before any process is in it."""
+    kernel = HostKernel(cgroup=tmp_path, proc=tmp_path / "proc")
+    base = v1(tmp_path)
+    glance = msgspec.structs.replace(view(phase=phase), is_glance=True)
+    assert kernel.effective_cpus(glance) is None
+    directory = group(base, f"docker/{ID}", "cpuset.cpus", "1-2\n")
+    (directory / "cgroup.procs").write_text("")
+    assert kernel.effective_cpus(glance) == CPUSet.of(1, 2)
+    assert kernel.parent_of(msgspec.structs.replace(glance, phase=Phase.RUNNING)) == "/docker"
+    assert kernel.effective_cpus(msgspec.structs.replace(glance, phase=Phase.DEAD)) is None
 
 
 @pytest.mark.parametrize("path", ["pool.slice/x.service/libpod-payload-1", f"a.slice/libpod-{ID}.scope/container"])

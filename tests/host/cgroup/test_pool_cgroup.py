@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 import trio
 from trio.testing import MockClock
@@ -82,10 +83,14 @@ def test_a_container_is_found_in_the_group_before_anywhere_else(root: Path) -> N
 
 
 def test_a_container_that_stands_still_is_nowhere_unless_it_has_processes(root: Path) -> None:
-    """A killed engine may call a running container exited: its processes show where it is."""
+    """A killed engine may call a running container exited: its processes show where it is. With a glance its cgroup is
+    enough: it may be being started.
+    """
     group = slice_group(root)
     directory = made(root, f"{PATH}/docker-{ID}.scope")
     assert group.whereabouts(view(Phase.EXITED)) == ""
+    glance = msgspec.structs.replace(view(Phase.EXITED), is_glance=True)
+    assert group.whereabouts(glance) == f"/{PATH}/docker-{ID}.scope"
     (directory / "cgroup.procs").write_text("7\n")
     assert group.whereabouts(view(Phase.EXITED)) == f"/{PATH}/docker-{ID}.scope"
 

@@ -1,0 +1,56 @@
+"""Glances: what an engine shows of a container without its lock, and what the kernel shows of it.
+
+The lock may be held by a start whose program runs already, while the engine calls the container created or exited. So
+the kernel is asked first where the hand would have answered its birth: what the books know of its parent says where.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from sidecar.board import Board
+from sidecar.crashes import Crashes
+from sidecar.decide.covering import birthplaces
+from sidecar.decide.facts import ContainerView, Phase
+from sidecar.failures import EngineFailed, EngineRefused, EngineSilent
+from sidecar.ports import Engine
+from state.key import ContainerKey
+
+
+class Glances:
+    """Glances at the containers of one engine. `complete` adds what the kernel shows of a view. EngineFailed."""
+
+    def __init__(
+        self, board: Board, engine: Engine, crashes: Crashes, complete: Callable[[ContainerView], ContainerView]
+    ) -> None:
+        self._board = board
+        self._engine = engine
+        self._crashes = crashes
+        self._complete = complete
+
+    async def at(self, container: ContainerKey) -> ContainerView:
+        """Return a glance; one that cannot be understood shows a container that may run anywhere."""
+        try:
+            with self._crashes.contained(container, "glance"):
+                return self._found(await self._engine.glance(container.id))
+        except (EngineFailed, EngineRefused, EngineSilent):
+            pass
+        return self.unread(container)
+
+    def unread(self, container: ContainerKey) -> ContainerView:
+        """Return the view of a container of which nothing can be read."""
+        # The kernel knows whether an exited container runs.
+        unread = ContainerView(engine=container.engine, id=container.id, name=container.short, phase=Phase.EXITED)
+        return self._found(msgspec.structs.replace(unread, is_glance=True))
+
+    def _found(self, glance: ContainerView) -> ContainerView:
+        """Return a glance with what the kernel shows: below the parents where it is born, as the books know; or else
+        wherever engines put containers.
+        """
+        for parent in birthplaces(self._board.latest, glance.key):
+            found = self._complete(msgspec.structs.replace(glance, cgroup_parent=parent))
+            if found.effective is not None:
+                return msgspec.structs.replace(found, cgroup_parent=glance.cgroup_parent)
+        return self._complete(glance)

@@ -1,0 +1,94 @@
+"""Glances: while the engine holds a container's lock, the kernel shows whether it runs, and where."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+import trio
+from trio.testing import MockClock
+
+from sidecar.crashes import Crashes
+from sidecar.decide.facts import ContainerView, InventoryTaken, Phase
+from sidecar.decide.hand_state import HandState
+from sidecar.decide.world import replace
+from sidecar.observe.glances import Glances
+from state.cpuset import CPUSet
+from state.key import ContainerKey
+from state.model import Originals
+from tests.observe.bench import Bench
+from tests.support.keys import docker
+
+pytestmark = pytest.mark.trio
+
+POOL = CPUSet.of(0, 1)
+
+
+@pytest.fixture
+def bench(nursery: trio.Nursery) -> Bench:
+    return Bench(nursery)
+
+
+async def _glanced_at(bench: Bench, id: str) -> ContainerView:
+    """Return what an inventory shows of a container whose lock is held."""
+    async with bench.docker.container(id).lock:
+        await bench.looker.take_inventory()
+        fact = await bench.next()
+    assert isinstance(fact, InventoryTaken)
+    [seen] = [view for view in fact.seen if view.id == id]
+    assert seen.is_glance
+    return seen
+
+
+async def test_a_container_whose_start_is_under_way_runs_where_the_kernel_has_it(
+    autojump_clock: MockClock, bench: Bench
+) -> None:
+    """The engine still calls it created. Its program runs already."""
+    one = await bench.docker.create("one")
+    bench.docker.kernel.enter(one, POOL)
+    seen = await _glanced_at(bench, one)
+    assert (seen.phase, seen.effective, seen.found_below) == (Phase.RUNNING, POOL, "/docker")
+    known = bench.board.latest.containers[docker(one)]
+    assert known.sure == POOL
+
+
+async def test_a_container_that_rests_while_its_lock_is_held_rests(autojump_clock: MockClock, bench: Bench) -> None:
+    """Somebody copies its files."""
+    seen = await _glanced_at(bench, await bench.docker.create("one"))
+    assert (seen.phase, seen.effective, seen.found_below) == (Phase.CREATED, None, "")
+
+
+async def _asked_for(bench: Bench, parent: str, found_at: str) -> tuple[list[str], ContainerView]:
+    """Return below which parents the kernel is asked for a container of which the books have this parent, and the
+    glance; it has a group below that one.
+    """
+    one = await bench.docker.create("one")
+    world = bench.board.latest
+    state = world.state.remembering(docker(one), Originals(cgroup_parent=parent))
+    hand = HandState(parents=("/a/b", "/docker", "/user/docker"), home=("/user/docker",))
+    bench.board.post(replace(world, state=state, hand=hand))
+    asked: list[str] = []
+
+    def complete(view: ContainerView) -> ContainerView:
+        asked.append(view.cgroup_parent)
+        return msgspec.structs.replace(view, effective=POOL) if view.cgroup_parent == found_at else view
+
+    glances = Glances(bench.board, bench.engine, Crashes(bench.board, bench.log), complete)
+    return asked, await glances.at(ContainerKey("docker", one))
+
+
+@pytest.mark.parametrize("parent", ["a/b", ""])
+async def test_it_is_looked_for_first_where_the_hand_would_have_answered_its_birth(
+    autojump_clock: MockClock, bench: Bench, parent: str
+) -> None:
+    """A glance does not show the parent that it names, and the books do. That is no part of what a glance shows."""
+    found_at = {"a/b": "/a/b", "": "/user/docker"}[parent]
+    asked, glance = await _asked_for(bench, parent, found_at)
+    assert asked[-1] == found_at
+    assert "" not in asked
+    assert (glance.effective, glance.cgroup_parent) == (POOL, "")
+
+
+async def test_then_it_is_looked_for_where_engines_put_containers(autojump_clock: MockClock, bench: Bench) -> None:
+    asked, glance = await _asked_for(bench, "a/b", "")
+    assert asked == ["/a/b", ""]
+    assert glance.effective == POOL
