@@ -163,13 +163,12 @@ def _is_newcomer_of_pool(order: ApplyCpuset, holds: CPUSet) -> bool:
 
 
 def _projections_are_true(reality: Reality) -> list[str]:
-    """Check that the projected file names no CPU that the container lacks."""
+    """Check that the projected file names no CPU that the container lacks, whether it is known to run or not."""
     return [
         f"{real.name} is told {told} and has {real.effective}"
         for real in accounted(reality)
         if real.effective is not None
-        and (container := reality.world.containers[real.key]).view.phase.is_live
-        and (told := reality.world.sure_of(container))
+        and (told := reality.world.sure_of(reality.world.containers[real.key]))
         and not told & reality.online <= real.effective
     ]
 

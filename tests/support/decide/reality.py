@@ -164,9 +164,11 @@ class Reality(Host):
             self.looks.append(Look(real.view(), real.key, look.began))
 
     def is_being_looked_at(self, key: ContainerKey) -> bool:
-        """Return whether a look at it is under way; a look at a group covers its members."""
+        """Return whether a look at it is under way; a look at a group covers its members. One that waits for the lock
+        has seen nothing yet.
+        """
         keys = {key} if self.group is None else {key, self.group.key}
-        return bool(self.inventories) or any(look.container in keys for look in [*self.looks, *self.blocked])
+        return bool(self.inventories) or any(look.container in keys for look in self.looks)
 
     # What the edges of the daemon do.
 
