@@ -164,11 +164,10 @@ class Reality(Host):
             self.looks.append(Look(real.view(), real.key, look.began))
 
     def is_being_looked_at(self, key: ContainerKey) -> bool:
-        """Return whether a look at it is under way; a look at a group covers its members. One that waits for the lock
-        has seen nothing yet.
-        """
-        keys = {key} if self.group is None else {key, self.group.key}
-        return bool(self.inventories) or any(look.container in keys for look in self.looks)
+        """Return whether a look at it, or at its group, is under way: one at what is busy waits, and has seen nothing."""
+        keys = {each.key for each in (self.containers.get(key), self.group) if each and not each.is_busy}
+        waiting = any(look.container in keys for look in self.blocked)
+        return waiting or bool(self.inventories) or any(look.container in {key, *keys} for look in self.looks)
 
     # What the edges of the daemon do.
 
