@@ -40,6 +40,8 @@ from tests.decide.lawbook import (
 from tests.decide.lawbook.alonelaws import accounted, is_unseen
 from tests.decide.lawbook.roomlaws import held_without_room, isolated_and_shared
 from tests.support.decide.glances import waited_for
+from tests.support.decide.handreality import HandReality
+from tests.support.decide.real import Real
 from tests.support.decide.reality import Reality
 from tests.support.decide.strictstarts import answered_wrongly, let_in_while_it_starts, ordered_while_held
 from tests.support.laws import Law, When
@@ -163,14 +165,22 @@ def _is_newcomer_of_pool(order: ApplyCpuset, holds: CPUSet) -> bool:
 
 
 def _projections_are_true(reality: Reality) -> list[str]:
-    """Check that the projected file names no CPU that the container lacks, whether it is known to run or not."""
+    """Check that the projected file names no CPU that the container lacks, whether it is known to run or not. A hand
+    that cannot write a newborn reports where it is too much, and not what it lacks.
+    """
     return [
         f"{real.name} is told {told} and has {real.effective}"
         for real in accounted(reality)
         if real.effective is not None
-        and (told := reality.world.sure_of(reality.world.containers[real.key]))
+        and ((container := reality.world.containers[real.key]).view.phase.is_live or not _is_closed(reality, real))
+        and (told := reality.world.sure_of(container))
         and not told & reality.online <= real.effective
     ]
+
+
+def _is_closed(reality: Reality, real: Real) -> bool:
+    hand = reality.hand if isinstance(reality, HandReality) else None
+    return hand is not None and (real.id in hand.closed or real.id in hand.denied)
 
 
 def _one_order_each(reality: Reality) -> list[str]:
