@@ -265,14 +265,14 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def sure(self) -> CPUSet:
         """The CPUs that it has regardless of the outcome of orders outstanding or in doubt, and of unseen restarts; may
-        be empty. Where an order leads that an earlier run of the sidecar left in the engine is not known, nor where
-        the engine starts what only a glance has shown.
+        be empty. Where an order leads that an earlier run of the sidecar left in the engine is not known. Nor is
+        what the engine has configured, as long as a glance alone shows the container: what the kernel shows is sure.
         """
         if not self.is_guarded and any(doubt.ends is Ends.ENGINE for doubt in self.doubts):
             return EMPTY
-        if self.is_idle and self.view.is_glance and self.starts_as_configured:
-            return EMPTY
         mask = self.place.seen.mask
+        if self.view.is_glance and (self.starts_as_configured or not self.is_idle):
+            mask &= (self.view.effective or EMPTY).mask
         if self.starts_as_configured:
             mask &= self.place.configured.mask
         for cpus in self._coming():
