@@ -1,4 +1,4 @@
-"""The laws of telling: no CPU is told that is not there; what is told to be a container's own is withdrawn before others
+"""The laws of telling: no CPU is told that is not there; what is told to be the own CPUs of one is withdrawn before others
 are let in; what was announced to leave is not withdrawn before its time; what is about to have more CPUs is not told to
 be settled.
 """
