@@ -12,47 +12,69 @@ import importlib
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sidecar.quick_imports import quick_imports
 
 with quick_imports():
-    from sidecar.cli import arguments, standard_streams
+    from sidecar.cli import standard_streams
+    from sidecar.cli.sign_of_life import sign_of_life
     from sidecar.failures import Misuse, SidecarError
     from sidecar.log import printable
     from sidecar.version import version
     from sidecar.words.exit_codes import EXIT_CODES
     from state.errors import StateError
 
-COMMANDS: Final[Mapping[str, str]] = {
-    "run": "sidecar.cli.cmd_run",
-    "status": "sidecar.cli.cmd_status",
-    "top": "sidecar.cli.cmd_top",
-    "events": "sidecar.cli.cmd_events",
-    "page": "sidecar.cli.cmd_page",
-    "topology": "sidecar.cli.cmd_topology",
-    "plan": "sidecar.cli.cmd_plan",
-    "simulate": "sidecar.cli.cmd_simulate",
-    "explain": "sidecar.cli.cmd_explain",
-    "disturbed": "sidecar.cli.cmd_disturbed",
-    "resize": "sidecar.cli.cmd_resize",
-    "defragment": "sidecar.cli.cmd_defragment",
-    "watch": "sidecar.workload.cmd_watch",
-    "exec": "sidecar.workload.cmd_exec",
-    "ack": "sidecar.workload.cmd_ack",
-    "state": "sidecar.cli.cmd_state",
-    "doctor": "sidecar.cli.doctor.cmd_doctor",
-    "install-runtime": "sidecar.cli.setup.cmd_install_runtime",
-    "install-slice": "sidecar.cli.setup.cmd_install_slice",
-    "swarm": "sidecar.cli.setup.cmd_swarm",
-    "release": "sidecar.cli.cmd_release",
-    "completion": "sidecar.cli.cmd_completion",
-    "help": "sidecar.cli.cmd_help",
-}
-"""Each command, and the module that adds it: a command imports its own alone, and not what all others need."""
 
-_OF_ALL: Final = ("completion", "help")
-"""Commands about all commands."""
+class Command(NamedTuple):
+    """The module that adds a command, and one line on it, for the list of all."""
+
+    module: str
+    summary: str
+
+
+COMMANDS: Final[Mapping[str, Command]] = {
+    "run": Command("sidecar.cli.cmd_run", "the daemon: give labelled containers CPUs of their own"),
+    "status": Command("sidecar.cli.cmd_status", "which container holds which CPUs: a table and a map"),
+    "top": Command("sidecar.cli.cmd_top", "how many CPUs each container has, live"),
+    "events": Command("sidecar.cli.cmd_events", "what changed, and why; as it happens with --follow"),
+    "page": Command("sidecar.cli.cmd_page", "a live page of the machine and its containers, in a browser"),
+    "topology": Command("sidecar.cli.cmd_topology", "the machine: sockets, nodes, caches, cores, CPUs"),
+    "plan": Command("sidecar.cli.cmd_plan", "what a request would get, or why it would be refused"),
+    "simulate": Command("sidecar.cli.cmd_simulate", "replay a scenario on an imagined or recorded machine"),
+    "explain": Command(
+        "sidecar.cli.cmd_explain", "why a container has its CPUs, and what it waits for; or which one has a CPU"
+    ),
+    "disturbed": Command("sidecar.cli.cmd_disturbed", "what runs on an exclusive container's CPUs and is not its own"),
+    "resize": Command("sidecar.cli.cmd_resize", "set the number of CPUs of a container"),
+    "defragment": Command(
+        "sidecar.cli.cmd_defragment", "exchange CPUs for better placed ones, where containers allow it"
+    ),
+    "watch": Command("sidecar.workload.cmd_watch", "print a workload's CPUs as they change"),
+    "exec": Command("sidecar.workload.cmd_exec", "run a program and keep its threads on the CPUs of its container"),
+    "ack": Command(
+        "sidecar.workload.cmd_ack", "acknowledge that this workload has left the CPUs that are about to be taken"
+    ),
+    "state": Command("sidecar.cli.cmd_state", "the recorded state: grants, refusals, original settings"),
+    "doctor": Command("sidecar.cli.doctor.cmd_doctor", "what will not work on this host, and how to fix it"),
+    "install-runtime": Command(
+        "sidecar.cli.setup.cmd_install_runtime", "set up the strict start on this host, or remove it"
+    ),
+    "install-slice": Command(
+        "sidecar.cli.setup.cmd_install_slice", "let one cgroup confine the shared pool on this host, or undo it"
+    ),
+    "swarm": Command("sidecar.cli.setup.cmd_swarm", "tell Swarm's scheduler how many CPUs this node can grant"),
+    "release": Command("sidecar.cli.cmd_release", "release everything: restore original cpusets and quotas"),
+    "completion": Command("sidecar.cli.cmd_completion", "a script that completes commands and flags in a shell"),
+    "help": Command("sidecar.cli.cmd_help", "the help of a command"),
+}
+"""All commands. A command line imports the module of its own command alone, and the list of all imports none."""
+
+_OF_ITSELF: Final = ("--version", "--help", "-h")
+"""Flags of the program, after which it ends."""
+
+_MANUAL: Final = "--man"
+"""The flag of `help` for which all commands are needed, as for `completion`."""
 
 _DESCRIPTION = "Exclusive CPU cores for Docker containers: the kubelet's CPU manager, without Kubernetes."
 
@@ -78,12 +100,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(words: Sequence[str]) -> int:
-    is_one = bool(words) and words[0] in COMMANDS and words[0] not in _OF_ALL
     with quick_imports():
-        made = parser(words[0] if is_one else "")
+        made = parser(*_meant(words))
     [commands] = [each for each in made._actions if isinstance(each, argparse._SubParsersAction)]  # noqa: SLF001  # no public name
     try:
         with standard_streams.written():
+            if words and words[0] in _OF_ITSELF:
+                made.parse_args(words[:1])
+            # Only here: it knows the configuration.
+            from sidecar.cli import arguments
+
             args = arguments.parse(made, commands.choices, words, os.environ)
             code = _carried_out(args)
     except (SidecarError, StateError) as error:
@@ -105,10 +131,23 @@ def _run(words: Sequence[str]) -> int:
     return 1
 
 
+def _meant(words: Sequence[str]) -> tuple[str, ...]:
+    """Return the commands whose arguments these words need: that which they name, those of which they want the help, or
+    none for the list of all.
+    """
+    named = [word for word in words if not word.startswith("-")][:2]
+    if named[:1] == ["completion"] or (named[:1] == ["help"] and _MANUAL in words):
+        return tuple(COMMANDS)
+    return tuple(each for each in (named if named[:1] == ["help"] else named[:1]) if each in COMMANDS)
+
+
 def _carried_out(args: argparse.Namespace) -> int:
     try:
-        code: int = args.func(args)
+        with sign_of_life(getattr(args, "doing", "")):
+            code: int = args.func(args)
     except Misuse as error:
+        from sidecar.cli import arguments
+
         arguments.rejected(args.usage_of, error.sentences)
     return code
 
@@ -122,9 +161,20 @@ class _VersionLookup(argparse._VersionAction):  # noqa: SLF001  # no public name
         super().__call__(*args)
 
 
+class _Commands(argparse._SubParsersAction):  # type: ignore[type-arg] # noqa: SLF001  # no public name; typed for checkers alone
+    """Knows the line on each command, which its own module does not repeat."""
+
+    def add_parser(self, name: str, **told: Any) -> argparse.ArgumentParser:
+        """Add a command."""
+        made: argparse.ArgumentParser = super().add_parser(name, help=COMMANDS[name].summary, **told)
+        return made
+
+
 @functools.cache
-def parser(only: str = "") -> argparse.ArgumentParser:
-    """Make the parser of all commands and their arguments, or of `only` one."""
+def parser(*meant: str) -> argparse.ArgumentParser:
+    """Make the parser of these commands and their arguments. For one alone it knows no other; for `help`, and for none,
+    it knows of all that they are there.
+    """
     made = argparse.ArgumentParser(
         prog="cpuset-sidecar",
         description=_DESCRIPTION,
@@ -133,9 +183,12 @@ def parser(only: str = "") -> argparse.ArgumentParser:
     )
     made.add_argument("--version", action=_VersionLookup, help="show program's version number and exit")
     made.set_defaults(program=made)
-    subparsers = made.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for name in (only,) if only else COMMANDS:
-        importlib.import_module(COMMANDS[name]).add_parser(subparsers)
+    subparsers = made.add_subparsers(title="commands", metavar="COMMAND", required=True, action=_Commands)
+    for name in COMMANDS if not meant or "help" in meant else meant:
+        if name in meant:
+            importlib.import_module(COMMANDS[name].module).add_parser(subparsers)
+        else:
+            subparsers.add_parser(name)
     for each in (made, *subparsers.choices.values()):
         # An abbreviation that works today may be ambiguous tomorrow.
         each.allow_abbrev = False

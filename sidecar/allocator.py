@@ -39,9 +39,10 @@ from sidecar.ports import Checkpoints, Journals, StartOrder, Telling
 from sidecar.projection.opened import gainers, joined, losers, taken_at_birth
 from sidecar.projection.projection_of import names_of, projection_of
 from sidecar.sifting import decide
+from sidecar.words.units import noun
 from state.cpuset import CPUSet
 from state.errors import StateError
-from state.key import ContainerKey
+from state.key import HOST, ContainerKey
 from state.model import State
 
 BURST: Final = 256
@@ -143,8 +144,8 @@ class Allocator:
                 case HoldAnswers():
                     for key, cpus in taken_at_birth(self._board.latest, order):
                         self.withdraw(key, cpus)
-                case StartTimer(purpose=Purpose.GRACE):
-                    self.announce(order.container, begins_grace=True)
+                case StartTimer(purpose=Purpose.GRACE, seconds=seconds):
+                    self.announce(order.container, grace_seconds=seconds)
                 case SendSignal():
                     self.announce(order.container)
                 case _:
@@ -178,13 +179,13 @@ class Allocator:
 
     def withdraw(self, container: ContainerKey, cpus: CPUSet) -> None:
         """Remove all CPUs but these from the files of a container that an unsent order places, or will at its birth.
-        A unit of the host has none.
+        What is no unit of systemd has none, and is no container, has none.
         """
-        if container.is_unit:
+        if container.engine == HOST:
             return
         with self._crashes.contained(container, "projection"):
             try:
-                self._projections.withdraw(container.id, cpus)
+                self._projections.withdraw(container.handle, cpus)
             except StateError as error:
                 self._report("projections", str(error))
 
@@ -195,12 +196,12 @@ class Allocator:
         with self._crashes.contained(container, "projection"):
             world = self._board.latest
             try:
-                self._projections.correct(container.id, projection_of(world, world.containers[container]))
+                self._projections.correct(container.handle, projection_of(world, world.containers[container]))
             except StateError as error:
                 self._report("projections", str(error))
 
-    def announce(self, container: ContainerKey, *, begins_grace: bool = False) -> None:
-        """Write into a workload's files what is leaving it, before its grace begins or its signal is sent.
+    def announce(self, container: ContainerKey, *, grace_seconds: float | None = None) -> None:
+        """Write into a workload's files what is leaving it, before a grace of this length begins or its signal is sent.
 
         The grace begins even if that fails: a full disk must not keep CPUs from other containers.
         """
@@ -211,10 +212,11 @@ class Allocator:
         try:
             with self._crashes.contained(container, "projection"):
                 names, projection = names_of(world, known), projection_of(world, known)
-                self._projections.announce(container.id, names, projection, begins_grace=begins_grace)
+                self._projections.announce(container.handle, names, projection, grace_seconds=grace_seconds)
         except StateError as error:
-            notice = "gets no notice of CPUs that are taken from it" if begins_grace else "is not told what changed"
-            self._log.warning(f"a workload {notice}", container=known.view.name, reason=error)
+            is_told_nothing = grace_seconds is None
+            notice = "is not told what changed" if is_told_nothing else "gets no notice of CPUs that are taken from it"
+            self._log.warning(f"a workload {notice}", **{noun(container): known.view.name}, reason=error)
             self._report("projections", str(error))
 
     def _report(self, where: str, problem: str) -> None:

@@ -8,6 +8,7 @@ import msgspec
 import trio
 
 from sidecar.decide.world import World
+from sidecar.starts_around import StartsAround
 from sidecar.words.units import HostConfinement
 from state.key import ContainerKey
 
@@ -63,6 +64,8 @@ class Board:
         """What disturbed owners, as far as it is sampled."""
         self.hooks = HookCounts()
         """What became of hooks."""
+        self.starts = StartsAround()
+        """The starts that went around the front."""
         self.host: HostConfinement | None = None
         """Whether the host's own processes are confined; None if that is not asked for."""
         self.crashes = 0
@@ -73,6 +76,7 @@ class Board:
     def post(self, world: World) -> None:
         """Show a new world, and wake the readers that wait for one."""
         self.latest = world
+        self.starts.see(world)
         self._wake()
 
     @property

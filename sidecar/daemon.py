@@ -31,6 +31,7 @@ from sidecar.api.tcp_listener import TcpListener, listening_on
 from sidecar.api.unix_socket import group_id, path_in
 from sidecar.apply.executor import Executor
 from sidecar.apply.hand_orders import HandOrders
+from sidecar.apply.standing_orders import StandingOrders, claimed
 from sidecar.assembly import with_shared_group
 from sidecar.board import Board
 from sidecar.commit.directory_guard import DirectoryGuard
@@ -38,16 +39,16 @@ from sidecar.commit.fallback_books import SPARE, SparedCheckpoint
 from sidecar.commit.journal import Journal
 from sidecar.commit.state_lock import Lock, hold_lock
 from sidecar.config.config import Config
-from sidecar.decide.contacts import Contact
+from sidecar.decide.contacts import Contact, UnitSources
 from sidecar.decide.container.wish import label_keys
 from sidecar.decide.facts import EngineConnected, EngineInfo, Fact
 from sidecar.decide.reconcile import begin
 from sidecar.decide.settings import PolicyName
-from sidecar.decide.world import World
+from sidecar.decide.world import World, replace
 from sidecar.disturbance.sampler import DisturbanceSampler
-from sidecar.engine_rooms import EngineRooms, infos_of
+from sidecar.engine_rooms import EngineRooms, infos_of, sources_of
 from sidecar.engines import open_engine as open_engine_module
-from sidecar.engines.address import addresses
+from sidecar.engines.found_places import engine_places
 from sidecar.engines.host_tenants import HostedEngine
 from sidecar.failures import CgroupClosed, SidecarError
 from sidecar.hand.cgroup_hand import CgroupHand
@@ -73,6 +74,7 @@ from sidecar.reloading import Reloading, record
 from sidecar.restoring import Restoring
 from sidecar.status.deadlines import Deadlines
 from sidecar.status.narrator import Narrator
+from sidecar.status.present_status import PresentStatus
 from sidecar.status.status_file import is_daemon_running
 from sidecar.words.changes import at_start
 from sidecar.words.hands import SWITCHED_OFF, reflex_told
@@ -165,8 +167,8 @@ async def serve(
         engine_lock = stack.enter_context(closing(EngineLock(config.cgroup)))
         tcp = stack.enter_context(listening_on("" if is_release else config.listen))
         if engine is None:
-            places, labels = addresses(config.engine, config.engines), label_keys(config.unmanaged)
-            opened = open_engine_module.open_engines(places, labels=labels, machine=HostKernel())
+            found = await trio.to_thread.run_sync(engine_places, config.engine, config.engines)
+            opened = open_engine_module.open_engines(found, labels=label_keys(config.unmanaged), machine=HostKernel())
             real, *others = await stack.enter_async_context(opened)
             engine = with_shared_group(real, config.shared_slice, cgroup=config.cgroup)
             hosted = with_host_units(engine, host, config, log)
@@ -183,14 +185,19 @@ async def serve(
         checkpoints = stack.enter_context(SparedCheckpoint(config.state_dir, f"{config.projections}/{SPARE}"))
         journal = stack.enter_context(Journal(config.state_dir))
         names = [each.name for each in engines] if others else []
-        board = Board(_first_world(config, await hosted.recorded(checkpoints, log), topology, log, names))
+        recorded, confined = await hosted.recorded(checkpoints, log), sources_of(engine)
+        board = Board(_first_world(config, recorded, topology, log, names, confined))
         board.host = hosted.told
+        claim = claimed(config.state_dir, None if is_release else board.latest.state.vacated, log)
+        standing = stack.enter_context(closing(await claim))
+        board.starts.has_begun = standing.has_begun
         # Decisions iterate over containers in this order, so a replay must do the same.
         journal.start_with(lambda: encode(board.latest, keeps_order=True))
         counters, ended = usages or HostUsages(cgroup=config.cgroup), trio.Event() if stop is None else stop
         if not is_release:
             record(config, log)
-        daemon = _Daemon(config, log, board, checkpoints, journal, host, counters, ended, tcp, lock, engine_lock)
+        locks = (lock, engine_lock)
+        daemon = _Daemon(config, log, board, checkpoints, journal, host, counters, ended, tcp, locks, standing)
         wanted = _switched_off if config.hand == "off" else open_hand
         return await daemon.run(engines, infos, None if is_release else wanted, is_release=is_release)
 
@@ -214,8 +221,10 @@ def _machine_for(config: Config, kernel: Kernel, log: Log) -> Topology:
     return topology
 
 
-def _first_world(config: Config, recorded: State, topology: Topology, log: Log, engines: Sequence[str]) -> World:
-    world = begin(recorded, topology, config.settings())
+def _first_world(
+    config: Config, recorded: State, topology: Topology, log: Log, engines: Sequence[str], confined: tuple[str, ...]
+) -> World:
+    world = replace(begin(recorded, topology, config.settings()), sources=UnitSources(confined))
     for name in engines:
         world = world.with_contact(name, Contact())
     for line in at_start(recorded, world):
@@ -237,12 +246,12 @@ class _Daemon:
         usages: Usages,
         stop: trio.Event,
         tcp: TcpListener | None,
-        lock: Lock,
-        engine_lock: EngineLock,
+        locks: tuple[Lock, EngineLock],
+        standing: StandingOrders,
     ) -> None:
+        self._standing = standing
         self._tcp = tcp
-        self._lock = lock
-        self._engine_lock = engine_lock
+        self._lock, self._engine_lock = locks
         self._config = config
         self._log = log
         self._board = board
@@ -252,8 +261,8 @@ class _Daemon:
         self._usages = usages
         self._stop = stop
         self._projections = Projections(config.projections, clock=time.time, steady=trio.current_time)
-        self._deadlines = Deadlines(now)
-        self._narrator = Narrator(board, log, config.state_dir, self._deadlines)
+        self._present = PresentStatus(board, Deadlines(now))
+        self._narrator = Narrator(board, log, config.state_dir, self._present)
         self._desk = Desk()
         self._tickets = itertools.count(1).__next__
         self._rng = random.Random()  # noqa: S311 - jitter
@@ -273,7 +282,7 @@ class _Daemon:
                     tickets=self._tickets,
                     log=self._log,
                 )
-                hands = HandOrders(self._board, rooms.tell, tickets=self._tickets)
+                hands = HandOrders(self._board, rooms.tell, self._standing, self._log, tickets=self._tickets)
                 executor = Executor(
                     orders,
                     self._board,
@@ -290,7 +299,7 @@ class _Daemon:
                 allocator = self._allocator(inbox, executor.start)
                 owner.start_soon(allocator.run)
                 if open_hand is not None:
-                    sources.start_soon(hands.keep_trying)
+                    sources.start_soon(hands.keep_all)
                     sources.start_soon(self._births(hands, rooms, outbox).run, open_hand)
                 code = await self._run_sources(sources, infos, rooms, outbox, allocator, is_release=is_release)
                 sources.cancel_scope.cancel()
@@ -359,7 +368,7 @@ class _Daemon:
         sources.start_soon(follow_writes, self._board, self._kernel, rooms.look, rooms.look_at_everything)
         sources.start_soon(self._narrator.keep_status)
         told = (state_dir, config.api_group, projection_of, partial(run_hooks, config.hooks, self._board, self._log))
-        served = ServedSocket(self._board, self._desk, self._deadlines, *told)
+        served = ServedSocket(self._board, self._desk, self._present, *told)
         sources.start_soon(served.run, outbox, rooms.calls, self._tickets, self._log, self._tcp)
         sources.start_soon(self._narrator.narrate)
         await self._stop.wait()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 
 import trio
 
@@ -56,7 +57,7 @@ class EngineRooms:
                 kernel=kernel,
                 tickets=tickets,
                 log=log,
-                unit_sources=each.sources if isinstance(each, HostedEngine) else (),
+                unit_sources=partial(_listed_by, each),
                 others=[name for name in names if name != each.name] if len(engines) > 1 else (),
             )
             for each in engines
@@ -147,6 +148,15 @@ class EngineRooms:
 
     def _of(self, container: ContainerKey) -> Looker:
         return self._by_name.get(container.engine, self.first)
+
+
+def sources_of(engine: Engine) -> tuple[str, ...]:
+    """Return the sources of the units that are to be confined beside this engine."""
+    return tuple(each.source for each in engine.units) if isinstance(engine, HostedEngine) else ()
+
+
+def _listed_by(engine: Engine) -> tuple[str, ...]:
+    return engine.sources if isinstance(engine, HostedEngine) else ()
 
 
 async def infos_of(

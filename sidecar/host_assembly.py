@@ -23,6 +23,7 @@ from sidecar.board import Board
 from sidecar.commit.fallback_books import SparedCheckpoint
 from sidecar.config.config import Config
 from sidecar.decide.container.place import cpus_of
+from sidecar.decide.container.rules import unit_patterns
 from sidecar.engines.host_tenants import HostedEngine
 from sidecar.failures import EngineError, EngineLacks
 from sidecar.host.cgroup.engine_lock import HOST_UNITS, EngineLock
@@ -44,7 +45,7 @@ from sidecar.ports import Engine, Kernel
 from sidecar.words.units import HostConfinement, not_confined_told
 from state.cpuset import EMPTY
 from state.key import HOST, SYSTEMD, ContainerKey
-from state.model import State
+from state.model import Originals, State
 
 WATCH_SECONDS: Final = 1.0
 """How often tasks are looked for that came to the root group: none may be on exclusive CPUs for longer."""
@@ -120,7 +121,8 @@ def sources(
         record = HostRecord(config.state_dir)
         parts += [KernelThreads(record, online, tasks=tasks), Workqueues(record, online)]
     try:
-        units = UnitGroups(hierarchy.root, _systemd(hierarchy, environ), online, parent=config.hand, leave=leave)
+        systemd, ruled = _systemd(hierarchy, environ), unit_patterns(config.rules)
+        units = UnitGroups(hierarchy.root, systemd, online, parent=config.hand, leave=leave, ruled=ruled)
     except EngineLacks:
         if not config.host_groups:
             raise
@@ -151,6 +153,7 @@ async def follow_host_units(engine: HostedEngine, kernel: Kernel, looker: Looker
     """Look at each unit that comes, or does not stay, and keep on the board which are not confined, until cancelled."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_tell_holes, engine, board)
+        nursery.start_soon(_follow_rules, engine, looker, board)
         for units in engine.units:
             if units.source == SYSTEMD:
                 nursery.start_soon(_follow, engine, units, looker, log)
@@ -162,7 +165,7 @@ async def _follow(engine: HostedEngine, units: HostUnits, looker: Looker, log: L
     def look(name: str) -> None:
         looker.look(engine.hinted(units, name))
 
-    await follow_units(lambda: connected(os.environ), units.tell, look, looker.look_at_everything, log)
+    await follow_units(lambda: connected(os.environ), units, look, looker.look_at_everything, log)
 
 
 async def _watch(kernel: Kernel, looker: Looker, board: Board) -> None:
@@ -173,6 +176,15 @@ async def _watch(kernel: Kernel, looker: Looker, board: Board) -> None:
             is_watched = key.engine == HOST and known.order is None and not known.is_doubtful
             if is_watched and kernel.effective_cpus(known.view) != known.place.seen:
                 looker.look(key)
+
+
+async def _follow_rules(engine: HostedEngine, looker: Looker, board: Board) -> None:
+    """Look at everything when the configuration gives labels to other units."""
+    async for world in board.worlds():
+        patterns = unit_patterns(world.settings.rules)
+        news = [each.rule(patterns) for each in engine.units]
+        if any(news):
+            looker.look_at_everything()
 
 
 async def _tell_holes(engine: HostedEngine, board: Board) -> None:
@@ -216,12 +228,13 @@ async def given_back(state: State, config: Config, log: Log, environ: Mapping[st
     """Return the State without the units that are not to be confined any more: each has what it had before. One that
     cannot be reached stays in it, and confined, until the next start or release.
     """
-    leaving = [key for key in sorted(state.originals) if key.is_unit and _is_left(key, config)]
+    recorded = {*state.originals, *state.assignments, *state.refusals}
+    leaving = [key for key in sorted(recorded) if key.is_unit and _is_left(key, config)]
     if not leaving:
         return state
     try:
-        had = {ROOT if key.id == ROOT_TASKS else key.id for key in leaving if _is_group(key)}
-        groups = tuple(dict.fromkeys((*config.host_groups, *sorted(had))))
+        before = {ROOT if key.id == ROOT_TASKS else key.id for key in leaving if _is_group(key)}
+        groups = tuple(dict.fromkeys((*config.host_groups, *sorted(before))))
         wider = msgspec.structs.replace(config, host_groups=groups)
         by_source = {each.source: each for each in sources(wider, environ=environ)}
     except EngineLacks as why:
@@ -236,7 +249,8 @@ async def given_back(state: State, config: Config, log: Log, environ: Mapping[st
         try:
             units = by_source.get(key.engine)
             if units is not None and await units.look(key.id) is not None:
-                await units.confine(key.id, cpus_of(state.originals[key].cpuset, EMPTY) & online or online)
+                had = state.originals.get(key, Originals()).cpuset
+                await units.confine(key.id, cpus_of(had, EMPTY) & online or online)
             done.append(key)
         except EngineError as error:
             log.warning("a unit stays confined", unit=key.id, reason=error)
@@ -246,9 +260,9 @@ async def given_back(state: State, config: Config, log: Log, environ: Mapping[st
             for key in leaving[first : first + _AT_A_TIME]:
                 nursery.start_soon(give_back, key)
     log.info("units of the host have their own CPUs again", units=len(done))
-    return msgspec.structs.replace(
-        state, originals={key: each for key, each in state.originals.items() if key not in done}
-    )
+    for key in done:
+        state = state.forgetting(key)
+    return state
 
 
 def _is_left(key: ContainerKey, config: Config) -> bool:

@@ -359,10 +359,10 @@ class Telling(Protocol):
         """Write this into the files that a container has, before others are let onto CPUs that were its own."""
 
     def announce(
-        self, container: str, names: Iterable[str], projection: Projection, *, begins_grace: bool = False
+        self, container: str, names: Iterable[str], projection: Projection, *, grace_seconds: float | None = None
     ) -> None:
-        """Write this into a container's files before a signal is sent; with `begins_grace`, again before its grace
-        begins.
+        """Write this into a container's files before a signal is sent; with `grace_seconds`, again before a grace of
+        this length begins.
         """
 
 

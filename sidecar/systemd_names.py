@@ -92,6 +92,23 @@ def outside_containers(parent: str, pod: str = "") -> str:
     return f"/{'/'.join(parts[: within.index(True)])}" if any(within) else ""
 
 
+def parent_in(group: str) -> str:
+    """Return the cgroup parent in what an OCI runtime was given as a container's cgroup: a path that ends in its name,
+    or `parent.slice:prefix:ID` under systemd's driver.
+    """
+    is_unit = group.count(":") == 2 and "/" not in group
+    return group.partition(":")[0] if is_unit else group.rpartition("/")[0]
+
+
+def pod_in(group: str) -> str:
+    """Return the id of the pod in which Podman puts a container, by what its runtime was given; "" if there is none in
+    it. Under the cgroupfs driver the pod's cgroup has its bare id as its name, as a container of Docker has.
+    """
+    above, _, own = group.rpartition("/")
+    pod = above.rpartition("/")[2]
+    return pod if own.startswith("libpod-") and re.fullmatch("[0-9a-f]{64}", pod) else ""
+
+
 def misread_by_runtimes(name: str) -> bool:
     """Return whether OCI runtimes look for this slice's cgroup where systemd has not put it."""
     return "/_" in slice_path(name)

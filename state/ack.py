@@ -12,7 +12,10 @@ import errno
 import os
 from typing import Final
 
+import msgspec
+
 from state import files
+from state.cpuset import CPUSet
 from state.errors import ProjectionError, ProjectionMissing
 
 NAME: Final = "ack"
@@ -26,6 +29,15 @@ _CURES: Final = {
     errno.EACCES: "permission denied; give the file itself, not the directory, to the workload's user",
     errno.EPERM: "permission denied; give the file itself, not the directory, to the workload's user",
 }
+
+
+class WrittenAck(msgspec.Struct, frozen=True, kw_only=True):
+    """The result: `acknowledged` is the generation that was written, None if there was nothing to acknowledge."""
+
+    acknowledged: int | None
+    generation: int
+    leaving: CPUSet
+    directory: str
 
 
 def write(directory: str | os.PathLike[str], generation: int) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Final, Self
 
 MARK: Final = ":"
-"""Between the two parts of a key's text. No engine's name has one, and no container's id."""
+"""Between the two parts of a key's text. No container's id has one; that of a user's own engine has (`podman:1000`)."""
 
 SYSTEMD: Final = "systemd"
 """The source of the units of systemd, in the place of an engine's name."""
@@ -46,8 +46,12 @@ class ContainerKey(str):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a key's text, `"docker:6f0c..."`. A text without an engine is an id alone."""
+        """Read a key's text, `"docker:6f0c..."`. A text without an engine is an id alone. An id has no mark, and a
+        unit's name may have.
+        """
         engine, mark, id = text.partition(MARK)
+        if mark and engine not in SOURCES:
+            engine, mark, id = text.rpartition(MARK)
         return cls(engine, id) if mark else cls("", text)
 
     @classmethod
@@ -65,6 +69,11 @@ class ContainerKey(str):
     def short(self) -> str:
         """The beginning of its id, as engines show it, or a unit's name: for people, where its name is not known."""
         return self.id if self.is_unit else self.id[:12]
+
+    @property
+    def handle(self) -> str:
+        """By what the files of this container, or unit, are found: its id, or a unit's whole key."""
+        return str(self) if self.is_unit else self.id
 
     @property
     def is_unit(self) -> bool:

@@ -159,6 +159,10 @@ class NoEffect(Flaw, frozen=True):
     policy: str
 
 
+class NotOfUnits(Flaw, frozen=True):
+    """A unit of the host has this label, and it is for containers alone."""
+
+
 class OfPod(Flaw, frozen=True):
     """A pod has this label, and it reaches only the container that holds the pod together."""
 
@@ -206,6 +210,7 @@ AnyFlaw = (
     | SetAside
     | UnknownLabel
     | NoEffect
+    | NotOfUnits
     | OfPod
     | NotAllowed
     | Cut

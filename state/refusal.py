@@ -34,6 +34,8 @@ class RefusalCode(enum.StrEnum):
     """It asks for exclusive CPUs, and lives in the cgroup that confines the shared pool."""
     GIVEN_UP = "given-up"
     """People released its CPUs; it asks again at its next start."""
+    START_HELD = "start-held"
+    """Its start is held, and asks for the CPUs that were to be released."""
     TAKEN_BY_STRANGER = "taken-by-stranger"
     """Its start is held, and a container pinned by hand is on the CPUs that were granted to it."""
     UNKNOWN_CONTAINER = "unknown-container"

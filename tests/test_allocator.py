@@ -49,7 +49,7 @@ class Recorder(Board):
         self.bursts: list[int] = []
         self.saved: list[State] = []
         self.orders: list[Order] = []
-        self.announced: list[tuple[float | None, bool]] = []
+        self.announced: list[tuple[float | None, float | None]] = []
         self.corrected: list[Projection] = []
         self.failing: set[str] = set()
         self.lines = io.StringIO()
@@ -79,11 +79,11 @@ class Recorder(Board):
             raise ProjectionError("by-id/a: disk full")
 
     def announce(
-        self, container: str, names: Iterable[str], projection: Projection, *, begins_grace: bool = False
+        self, container: str, names: Iterable[str], projection: Projection, *, grace_seconds: float | None = None
     ) -> None:
         self.calls.append(f"announce {container[0]} {projection.cpus} leaving {projection.leaving}")
         assert list(names) == []
-        self.announced.append((projection.deadline_seconds, begins_grace))
+        self.announced.append((projection.deadline_seconds, grace_seconds))
         if "projections" in self.failing:
             raise ProjectionError("by-id/a: disk full")
 

@@ -114,7 +114,7 @@ async def test_a_workload_is_told_before_its_grace_begins_and_before_the_signal(
     assert calls[:3] == ["journal", "checkpoint", "post"]
     told = [call for call in calls if call.startswith(("announce b", "grace b", "signal b"))]
     assert told == ["announce b 1-3 leaving 2-3", "grace b", "announce b 1-3 leaving 2-3", "signal b"]
-    assert elastic.announced == [(5.0, True), (5.0, False)]
+    assert elastic.announced == [(5.0, 5.0), (5.0, None)]
 
 
 async def test_a_grace_begins_though_it_cannot_be_told(autojump_clock: MockClock, elastic: Recorder) -> None:

@@ -23,7 +23,7 @@ from sidecar.log import Log
 from sidecar.observe import load_meter
 from sidecar.projection import teller
 from sidecar.projection.projections import Projections
-from sidecar.status import narrator
+from sidecar.status import narrator, present_status
 from state.cpuset import CPUSet
 from state.model import State
 from state.topology import uniform
@@ -163,7 +163,7 @@ def test_a_decision_that_raises_for_no_container_ends_the_daemon(monkeypatch: py
 
 
 @pytest.mark.trio
-@pytest.mark.parametrize(("module", "name"), [(narrator, "news"), (narrator, "status_of")])
+@pytest.mark.parametrize(("module", "name"), [(narrator, "news"), (present_status, "status_of")])
 async def test_the_daemon_survives_what_it_cannot_describe(
     autojump_clock: MockClock, host: Host, monkeypatch: pytest.MonkeyPatch, module: Any, name: str
 ) -> None:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.systemd_names import group_named, is_slice, misread_by_runtimes, slice_path, unit_named
+from sidecar.systemd_names import (
+    group_named,
+    is_slice,
+    misread_by_runtimes,
+    parent_in,
+    pod_in,
+    slice_path,
+    unit_named,
+)
 
 
 @pytest.mark.parametrize(
@@ -53,3 +61,25 @@ def test_a_group_tells_its_unit(group: str, unit: str) -> None:
 def test_what_is_no_name_of_a_slice(name: str) -> None:
     """systemd would refuse it, too."""
     assert not is_slice(name)
+
+
+ID, POD = "c" * 64, "b" * 64
+
+
+@pytest.mark.parametrize(
+    ("group", "parent", "pod"),
+    [
+        ("", "", ""),
+        (ID, "", ""),
+        (f"/docker/{ID}", "/docker", ""),
+        (f"/docker/{POD}/{ID}", f"/docker/{POD}", ""),
+        (f"a:b:c/{ID}", "a:b:c", ""),
+        (f"system.slice:docker:{ID}", "system.slice", ""),
+        (f":libpod:{ID}", "", ""),
+        (f"/libpod_parent/libpod-{ID}", "/libpod_parent", ""),
+        (f"/libpod_parent/{POD}/libpod-{ID}", f"/libpod_parent/{POD}", POD),
+    ],
+)
+def test_what_a_runtime_is_given_tells_the_parent(group: str, parent: str, pod: str) -> None:
+    """Of Docker and of Podman, under either driver. Only Podman has pods, and it calls its containers another way."""
+    assert (parent_in(group), pod_in(group)) == (parent, pod)

@@ -10,6 +10,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from sidecar.cli.sign_of_life import sign_of_life
+
 
 class HostLacks(Exception):
     """This host cannot do what is asked. The message has the reason and the cure."""
@@ -42,15 +44,18 @@ def attempt(*command: str, timeout: float = 60) -> subprocess.CompletedProcess[s
 
 
 def quietly(what: str, command: Sequence[str], *, env: dict[str, str] | None = None, cwd: Path | None = None) -> None:
-    """Run a long program without its output. Raise HostLacks with the end of its output if it fails."""
-    done = subprocess.run(
-        command,
-        env={**os.environ, **(env or {})},
-        cwd=cwd,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        check=False,
-    )
+    """Run a long program without its output; a terminal shows that it goes on. Raise HostLacks with the end of its
+    output if it fails.
+    """
+    with sign_of_life(f"    {what}"):
+        done = subprocess.run(
+            command,
+            env={**os.environ, **(env or {})},
+            cwd=cwd,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
     if done.returncode != 0:
         words = tail(done.stdout.decode(errors="replace"))
         raise HostLacks(f"cannot {what}: `{' '.join(command)}` ended with {done.returncode}\n{words}")

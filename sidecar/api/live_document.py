@@ -21,15 +21,10 @@ import trio
 from sidecar.api.documents import Vouching
 from sidecar.board import Board
 from sidecar.crashes import Crashes
-from sidecar.decide.container.rules import PROJECT
-from sidecar.decide.facts import ContainerView
-from sidecar.decide.world import World
 from sidecar.log import Log
-from sidecar.status.deadlines import Deadlines
-from sidecar.status.describe import status_of
 from sidecar.status.document import ContainerStatus
-from sidecar.status.last_state import StatusReading, reading_of
-from sidecar.version import version
+from sidecar.status.last_state import reading_of
+from sidecar.status.present_status import PresentStatus
 from state import codec
 
 PAUSE: Final = 0.1
@@ -41,7 +36,7 @@ MOST_PAUSE: Final = 15.0
 NEIGHBOURS: Final = 8
 """Of one container: 400 that arrive at once are 160,000 pairs."""
 
-SHARE: Final = 50
+SHARE: Final = 100
 """Of the time, at most one part in so many is spent on documents."""
 
 LEASE_PAUSE: Final = 5.0
@@ -50,14 +45,11 @@ LEASE_PAUSE: Final = 5.0
 _READERS_PAUSE: Final = 0.005
 """Seconds that it waits, so that the changes themselves go first."""
 
-_STACK: Final = "com.docker.stack.namespace"
-"""The label by which Swarm names a task's project."""
-
 _APART: Final = ("containers", "updated_at")
 """Fields of the document that are sent in another way: each container by itself, the time with each message."""
 
-Kept = tuple[ContainerStatus, str, str]
-"""What is said of a container: its status, its engine, its project."""
+Kept = tuple[ContainerStatus, str]
+"""What is said of a container: its status, and its engine, also where that is the only one."""
 
 
 class LiveDocument:
@@ -66,13 +58,13 @@ class LiveDocument:
     def __init__(
         self,
         board: Board,
-        deadlines: Deadlines,
+        present: PresentStatus,
         clock: Callable[[], datetime],
         busy: Callable[[], float] = time.thread_time,
     ) -> None:
         """Make it from this board. `busy` gives the seconds that this thread has worked."""
         self._board = board
-        self._deadlines = deadlines
+        self._present = present
         self._clock = clock
         self._busy = busy
         self._wanted = trio.Event()
@@ -89,26 +81,30 @@ class LiveDocument:
     async def keep(self, log: Log) -> None:
         """Make documents for readers that wait, until cancelled."""
         crashes = Crashes(self._board, log)
+        pause = 0.0
         while True:
             await self._wanted.wait()
             self._wanted = trio.Event()
-            with trio.move_on_after(LEASE_PAUSE):
+            with trio.move_on_after(LEASE_PAUSE - pause):
                 # Without a change, too: whether the daemon vouches may be another matter by then.
                 await self._board.changed_since(self._count)
                 await trio.sleep(_READERS_PAUSE)
             took = 0.0
             with crashes.contained(None, "the live document"):
                 took = self._make()
-            self._made.set()
-            self._made = trio.Event()
-            await trio.sleep(min(max(PAUSE, took * SHARE), MOST_PAUSE))
+            self._wake()
+            pause = min(max(PAUSE, took * SHARE), MOST_PAUSE)
+            while pause > LEASE_PAUSE:
+                await trio.sleep(LEASE_PAUSE)
+                self._wake()
+                pause -= LEASE_PAUSE
+            await trio.sleep(pause)
 
     async def changed_since(self, version: int) -> None:
         """Wait for a document after this version, or for the time of a word on the lease."""
         if self.version == version:
             self._wanted.set()
-            with trio.move_on_after(LEASE_PAUSE):
-                await self._made.wait()
+            await self._made.wait()
 
     def message(self, version: int) -> bytes:
         """Return what a reader of this version has to be sent: the document, the difference, or the lease alone."""
@@ -118,6 +114,10 @@ class LiveDocument:
             return _sent("lease", {"vouched": self._vouched, "now": self._clock().timestamp()})
         return self._difference if version == self.version - 1 and version else self._whole()
 
+    def _wake(self) -> None:
+        self._made.set()
+        self._made = trio.Event()
+
     def _make(self) -> float:
         """Make the document if it is another one than before. Return the seconds that it took."""
         began = self._busy()
@@ -126,12 +126,13 @@ class LiveDocument:
         if count == self._count and vouching.counts == self._vouched:
             return 0.0
         self._count, self._vouched = count, vouching.counts
-        told = _told(world, self._board, self._deadlines, vouching)
+        told = reading_of(self._present.of(), vouched=vouching.counts, outdated=vouching.is_outdated)
         fields = {
             name: getattr(told, name) for name in told.__struct_fields__ if name not in ("containers", "updated_at")
         }
-        origins = {key.id: _origin(container.view) for key, container in world.containers.items()}
-        containers = {each.id: (_brief(each), *origins[each.id]) for each in told.containers}
+        owning = (each for each in told.units if each.asked)
+        engines = {key.id: key.engine for key in world.containers}
+        containers = {each.id: (_brief(each), engines[each.id]) for each in (*told.containers, *owning)}
         changed = {name: value for name, value in fields.items() if self._fields.get(name, ...) != value}
         others = [id for id, each in containers.items() if self._containers.get(id) != each]
         gone = [id for id in self._containers if id not in containers]
@@ -158,9 +159,7 @@ class LiveDocument:
         kept = self._containers[id]
         known = self._encoded.get(id)
         if known is None or known[0] is not kept:
-            status, engine, project = kept
-            extra = codec.encode({"engine": engine, "project": project})
-            known = self._encoded[id] = (kept, codec.encode(status)[:-1] + b"," + extra[1:])
+            known = self._encoded[id] = (kept, codec.encode(msgspec.structs.replace(kept[0], engine=kept[1])))
         return known[1]
 
 
@@ -168,19 +167,6 @@ def _brief(each: ContainerStatus) -> ContainerStatus:
     if len(each.neighbours) <= NEIGHBOURS:
         return each
     return msgspec.structs.replace(each, neighbours=each.neighbours[:NEIGHBOURS])
-
-
-def _told(world: World, board: Board, deadlines: Deadlines, vouching: Vouching) -> StatusReading:
-    problems = tuple(board.problems.values())
-    made = status_of(
-        world, program=version(), updated_at=vouching.said_at, problems=problems, deadlines=deadlines.of(world)
-    )
-    return reading_of(made, vouched=vouching.counts, outdated=vouching.is_outdated)
-
-
-def _origin(view: ContainerView) -> tuple[str, str]:
-    """Return the engine of a container, and its project in compose or on a swarm; "" for none."""
-    return view.engine, view.labels.get(PROJECT, "") or view.labels.get(_STACK, "")
 
 
 def _sent(name: str, value: object) -> bytes:

@@ -10,7 +10,7 @@ one owner for each CPU.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -82,6 +82,7 @@ class Metrics:
         yield _gauge("cpuset_sidecar_capacity_cpus", "CPUs that can be exclusive at once.", capacity(world))
         yield _gauge("cpuset_sidecar_free_cpus", "CPUs of the capacity that no container holds.", free(world))
         yield from _by_sharing(world)
+        yield _engines(world)
         alone = sum(1 for each in world.containers.values() if is_alone(world, each))
         yield _gauge("cpuset_sidecar_alone_containers", "Containers that are alone on exclusive CPUs.", alone)
         clashing = len(clashes(world))
@@ -93,6 +94,7 @@ class Metrics:
         pending = sum(1 for each in world.containers.values() if each.order)
         yield _gauge("cpuset_sidecar_orders_pending", "Orders that the engine has not answered.", pending)
         yield from _of_hand(world, self._board.births)
+        yield _around(self._board.starts.around or {})
         yield from _sampled(self._board.disturbances.values())
         told = "Unexpected errors in the work for one container, since the start."
         yield _counter("cpuset_sidecar_crashes", told, self._board.crashes)
@@ -164,6 +166,15 @@ def _of_hand(world: World, births: BirthCounts) -> Iterator[Metric]:
     yield _gauge("cpuset_sidecar_closed_containers", "Containers whose cgroups cannot be written.", closed)
 
 
+def _around(counted: Mapping[str, int]) -> Metric:
+    """Return the starts that no front told of; no value where nothing starts through one."""
+    told = "Starts of runtimes that are not wrapped, where others are, by runtime."
+    made = CounterMetricFamily("cpuset_sidecar_starts_around", told, labels=("runtime",))
+    for name, count in counted.items():
+        made.add_metric((name,), count)
+    return made
+
+
 def _confines_host(world: World, host: HostConfinement | None) -> bool:
     return host is not None and host.is_confining and world.settings.policy is not PolicyName.NONE
 
@@ -209,6 +220,15 @@ def _about(world: World, program: str) -> Metric:
     }
     made = GaugeMetricFamily("cpuset_sidecar_info", "The version of the program.", labels=tuple(labels))
     made.add_metric(tuple(labels.values()), 1)
+    return made
+
+
+def _engines(world: World) -> Metric:
+    """Return which engines are ready, by their names."""
+    told = "Whether all containers of an engine were looked at since it was reached."
+    made = GaugeMetricFamily("cpuset_sidecar_engine_ready", told, labels=("engine",))
+    for name, contact in sorted(world.contacts.items()):
+        made.add_metric((name,), contact.is_ready)
     return made
 
 

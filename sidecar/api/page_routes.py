@@ -24,10 +24,10 @@ from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
 from sidecar.readers import kept
 from sidecar.status.cpu_view import cpu_view
-from sidecar.status.deadlines import Deadlines
-from sidecar.status.describe import container_status, status_of
+from sidecar.status.describe import container_status
 from sidecar.status.last_state import container_reading_of
 from sidecar.status.planned_requests import planned
+from sidecar.status.present_status import PresentStatus
 from sidecar.words.machine_text import no_cpu
 from sidecar.words.placement_text import placement_told
 from state import codec
@@ -66,14 +66,14 @@ class PageRoutes:
     def __init__(
         self,
         board: Board,
-        deadlines: Deadlines,
+        present: PresentStatus,
         clock: Callable[[], datetime],
         record: ChangeRecord,
         live: LiveDocument,
         tell: Tell | None,
     ) -> None:
         self._board = board
-        self._deadlines = deadlines
+        self._present = present
         self._clock = clock
         self._record = record
         self._live = live
@@ -100,7 +100,7 @@ class PageRoutes:
     async def _cpu(self, question: Question) -> Answer:
         world, asked = self._board.latest, question.container
         number = int(asked) if asked.isascii() and asked.isdigit() and len(asked) <= len(str(MAX_CPU)) else -1
-        view = cpu_view(status_of(world, deadlines=self._deadlines.of(world)), number)
+        view = cpu_view(self._present.of(), number)
         if view is None:
             raise Declined(404, no_cpu(max(number, 0), world.topology.online))
         return as_json(view)
@@ -109,7 +109,7 @@ class PageRoutes:
         world = self._board.latest
         container = world.containers[found(world, question.container).key]
         vouching = Vouching.of(world, self._board.vouched_at, self._clock())
-        told = container_status(world, container, self._deadlines.of(world))
+        told = container_status(world, container, self._present.deadlines.of(world))
         said = container_reading_of(told, vouched=vouching.counts, said=vouching.last_word).explanation
         grant = world.state.assignments.get(container.view.key)
         return as_json(

@@ -36,7 +36,7 @@ class Requests:
 
     async def resize(self, container: ContainerKey, cpus: int) -> World:
         """Order a size. Return the World in which it was decided."""
-        self._check_resize(self._ready(), container, cpus)
+        self._check_resize(self._ready(container), container, cpus)
 
         def is_decided(world: World) -> bool:
             self._check_resize(world, container, cpus)
@@ -48,20 +48,25 @@ class Requests:
         """Release a container's exclusive CPUs until it starts later than `at`. Return the World in which it was
         decided.
         """
-        if refusal := obstacle(self._ready(), container):
+        if refusal := obstacle(self._ready(container), container):
             raise declined(refusal)
         released = self._board.latest.state.assignments[container].since
 
         def is_decided(world: World) -> bool:
             # At a start in the same burst it may be granted CPUs again.
             grant = world.state.assignments.get(container)
-            return grant is None or grant.since != released
+            if grant is None or grant.since != released:
+                return True
+            if refusal := obstacle(world, container):
+                # Its start was held before the order was heard.
+                raise declined(refusal)
+            return False
 
         return await self._decided(GiveUpRequested(container, at.isoformat()), is_decided)
 
     async def acknowledge(self, container: ContainerKey, number: int | None) -> World:
         """Acknowledge on behalf of a workload that it has left the CPUs being taken. Return the World after that."""
-        leaving = _waiting(self._ready(), container)
+        leaving = _waiting(self._ready(container), container)
         name = self._board.latest.containers[container].view.name
         if leaving is None:
             raise Declined(409, f"nothing waits for an acknowledgement of {name}")
@@ -82,12 +87,17 @@ class Requests:
             raise declined(Refusal(RefusalCode.WRONG_POLICY, policy))
         return before, await self._decided(DefragmentRequested(), lambda world: not world.is_defragmenting)
 
-    def _ready(self) -> World:
+    def _ready(self, container: ContainerKey | None = None) -> World:
+        """Return the World, if it is decided in: about this container, if there is one. What is absent keeps what it
+        has.
+        """
         world = self._board.latest
         if world.is_releasing:
             raise Declined(503, "the sidecar is releasing every container")
         if not world.is_ready:
             raise Declined(503, "the engine is not reached: nothing is decided before everything was looked at")
+        if container is not None and container in world.containers and world.is_absent(container):
+            raise Declined(503, f"{container.engine} is not reached: nothing is decided about what it runs before that")
         return world
 
     def _check_resize(self, world: World, container: ContainerKey, cpus: int) -> None:

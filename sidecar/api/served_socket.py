@@ -19,10 +19,10 @@ from sidecar.decide.world import World
 from sidecar.held_starts import Desk
 from sidecar.log import Log, now
 from sidecar.ports import Engine, Tickets
-from sidecar.status.deadlines import Deadlines
 from sidecar.status.event_file import event_file
 from sidecar.status.history_file import HistoryFile
 from sidecar.status.narrator import STATUS_PAUSE
+from sidecar.status.present_status import PresentStatus
 from sidecar.status.recorded_change import Changes
 from state.projection import Projection
 
@@ -37,7 +37,7 @@ class ServedSocket:
         self,
         board: Board,
         desk: Desk,
-        deadlines: Deadlines,
+        present: PresentStatus,
         state_dir: str,
         api_group: str,
         tell: Callable[[World, Container], Projection] | None = None,
@@ -51,7 +51,7 @@ class ServedSocket:
         self._record = ChangeRecord(board, now, HistoryFile(state_dir), event_file(state_dir))
         self._board = board
         self._desk = desk
-        self._deadlines = deadlines
+        self._present = present
         self._state_dir = state_dir
         self._api_group = api_group
 
@@ -88,7 +88,7 @@ class ServedSocket:
         http = await trio.to_thread.run_sync(_web_app)
         starts = http.Starts(self._board, outbox, desk=self._desk, glance=engine.glance, tickets=tickets)
         api = http.Api(
-            self._board, outbox, self._deadlines, clock=now, starts=starts, record=self._record, tell=self._tell
+            self._board, outbox, self._present, clock=now, starts=starts, record=self._record, tell=self._tell
         )
         await http.serve_api(listener, api, log, tcp)
 

@@ -28,9 +28,11 @@ from sidecar.decide.container.start import STRICT_RUNTIME
 from sidecar.decide.facts import ContainerView, Fact, Phase, StartHeld, StartLetGo
 from sidecar.decide.moves.starts_from_books import from_books
 from sidecar.decide.orders import AnswerStart
+from sidecar.decide.world import World
 from sidecar.failures import ContainerGone, EngineError
 from sidecar.held_starts import Desk
 from sidecar.ports import Tickets
+from sidecar.systemd_names import is_inside_a_container, parent_in, pod_in
 from state.key import ContainerKey
 
 ANSWER_SECONDS: Final = 30.0
@@ -60,9 +62,12 @@ MOUNTED_AT: Final = "/run/cpuset-sidecar"
 _OURS: Final = "cpuset."
 _CPUS: Final = 40_000
 _NUMBER: Final = 2**62
+_PATH: Final = 4096
+"""Characters of a path: the kernel takes no longer one."""
 
 _List = Annotated[str, msgspec.Meta(max_length=_CPUS)]
 _Limit = Annotated[int, msgspec.Meta(ge=-_NUMBER, le=_NUMBER)] | None
+_Path = Annotated[str, msgspec.Meta(max_length=_PATH)]
 _Word = Annotated[str, msgspec.Meta(max_length=256)]
 
 _Words = Annotated[dict[_Word, _Word], msgspec.Meta(max_length=64)]
@@ -72,11 +77,14 @@ Glance = Callable[[str], Awaitable[ContainerView]]
 
 class StartBody(msgspec.Struct, frozen=True, kw_only=True):
     """A runtime's question: the container's full id, and what its bundle contains. `quota` and `period` are in
-    microseconds, `memory` in bytes; `annotations` count as labels if the labels are missing. `name` and `labels` come
-    from the engine's own records, if the runtime could read them: for when the engine does not answer.
+    microseconds, `memory` in bytes; `annotations` count as labels if the labels are missing. `cgroup` is where its
+    cgroup will be, in the spelling of either driver; "" from a runtime of an earlier version. `name` and `labels` come
+    from the engine's own records, if the runtime could read them: for when the engine does not answer. `strict`: it
+    chose a runtime that asks, and starts on its CPUs or not at all.
     """
 
     id: Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
+    cgroup: _Path = ""
     cpus: _List = ""
     mems: _List = ""
     quota: _Limit = None
@@ -85,6 +93,7 @@ class StartBody(msgspec.Struct, frozen=True, kw_only=True):
     annotations: _Words = {}
     name: _Word | None = None
     labels: _Words = {}
+    strict: bool = True
 
 
 class Bundle(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,11 +143,12 @@ class Starts:
     async def ask(self, asked: StartBody) -> StartAnswer:
         """Hold a start until it may go on. Raise Declined: 409 with the reason, 503 if nothing is decided in time."""
         began = self._tickets()
+        self._board.starts.asked(self._board.latest.key_of(asked.id), is_usual=not asked.strict)
         if not await self._is_reached(asked):
             return self._from_recorded_grants(asked, began)
         with trio.move_on_after(ANSWER_SECONDS):
-            view = await self._view(asked)
-            return self._answer(asked.id, await self._held(view, began))
+            view = _placed(await self._view(asked), asked, self._board.latest)
+            return self._answer(asked.id, await self._held(view, began, is_usual=not asked.strict))
         why = "its CPUs were not free of others"
         if self._board.latest.is_absent(self._board.latest.key_of(asked.id)):
             why = "the engine was not reached"
@@ -157,9 +167,10 @@ class Starts:
         world = self._board.latest
         key = world.key_of(asked.id)
         known = world.containers.get(key)
-        if known is None and asked.name is None and not _ours(asked):
+        if known is None and asked.name is None and not _ours(asked) and asked.strict:
             raise Declined(503, "not started: the engine does not answer, so this container cannot be identified")
-        answer = from_books(world, _with_limits(known.view if known else _named(asked, key), asked), began)
+        view = _with_limits(known.view if known else _named(asked, key), asked)
+        answer = from_books(world, _placed(view, asked, world), began, is_usual=not asked.strict)
         if answer is None:
             raise Declined(503, "not started: the engine does not answer, and this container has no recorded grant")
         return self._answer(asked.id, answer)
@@ -178,10 +189,10 @@ class Starts:
             projection=ProjectionMount(directory=f"by-id/{short}") if is_alone else None,
         )
 
-    async def _held(self, view: ContainerView, began: int) -> AnswerStart:
+    async def _held(self, view: ContainerView, began: int, *, is_usual: bool) -> AnswerStart:
         with self._desk.held() as waiting:
             try:
-                await self._outbox.send(StartHeld(view, waiting.number, began))
+                await self._outbox.send(StartHeld(view, waiting.number, began, is_usual))
                 with trio.move_on_after(PROMPT_SECONDS):
                     return await waiting.answer()
                 if waiting.is_beyond(MOST_HELD):
@@ -232,6 +243,19 @@ def _ours(asked: StartBody) -> dict[str, str]:
     return {key: value for key, value in asked.annotations.items() if key.startswith(_OURS) or meant(key)}
 
 
+def _placed(view: ContainerView, asked: StartBody, world: World) -> ContainerView:
+    """Return the container with its cgroup parent, if no look has shown that, and the bundle shows that it lies inside
+    another container. A pod of Podman is none.
+    """
+    pod = view.pod or pod_in(asked.cgroup)
+    if any(key.id == pod for key in world.containers):
+        pod = ""
+    parent = parent_in(asked.cgroup)
+    if not view.is_glance or view.cgroup_parent or not is_inside_a_container(parent, pod):
+        return view
+    return msgspec.structs.replace(view, cgroup_parent=parent)
+
+
 def _with_cpus(view: ContainerView, asked: StartBody) -> ContainerView:
     return msgspec.structs.replace(view, cpuset=asked.cpus, mems=asked.mems)
 
@@ -246,6 +270,6 @@ def _with_limits(view: ContainerView, asked: StartBody) -> ContainerView:
         cpu_quota=asked.quota or 0,
         cpu_period=asked.period or 0,
         memory=asked.memory or 0,
-        runtime=STRICT_RUNTIME,
+        runtime=STRICT_RUNTIME if asked.strict else view.runtime,
         is_glance=True,
     )

@@ -38,11 +38,9 @@ from sidecar.api.tcp_listener import Access, TcpListener
 from sidecar.board import Board
 from sidecar.decide.facts import Fact
 from sidecar.log import Log
-from sidecar.status.deadlines import Deadlines
-from sidecar.status.describe import status_of
 from sidecar.status.last_state import reading_of
 from sidecar.status.machine_levels import whole_machine_of
-from sidecar.version import version
+from sidecar.status.present_status import PresentStatus
 
 MOST_FOLLOWERS: Final = 16
 """Clients of one listener that follow events at once."""
@@ -61,7 +59,7 @@ class Api:
         self,
         board: Board,
         outbox: trio.MemorySendChannel[Fact],
-        deadlines: Deadlines,
+        present: PresentStatus,
         clock: Callable[[], datetime],
         *,
         starts: Starts | None = None,
@@ -74,13 +72,13 @@ class Api:
         self._board = board
         self._starts = starts
         self._requests = Requests(board, outbox)
-        self._deadlines = deadlines
+        self._present = present
         self._clock = clock
         self._metrics = Metrics(board)
         self.count = self._metrics.count
         self.record = record or ChangeRecord(board, clock)
-        self.live = LiveDocument(board, deadlines, clock)
-        page = PageRoutes(board, deadlines, clock, self.record, self.live, tell)
+        self.live = LiveDocument(board, present, clock)
+        page = PageRoutes(board, present, clock, self.record, self.live, tell)
         followers = f"{MOST_FOLLOWERS} clients follow events already"
         starting = f"not started: {MOST_ASKING} starts are asked for at once"
         self.routes = (
@@ -112,9 +110,11 @@ class Api:
         return as_json({"status": "ok", "problems": list(self._board.problems.values())})
 
     async def _readiness(self, _: Question) -> Answer:
-        if not self._board.latest.is_ready:
+        world = self._board.latest
+        if not world.is_ready:
             raise Declined(503, "not everything was looked at since the engine was reached")
-        return as_json({"status": "ready"})
+        waits_for = sorted(name for name, each in world.contacts.items() if not each.is_ready)
+        return as_json({"status": "ready", **({"waits_for": waits_for} if waits_for else {})})
 
     async def _exposition(self, question: Question) -> Answer:
         content, kind = self._metrics.exposed(question.accept)
@@ -127,17 +127,8 @@ class Api:
         return as_json(self._board.latest.state)
 
     async def _status(self, _: Question) -> Answer:
-        world, vouching = self._board.latest, self._vouching()
-        problems = tuple(self._board.problems.values())
-        deadlines = self._deadlines.of(world)
-        told = status_of(
-            world,
-            program=version(),
-            updated_at=vouching.said_at,
-            problems=problems,
-            deadlines=deadlines,
-            host=self._board.host,
-        )
+        vouching = self._vouching()
+        told = msgspec.structs.replace(self._present.of(), updated_at=vouching.said_at)
         return as_json(reading_of(told, vouched=vouching.counts, outdated=vouching.is_outdated))
 
     def _vouching(self) -> Vouching:
@@ -148,7 +139,7 @@ class Api:
 
     async def _container(self, question: Question) -> Answer:
         world = self._board.latest
-        return as_json(one(world, question.container, self._deadlines.of(world), self._vouching()))
+        return as_json(one(world, question.container, self._present.deadlines.of(world), self._vouching()))
 
     async def _events(self, question: Question) -> Following:
         return Following(_ChangeStream(self.record, question.last_event), EVENT_STREAM)
@@ -159,13 +150,13 @@ class Api:
         asked = parsed(question.body, ResizeBody)
         key = found(self._board.latest, question.container).key
         world = await self._requests.resize(key, asked.cpus)
-        return as_json(sizing(world, key, self._deadlines.of(world)))
+        return as_json(sizing(world, key, self._present.deadlines.of(world)))
 
     async def _ack(self, question: Question) -> Answer:
         asked = parsed(question.body, AckBody)
         key = found(self._board.latest, question.container).key
         world = await self._requests.acknowledge(key, asked.number)
-        return as_json(sizing(world, key, self._deadlines.of(world)))
+        return as_json(sizing(world, key, self._present.deadlines.of(world)))
 
     async def _release(self, question: Question) -> Answer:
         parsed(question.body, _NoBody)
@@ -173,7 +164,7 @@ class Api:
         world = await self._requests.give_up(key, self._clock())
         if key not in world.containers:
             raise Declined(404, "it was removed in between")
-        return as_json(one(world, key.id, self._deadlines.of(world), self._vouching()))
+        return as_json(one(world, key.id, self._present.deadlines.of(world), self._vouching()))
 
     async def _defragment(self, question: Question) -> Answer:
         parsed(question.body, _NoBody)

@@ -270,8 +270,8 @@ class Executor:
             except ContainerGone:
                 return
             except EngineError as error:
-                name = self._name(order.container)
-                self._log.warning("a signal was not delivered", container=name, signal=order.signal, reason=error)
+                whose = {noun(order.container): self._name(order.container)}
+                self._log.warning("a signal was not delivered", **whose, signal=order.signal, reason=error)
 
     async def _read_topology(self) -> None:
         try:

@@ -63,7 +63,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add the command and its argument."""
     parser = subparsers.add_parser(
         "completion",
-        help="a script that completes commands and flags in a shell",
         description="Print a script that makes a shell complete commands and their flags.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -19,14 +19,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "defragment",
-        help="exchange CPUs for better placed ones, where containers allow it",
         description=_DESCRIPTION,
         epilog="examples:\n  cpuset-sidecar defragment\n  cpuset-sidecar defragment --json\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_json(parser)
     add_config(parser)
-    parser.set_defaults(func=run)
+    parser.set_defaults(func=run, doing="waiting for the daemon")
 
 
 def run(args: argparse.Namespace) -> int:

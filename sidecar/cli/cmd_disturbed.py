@@ -29,7 +29,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "disturbed",
-        help="what runs on an exclusive container's CPUs and is not its own",
         description="Measure for some seconds what runs on the CPUs of exclusive containers and is not their own:\n"
         "processes, kernel threads, interrupts, and time that a hypervisor takes.",
         epilog=_EXAMPLES,

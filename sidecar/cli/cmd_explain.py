@@ -34,7 +34,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "explain",
-        help="why a container has its CPUs, and what it waits for; or which one has a CPU",
         description="Print why a container has its CPUs, and what it waits for; or what a CPU is for, the container\n"
         "that it is granted to, and those that may run there.",
         epilog="examples:\n  cpuset-sidecar explain web\n  cpuset-sidecar explain 3f2a9c\n  cpuset-sidecar explain 7\n",
@@ -45,7 +44,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     add_json(parser)
     add_config(parser)
-    parser.set_defaults(func=run)
+    parser.set_defaults(func=run, doing="looking at the machine")
 
 
 def run(args: argparse.Namespace) -> int:

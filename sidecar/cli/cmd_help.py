@@ -34,7 +34,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add the command and its argument."""
     parser = subparsers.add_parser(
         "help",
-        help="the help of a command",
         description="Print the help of a command, as COMMAND --help does; without one the list of commands.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -60,7 +60,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "plan",
-        help="what a request would get, or why it would be refused",
         description="Print what requests for exclusive CPUs would get, or why they would be refused. Changes nothing.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -88,7 +87,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add_json(parser)
     add_no_color(parser)
     add_config(parser, _KEYS)
-    parser.set_defaults(func=run)
+    parser.set_defaults(func=run, doing="planning")
 
 
 def run(args: argparse.Namespace) -> int:

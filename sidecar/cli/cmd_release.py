@@ -23,7 +23,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "release",
-        help="release everything: restore original cpusets and quotas",
         description=_DESCRIPTION,
         epilog="examples:\n  cpuset-sidecar release\n  cpuset-sidecar release batch\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -35,7 +34,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "be running",
     )
     add_config(parser, KEYS)
-    parser.set_defaults(func=run)
+    parser.set_defaults(func=run, doing="restoring settings")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -22,7 +22,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "resize",
-        help="set the number of CPUs of a container",
         description=_DESCRIPTION,
         epilog="examples:\n  cpuset-sidecar resize batch 2\n  cpuset-sidecar resize batch 6 --json\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -31,7 +30,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("cpus", type=typed("N", whole(1, MAX_CPU)), metavar="N", help="the number of CPUs")
     add_json(parser)
     add_config(parser)
-    parser.set_defaults(func=run)
+    parser.set_defaults(func=run, doing="waiting for the daemon")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from sidecar.cli.flags import add_config, config_of
+from sidecar.cli.sign_of_life import sign_of_life
 from sidecar.cli.this_machine import this_machine
 from sidecar.config.config import Config
 from sidecar.config.keys import KEYS
@@ -26,7 +27,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add the command, with every key of the configuration as a flag."""
     parser = subparsers.add_parser(
         "run",
-        help="the daemon: give labelled containers CPUs of their own",
         description="Run the daemon in the foreground until SIGTERM or Ctrl-C, which leave containers as they are.\n"
         "SIGHUP reads the configuration again.",
         epilog=_EXAMPLES,
@@ -43,7 +43,8 @@ def run(args: argparse.Namespace) -> int:
     """Run the daemon until it is asked to stop; or check its configuration. Return 1 if that cannot be used."""
     config = config_of(args, this_machine, serves=True)
     if args.check:
-        return _check(config)
+        with sign_of_life("looking at the engine and the machine"):
+            return _check(config)
     # Only here: a wrong configuration is reported first, and other commands skip the daemon's imports.
     with quick_imports():
         from sidecar import daemon
@@ -55,12 +56,12 @@ def _check(config: Config) -> int:
     """Print what is doubtful in a configuration without mistakes, and that it can be used. ConfigError, StateError."""
     # Only here: the daemon's imports, for asking the engine.
     from sidecar.cli.doctor.cmd_doctor import ask_engine
-    from sidecar.engines.address import addresses
+    from sidecar.engines.found_places import engine_places
     from sidecar.host.cgroup.host_kernel import HostKernel
 
     doubts = list(config.check_against(HostKernel(cgroup=config.cgroup).topology()))
     if config.rules:
-        reports = [ask_engine(at) for _, at in addresses(config.engine, config.engines)]
+        reports = [ask_engine(at) for _, at in engine_places(config.engine, config.engines)]
         if all(each.engine for each in reports):
             views = tuple(view for each in reports for view in each.views)
             doubts += [of_no_container(rule) for rule in idle_rules(views, config.rules)]

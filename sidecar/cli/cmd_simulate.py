@@ -58,7 +58,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "simulate",
-        help="replay a scenario on an imagined or recorded machine",
         description=_DESCRIPTION,
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -82,7 +81,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add_json(parser)
     add_no_color(parser)
     add_config(parser)
-    parser.set_defaults(func=partial(run, parser))
+    parser.set_defaults(func=partial(run, parser), doing="playing the scenario")
 
 
 def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:

@@ -18,12 +18,12 @@ from sidecar.cli.live_page import follow
 from sidecar.cli.machine_drawing import Paint, coloured, draw, legend, letters_of, marks_of, plain
 from sidecar.cli.printout import has_colours, joined, printout, wrapped
 from sidecar.cli.row_template import RowTemplate, filled, read_template
-from sidecar.cli.status_choice import ALL, Choice, wide_cells
+from sidecar.cli.status_choice import ALL, Choice, add_choice, choice_of, wide_cells
 from sidecar.cli.table import table_rows
 from sidecar.decide.facts import Phase
 from sidecar.decide.settings import PolicyName
 from sidecar.failures import Misuse
-from sidecar.readers import cpu_list, word
+from sidecar.readers import word
 from sidecar.status.document import ContainerStatus, EngineStatus, HoleStatus, LeavingStatus, SharingStatus, Status
 from sidecar.status.problem_list import Problem, ProblemKind, problems_of
 from sidecar.status.sight import Sight
@@ -41,7 +41,7 @@ _EXAMPLES: Final = """examples:
 exit codes: 0 a daemon is running, 1 none is, or there is no status; with --problems also 3: there are problems
 """
 
-_WIDE: Final = ("SIZE", "RANGE", "USE")
+_WIDE: Final = ("PROJECT", "SIZE", "RANGE", "USE")
 """What a wide table has more."""
 
 PROBLEMS_CODE: Final = 3
@@ -52,7 +52,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "status",
-        help="which container holds which CPUs: a table and a map",
         description="Print which container holds which CPUs: a table, the problems, and a map of the machine.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -62,12 +61,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     only.add_argument(
         "--problems", action="store_true", help=f"print only what is wrong; exit code {PROBLEMS_CODE} if anything is"
     )
-    parser.add_argument(
-        "--exclusive", action="store_true", help="only containers and units that have or ask for CPUs of their own"
-    )
-    parser.add_argument(
-        "--cpu", type=typed("--cpu", cpu_list), metavar="CPUS", help="only those that may run on one of these CPUs"
-    )
+    add_choice(parser)
     parser.add_argument(
         "-o", "--output", type=typed("--output", word("wide")), metavar="wide", help="a table with all columns"
     )
@@ -88,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
     others = [name for name in ("json", "problems", "watch", "output") if getattr(args, name)]
     if args.format and others:
         raise Misuse(f"--format says what is printed, and so does --{others[0]}: leave one of them out")
-    state_dir, choice = config_of(args).state_dir, Choice(is_owner_only=args.exclusive, cpus=args.cpu)
+    state_dir, choice = config_of(args).state_dir, choice_of(args)
     if args.watch:
         return follow("--watch", state_dir, partial(_page, choice=choice, is_wide=bool(args.output)))
     last = read_last_status(state_dir, time.time())
@@ -144,9 +138,9 @@ def rendered(
         lines.append("no containers" if not status.containers else "no containers of this choice")
     if chosen.units:
         # No id: a unit is known by its name.
-        told = (_row(each, now, status, sight, is_wide=is_wide) for each in chosen.units)
-        units = [(" ", row[0], *row[2:]) for row in told]
-        if choice is ALL:
+        told = ((each.id, _row(each, now, status, sight, is_wide=is_wide)) for each in chosen.units)
+        units = [(letters.get(id, " "), row[0], *row[2:]) for id, row in told]
+        if choice == ALL:
             units += [(" ", each.name, "hole", "-", *("-" for _ in more), each.reason) for each in _holes(status)]
         lines += ["", *painted((" ", "UNIT", "KIND", "CPUS", *more, "STATE"), units, paint, width, is_wide=is_wide)]
     lines += below([*problem_lines(problems_of(chosen), width), *pending_lines(chosen, now, sight, width)])
@@ -246,7 +240,7 @@ def headline(status: Status, sight: Sight, width: int | None) -> list[str]:
         parts.append(f"{what} {cpus or 'none'}")
     return [
         *joined(parts, width),
-        *(line for each in (status.hand, status.host) if each for line in wrapped(each.text, width)),
+        *(line for each in (status.hand, status.host, status.around) if each for line in wrapped(each.text, width)),
     ]
 
 

@@ -22,6 +22,7 @@ from sidecar.cli.flags import add_config, add_no_color, config_of, print_json
 from sidecar.cli.live_page import REFRESH_SECONDS
 from sidecar.cli.machine_drawing import Paint, draw, legend, letters_of, marks_of, plain
 from sidecar.cli.printout import can_draw, printout, wrapped
+from sidecar.cli.status_choice import ALL, Choice, add_choice, choice_of
 from sidecar.cli.table import without_empty
 from sidecar.decide.settings import PolicyName
 from sidecar.status.document import ContainerStatus, SharingStatus, Status
@@ -44,7 +45,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "top",
-        help="how many CPUs each container has, live",
         description="Show the CPUs of each container, their range, and what is being taken, live until Ctrl-C.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -53,6 +53,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "--json", action="store_true", help="print the status document at each change, one JSON object per line"
     )
+    add_choice(parser)
     add_no_color(parser)
     add_config(parser)
     parser.set_defaults(func=run)
@@ -60,31 +61,38 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Show the page. With `--once`, return 1 if no daemon is running: the page is then out of date."""
-    state_dir = config_of(args).state_dir
+    state_dir, choice = config_of(args).state_dir, choice_of(args)
     if args.once:
-        return _once(state_dir, as_json=args.json)
+        return _once(state_dir, choice, as_json=args.json)
     if not args.json and can_draw():
         # Only here: it is a large import.
         from sidecar.cli.top.full_screen import full_screen
 
         options = ["--config", args.config] if args.config else []
-        return full_screen(state_dir, [*options, "--state-dir", state_dir])
+        return full_screen(state_dir, [*options, "--state-dir", state_dir], choice)
     with contextlib.suppress(KeyboardInterrupt):
-        _print_changes(state_dir, as_json=args.json)
+        _print_changes(state_dir, choice, as_json=args.json)
     return 0
 
 
 def rendered(
-    status: Status, now: datetime, sight: Sight, *, paint: Paint = plain, width: int | None = 100
+    status: Status,
+    now: datetime,
+    sight: Sight,
+    *,
+    paint: Paint = plain,
+    width: int | None = 100,
+    choice: Choice = ALL,
 ) -> list[str]:
-    """Return the whole page as lines: containers that have or ask for exclusive CPUs, or have a problem, and the number
-    of the others.
+    """Return the whole page as lines: containers of the choice that have or ask for exclusive CPUs, or have a problem,
+    and the number of the others.
     """
     status, letters = sight.told(status), letters_of(status)
-    problems = problems_of(status)
+    chosen = choice.of(status)
+    problems = problems_of(chosen)
     troubled = {problem.container for problem in problems}
     shown = [
-        each for each in status.rows if each.asked or each.sharing is SharingStatus.EXCLUSIVE or each.name in troubled
+        each for each in chosen.rows if each.asked or each.sharing is SharingStatus.EXCLUSIVE or each.name in troubled
     ]
     lines = [*headline(status, sight, width), *wrapped(freshness(status, now, sight), width)]
     if status.policy == PolicyName.DYNAMIC:
@@ -93,11 +101,11 @@ def rendered(
     if shown:
         rows = [(letters.get(each.id, " "), *_row(each, now, status.waiting, sight)) for each in shown]
         lines += painted(*without_empty(_HEAD, rows), paint, width)
-    others = sum(1 for each in status.containers if each not in shown)
+    others = sum(1 for each in chosen.containers if each not in shown)
     lines.append(f"{sight.clause(_WITHOUT)}: {others}")
-    if status.units:
-        lines.append(f"units of the host: {len(status.units)}")
-    lines += below([*problem_lines(problems, width), *pending_lines(status, now, sight, width)])
+    if chosen.units:
+        lines.append(f"units of the host: {len(chosen.units)}")
+    lines += below([*problem_lines(problems, width), *pending_lines(chosen, now, sight, width)])
     return [*lines, "", *draw(status.machine, marks_of(status), paint, width), "", *legend(status, paint, width)]
 
 
@@ -116,13 +124,13 @@ def _row(each: ContainerStatus, now: datetime, waiting: int, sight: Sight) -> tu
     )
 
 
-def _once(state_dir: str, *, as_json: bool) -> int:
+def _once(state_dir: str, choice: Choice, *, as_json: bool) -> int:
     last = read_last_status(state_dir, time.time())
     if as_json:
-        print_json(last.reading)
+        print_json(choice.of(last.reading))
     else:
         paint, width = printout()
-        page = rendered(last.status, datetime.now(UTC), last.sight, paint=paint, width=width)
+        page = rendered(last.status, datetime.now(UTC), last.sight, paint=paint, width=width, choice=choice)
         sys.stdout.write("\n".join(page) + "\n")
     if last.outdated:
         sys.stderr.write(f"cpuset-sidecar: {last.outdated}\n")
@@ -130,19 +138,20 @@ def _once(state_dir: str, *, as_json: bool) -> int:
     return 0
 
 
-def _print_changes(state_dir: str, *, as_json: bool) -> None:
+def _print_changes(state_dir: str, choice: Choice, *, as_json: bool) -> None:
     """Print the status at each change, as pages with an empty line between them or as lines of JSON."""
     before: StatusReading | None = None
     follower = StatusFollower(state_dir)
     while True:
         last = follower.read(time.time())
-        if last.reading != before:
+        chosen = choice.of(last.reading)
+        if chosen != before:
             if as_json:
-                print_json(last.reading)
+                print_json(chosen)
             else:
                 paint, width = printout()
-                page = rendered(last.status, datetime.now(UTC), last.sight, paint=paint, width=width)
+                page = rendered(last.status, datetime.now(UTC), last.sight, paint=paint, width=width, choice=choice)
                 sys.stdout.write("\n".join(["", *page] if before else page) + "\n")
             sys.stdout.flush()
-            before = last.reading
+            before = chosen
         time.sleep(REFRESH_SECONDS)

@@ -31,7 +31,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "topology",
-        help="the machine: sockets, nodes, caches, cores, CPUs",
         description="Print the machine as the sidecar sees it: sockets, nodes, caches, cores, CPUs, nearby devices.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -45,7 +44,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     parser.add_argument("--sys", default="/sys", metavar="DIR", help="where sysfs is (default: /sys)")
     add_json(parser)
-    parser.set_defaults(func=run)
+    parser.set_defaults(func=run, doing="looking at the machine")
 
 
 def run(args: argparse.Namespace) -> int:

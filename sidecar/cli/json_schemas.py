@@ -21,16 +21,20 @@ from sidecar.cli.setup.cmd_swarm import Advertised
 from sidecar.cli.setup.install_arguments import Done
 from sidecar.disturbance.disturbance_report import Report
 from sidecar.disturbance.remedies import QuietReport
+from sidecar.kubelet.kubelet_state import KubeletState
+from sidecar.simulation.happenings import Frame, Happening
 from sidecar.status.cpu_view import CPUView
+from sidecar.status.event_file import RecordedEvent
 from sidecar.status.grant_history import GrantHistory
 from sidecar.status.last_state import ContainerReading, StatusReading
 from sidecar.status.machine_levels import WholeMachine
 from sidecar.status.planned_requests import Plan
 from sidecar.status.problem_list import Problem
+from state.ack import WrittenAck
 from state.cpuset import CPUSet
 from state.key import ContainerKey
 from state.model import State
-from state.projection import Projection
+from state.projection import Projection, Reading
 
 FOLDER: Final = Path(__file__).parent / "schemas"
 
@@ -45,15 +49,24 @@ SCHEMAS: Final[Mapping[str, Any]] = {
     "disturbed": Report,
     "resize": Sizing,
     "defragment": Defragmented,
-    "state": State,
+    "state": State | KubeletState,
     "doctor": list[Finding],
     "doctor-quiet": QuietReport,
     "swarm": Advertised,
     "install": Done,
+    "ack": WrittenAck,
+    "event": RecordedEvent,
+    "happening": Happening | Frame,
+    "reading": Reading,
     "projection": Projection,
     "history": GrantHistory,
 }
-"""Each schema and its type. `top` prints the status; `history` and `projection` are read by programs as well."""
+"""Each schema and its type. `top` prints the status, `simulate` happenings, `watch` readings; programs also read a
+`history` and a `projection`.
+"""
+
+_OPEN: Final = (RecordedEvent,)
+"""Types with other fields, which differ."""
 
 _TEXTS: Final[Mapping[type, Mapping[str, str]]] = {
     CPUSet: {"type": "string", "description": "A CPU list, as the kernel writes it: 0-3,8", "pattern": "^[0-9,-]*$"},
@@ -125,6 +138,8 @@ def _define(shape: shapes.StructType, definitions: dict[str, Any]) -> None:
     said = " ".join(inspect.cleandoc(shape.cls.__doc__ or "").split("\n\n")[0].split())
     required = sorted(fields) if not shape.cls.__struct_config__.omit_defaults else []
     definitions[name] = {"type": "object", "description": said, "properties": fields, "required": required}
+    if shape.cls in _OPEN:
+        definitions[name]["additionalProperties"] = True
 
 
 def main() -> None:

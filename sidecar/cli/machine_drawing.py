@@ -53,9 +53,9 @@ def coloured(text: str, mark: str) -> str:
 
 
 def letters_of(status: Status) -> dict[str, str]:
-    """Return container ids with letters, in the order of grants, so that a new grant changes no letter."""
+    """Return the ids of owners with letters, in the order of grants, so that a new grant changes no letter."""
     holders = sorted(
-        (each for each in status.containers if each.sharing is SharingStatus.EXCLUSIVE),
+        (each for each in status.rows if each.sharing is SharingStatus.EXCLUSIVE),
         key=lambda each: (each.since, each.id),
     )
     return {each.id: LETTERS[n] if n < len(LETTERS) else MORE for n, each in enumerate(holders)}
@@ -69,7 +69,7 @@ def marks_of(status: Status) -> dict[int, str]:
     marks.update(dict.fromkeys(status.reserved, "r"))
     for each in status.rows:
         marks.update(dict.fromkeys(each.pinned, "#"))
-    for each in status.containers:
+    for each in status.rows:
         if each.id in letters:
             marks.update(dict.fromkeys(each.desired, letters[each.id]))
     return marks
@@ -80,7 +80,7 @@ def legend(status: Status, paint: Paint = plain, width: int | None = WIDTH) -> l
     letters = letters_of(status)
     words = [
         (letters[each.id], short_name(f"{letters[each.id]} {printable(each.name)}", width))
-        for each in sorted(status.containers, key=lambda each: each.since)
+        for each in sorted(status.rows, key=lambda each: each.since)
         if letters.get(each.id, MORE) != MORE
     ]
     return _meanings([*words, *_others(status)], paint, width)

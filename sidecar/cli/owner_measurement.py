@@ -81,12 +81,12 @@ def measured(args: argparse.Namespace, state_dir: str, wanted: str | None) -> Me
                 seconds,
                 tracefs=(args.tracefs,) if args.tracefs else PLACES,
                 progress=_progress(seconds),
-                departures=departures_from(state_dir, owners, last.reading.containers),
+                departures=departures_from(state_dir, owners, last.reading.rows),
             )
     except KeyboardInterrupt:
         sys.stderr.write("cpuset-sidecar: interrupted: nothing was measured\n")
         return None
-    return Measured(report, union(each.granted for each in last.reading.containers), last.outdated)
+    return Measured(report, union(each.granted for each in last.reading.rows), last.outdated)
 
 
 @contextmanager
@@ -114,11 +114,11 @@ def exit_code(done: Measured) -> int:
 def _owners(status: Status, wanted: str | None) -> Sequence[ExclusiveCPUs]:
     """Return the containers to measure. SidecarError if there is none."""
     if wanted is not None:
-        found = find(status.containers, wanted)
+        found = find(status.rows, wanted)
         if not _is_owner(found):
             raise SidecarError(f"{found.name} has no CPUs of its own: `cpuset-sidecar explain {found.name}` tells why")
         return (_owner(found),)
-    owners = [_owner(each) for each in status.containers if _is_owner(each)]
+    owners = [_owner(each) for each in status.rows if _is_owner(each)]
     if not owners:
         raise SidecarError("no container has CPUs of its own, so none can be disturbed")
     return sorted(owners, key=lambda each: natural(each.name))
@@ -149,7 +149,7 @@ def departures_from(
             if (stamp := (seen.st_mtime_ns, seen.st_ino)) != read_at:
                 status, read_at = read_status(state_dir), stamp
                 if status.is_ready:
-                    now = {each.id: each for each in status.containers}
+                    now = {each.id: each for each in status.rows}
                     reasons = {each.id: _departure(each, now.get(each.id), ran) for each in owners}
                     told = {key: why for key, why in reasons.items() if why}
         except (OSError, StateError):

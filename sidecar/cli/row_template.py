@@ -20,6 +20,7 @@ from state import codec
 FIELDS: Final[Mapping[str, Callable[[ContainerStatus, str], str]]] = {
     ".Name": lambda each, _: each.name,
     ".ID": lambda each, _: each.id,
+    ".Project": lambda each, _: each.project,
     ".Kind": lambda each, _: each.sharing.value,
     ".CPUs": lambda each, _: str(each.cpus),
     ".Size": lambda each, _: str(len(each.granted)),

@@ -173,19 +173,27 @@ def _engine(value: object) -> str | NotOfForm:
 
 
 def _engines(value: object) -> tuple[str, ...] | NotOfForm:
-    """Return several engines, each once, as `docker` or `docker=ADDRESS`, and so for `podman`; () for none."""
+    """Return several engines, each once, as `docker` or `docker=ADDRESS`, and so for `podman` and the `podman:UID` of
+    users; `auto` for all that answer; () for none.
+    """
     found = _patterns(value)
+    if found == ("auto",):
+        return found
     if isinstance(found, NotOfForm):
         return NotOfForm(Form.ENGINES)
     read = []
     for each in found:
         name, is_at, where = each.partition("=")
         at = _engine(where) if is_at else ""
-        if name not in ENGINE_NAMES or isinstance(at, Flaw) or at == "auto":
+        if not _is_engine(name) or isinstance(at, Flaw) or at == "auto":
             return NotOfForm(Form.ENGINES)
         read.append(f"{name}={at}" if is_at else name)
     names = [each.partition("=")[0] for each in read]
     return tuple(read) if len(read) != 1 and len(set(names)) == len(names) else NotOfForm(Form.ENGINES)
+
+
+def _is_engine(name: str) -> bool:
+    return name in ENGINE_NAMES or re.fullmatch(r"podman:[0-9]{1,10}", name) is not None
 
 
 def _listen(value: object) -> str | NotOfForm:
@@ -297,7 +305,7 @@ KEYS: Final[Mapping[str, Key]] = {
         _engines,
         "engines",
         "",
-        "several engines of this host, in place of engine: docker, podman, or NAME=ADDRESS for each",
+        "several engines of this host, in place of engine: docker, podman, podman:UID of a user, or NAME=ADDRESS; auto",
         example="docker,podman",
     ),
     "state_dir": _key(_directory, "state_dir", "/var/lib/cpuset-sidecar", "where the recorded state is kept"),

@@ -17,7 +17,8 @@ from state.mistakes import Flaw
 SECTION: Final = "rule"
 
 _MATCH: Final = "match"
-_PATTERNS: Final = ("name", "project", "image")
+_UNIT: Final = "unit"
+_PATTERNS: Final = ("name", "project", "image", _UNIT)
 _KEYS: Final = (_MATCH, *(name.removeprefix(PREFIX) for name in NAMES))
 _EXAMPLE: Final = '{ name = "db-*" }'
 
@@ -76,6 +77,8 @@ def _patterns(match: object, fail: Any) -> dict[str, str]:
             fail(f"{_MATCH}.{key}", pattern, flaw)
         else:
             found[key] = str(pattern)
+    if _UNIT in found and len(found) > 1:
+        fail(_MATCH, match, NotOfForm(Form.MATCH))
     return found
 
 

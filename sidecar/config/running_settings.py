@@ -91,7 +91,7 @@ def differing(config: Config, other: Config) -> tuple[str, ...]:
 
 def _unplaced(rules: Sequence[Rule]) -> list[object]:
     """Return the rules without their places: a line more above a rule changes nothing."""
-    return [(rule.labels, rule.name, rule.project, rule.image) for rule in rules]
+    return [(rule.labels, rule.name, rule.project, rule.image, rule.unit) for rule in rules]
 
 
 def overridden(config: Config) -> tuple[str, ...]:

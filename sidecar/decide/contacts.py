@@ -1,12 +1,15 @@
-"""Contacts: what is known of the engines of a host, and which of them can be decided for now (decision 0069)."""
+"""Contacts: what is known of the engines of a host, and which of them can be decided for now (decision 0069); and of
+which sources its units are known (decision 0081).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
 from sidecar.decide.facts import EngineInfo
+from state.key import SOURCES
 
 
 class Away(msgspec.Struct, frozen=True, tag="away"):
@@ -55,6 +58,25 @@ class Contact(msgspec.Struct, frozen=True):
     def starts_unseen(self) -> bool:
         """Whether its containers may start although nothing of it is reached."""
         return self.info is not None and not self.info.traits.needs_service
+
+
+class UnitSources(msgspec.Struct, frozen=True):
+    """The sources of units that are to be confined on this host, and those of which all units were looked at since the
+    daemon began.
+    """
+
+    confined: tuple[str, ...] = ()
+    listed: tuple[str, ...] = ()
+
+    @property
+    def are_seen(self) -> bool:
+        """Whether the units of all are known: until then others may be anywhere unseen."""
+        return set(self.confined) <= set(self.listed)
+
+    def after(self, lacks: Collection[str]) -> UnitSources:
+        """Return the same after an inventory that did not look at these sources."""
+        listed = tuple(each for each in SOURCES if each in self.listed or each not in lacks)
+        return self if listed == self.listed else UnitSources(self.confined, listed)
 
 
 def sees_all(contacts: Iterable[Contact]) -> bool:

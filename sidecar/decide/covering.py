@@ -6,7 +6,9 @@
 3. A container that is left alone gets back what it would have without the hand. It is looked at again when the hand
    holds that.
 4. With a shared group there is no cover: the group confines newborns already.
-5. A container that runs, and that the hand does not find, has a parent that is not watched, whatever its name.
+5. A container that runs, and that the hand does not find, has a parent that is not watched, whatever its name: if it is
+   seen elsewhere, or nowhere and no other of this parent is seen where the hand watches. One that is ending has no
+   cgroup while the engine still tells that it runs. What is seen below a watched parent shows that it is watched.
 6. Containers that name no parent have the engine's default, which Docker does not tell. It is known from the
    configuration, or from the first one that runs: until then none of them is covered. Podman's default is a fixed one.
    It is known of each engine by itself.
@@ -84,13 +86,35 @@ def covered(world: World, key: ContainerKey, began: int) -> World:
     # 6.
     hand = _at_home(world, world.hand, container.view)
     world = replace(world, hand=hand)
-    if isinstance(container.grip, Closed) and container.grip.is_missing and not container.is_idle:
-        # 5. It runs, and the hand does not find it.
-        unwatched = {*hand.unwatched, container.view.cgroup_parent}
-        return replace(world, hand=replace(hand, unwatched=tuple(sorted(unwatched))))
+    unwatched = _unwatched_after(world, hand, container)
+    if unwatched != hand.unwatched:
+        hand = replace(hand, unwatched=unwatched)
+        world = replace(world, hand=hand)
+        if container.view.cgroup_parent in unwatched:
+            return world
     if container.is_covered or began <= hand.since or not may_cover(world, container):
         return world
     return world.with_container(after(container, AnswersTold(hand.answers_for(key), is_covered=True)))
+
+
+def _unwatched_after(world: World, hand: HandState, container: Container) -> tuple[str, ...]:
+    """Return the parents that are not watched, for all that is known after a look at this container (5)."""
+    view, found = container.view, container.view.found_below
+    if view.is_glance or container.is_idle:
+        return hand.unwatched
+    if found in hand.parents:
+        return tuple(each for each in hand.unwatched if each != view.cgroup_parent)
+    if not isinstance(container.grip, Closed) or not container.grip.is_missing:
+        return hand.unwatched
+    if not found and any(_shows_watched(hand, each.view, view) for each in world.containers.values()):
+        return hand.unwatched
+    return tuple(sorted({*hand.unwatched, view.cgroup_parent}))
+
+
+def _shows_watched(hand: HandState, other: ContainerView, view: ContainerView) -> bool:
+    """Return whether another container names the same parent, and is seen below one that the hand watches."""
+    is_alike = (other.engine, other.cgroup_parent) == (view.engine, view.cgroup_parent)
+    return is_alike and not other.is_glance and other.found_below in hand.parents
 
 
 def awaits_cover(world: World, view: ContainerView) -> bool:

@@ -53,7 +53,7 @@ class ViewKind(enum.StrEnum):
     GROUP = "group"
     """The shared group, shown as if it were a container."""
     UNIT = "unit"
-    """A unit of the host, shown as if it were a container: it never asks for CPUs."""
+    """A unit of the host, shown as if it were a container. It asks for CPUs by labels alone."""
 
 
 class Mount(msgspec.Struct, frozen=True, kw_only=True):
@@ -331,11 +331,13 @@ class StartHeld(msgspec.Struct, frozen=True, tag=True):
 
     `view` is what a look showed already, with the cpuset and memory nodes of the runtime's own bundle; or a glance with
     the limits of that. Meanwhile the engine holds the container's lock, and answers neither looks nor orders.
+    `is_usual`: the container did not choose a runtime that asks, which stands before the engine's own.
     """
 
     view: ContainerView
     number: int
     began: int
+    is_usual: bool = False
 
 
 class StartLetGo(msgspec.Struct, frozen=True, tag=True):

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from sidecar.decide.orders import HoldAnswers
-from state.cpuset import EMPTY, CPUSet
+from state.cpuset import EMPTY, CPUSet, union
 from state.key import ContainerKey
 
 
@@ -79,10 +79,12 @@ class HandState(msgspec.Struct, frozen=True, kw_only=True):
         """Return the CPUs on which newborns may be, as a mask: where they are let be born, and all that are not owned,
         in any answer that it may hold.
 
-        0 if it does not answer all births: then nothing is known of newborns, as without a hand.
+        If it does not answer all births, nothing is known of newborns, as without a hand, but for those that fronts
+        start by the standing order: these are where all others may be.
         """
         if not self.is_answering or self.held is None:
-            return 0
+            orders = [each.answers.others for each in (self.held, self.sent) if each]
+            return union(each for each in orders if each).mask
         kept = self.held.answers.owned
         for each in (self.held, self.sent or self.held):
             # The pool's last CPU may be owned as well: a grant whose CPUs all went offline is answered with it.

@@ -70,7 +70,8 @@ class HoldAnswers(msgspec.Struct, frozen=True, tag=True):
     `home` is where containers that name none are found; nothing if that is not known. Once it is, it takes the place of
     the defaults. `online` are the CPUs that were online: a group may have lost all of its own with one that is not.
     `resting` are containers that have no process, or are gone: if the group of one is still there, because others are
-    inside it, no earlier write counts any more.
+    inside it, no earlier write counts any more. `labels_tell`: by its labels alone a container that is not known asks
+    for nothing, so it may start on the others' CPUs without a question (the standing order of fronts).
     """
 
     number: int
@@ -79,6 +80,7 @@ class HoldAnswers(msgspec.Struct, frozen=True, tag=True):
     home: tuple[str, ...] = ()
     online: CPUSet = EMPTY
     resting: frozenset[ContainerKey] = frozenset()
+    labels_tell: bool = True
 
 
 class WriteCpuset(msgspec.Struct, frozen=True, tag=True):

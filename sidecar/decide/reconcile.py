@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sidecar.decide.books.lent import with_lent
 from sidecar.decide.books.refit import refit
+from sidecar.decide.books.takes import without_takes_of_what_was_not_its_own
 from sidecar.decide.books.vacancies import after_refit
 from sidecar.decide.container.machine import after
 from sidecar.decide.container.news import CpusCame, WishRead
@@ -27,7 +28,7 @@ def with_settings(world: World, settings: Settings) -> World:
     have to give up (`clashes`).
     """
     fitted, notes = refit(_as_it_is_now(replace(world, settings=settings, state=world.state.keeping({}))))
-    state = after_refit(world.state, fitted)
+    state = without_takes_of_what_was_not_its_own(world, after_refit(world.state, fitted))
     if not world.sees_all:
         held = world.state.assignments
         gained = union(now.cpus - held[key].cpus for key, now in state.assignments.items())

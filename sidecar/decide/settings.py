@@ -64,7 +64,8 @@ class Band(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
-    """Labels, by their full names, for the containers that these patterns match; "" matches every container.
+    """Labels, by their full names, for the containers that these patterns match; "" matches every container. One with
+    a pattern `unit` is for units of the host instead, by their names.
 
     `place` says where the rule stands in the configuration.
     """
@@ -73,6 +74,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     project: str = ""
     image: str = ""
+    unit: str = ""
     place: str = ""
 
 

@@ -79,14 +79,17 @@ def left_in_engine(world: World, view: ContainerView) -> CPUSet:
 def with_terms(world: World, view: ContainerView, wish: Wish) -> World:
     """Return the world in which a grant has the terms for which its container asks now: its ceiling, its notice, its
     weight. They may have been granted by a glance, which shows no limits; or the owner of the host changed a rule, or
-    what tenants may. The number and the floor, for which it was chosen, stay until the container asks again.
+    what tenants may. The number and the floor, for which it was chosen, stay until the container asks again, and no
+    ceiling is below them.
     """
     grant, asked = world.state.assignments.get(view.key), wish.demand
     if view.is_glance or grant is None or asked is None or asked == grant.demand:
         return world
-    if (asked.cpus, asked.floor) != (grant.demand.cpus, grant.demand.floor):
-        return world
-    return replace(world, state=world.state.holding(replace(grant, demand=asked)))
+    had = grant.demand
+    if (asked.cpus, asked.floor) != (had.cpus, had.floor):
+        most = asked.max_cpus if asked.max_cpus is None else max(asked.max_cpus, had.cpus)
+        asked = replace(asked, cpus=had.cpus, min_cpus=had.min_cpus, max_cpus=most)
+    return world if asked == had else replace(world, state=world.state.holding(replace(grant, demand=asked)))
 
 
 def stranded(container: Container, online: CPUSet) -> Container:
@@ -211,7 +214,7 @@ def counted(world: World, fact: InventoryTaken) -> World:
         contact = world.contacts.get(name, Contact())
         if isinstance(contact.readiness, Connected) and began > contact.readiness.since:
             world = world.with_contact(name, replace(contact, readiness=Ready(contact.readiness.since)))
-    return replace(world, horizon=max(world.horizon, began))
+    return replace(world, horizon=max(world.horizon, began), sources=world.sources.after(fact.lacks))
 
 
 def remembered(world: World, state: State) -> State:

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import msgspec
 
-from sidecar.decide.contacts import Contact, info_of, may_start_unseen, sees_all
+from sidecar.decide.contacts import Contact, UnitSources, info_of, may_start_unseen, sees_all
 from sidecar.decide.container.askers import is_waiting
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.footprint import Reach, reach_of
@@ -29,8 +29,6 @@ from state.refusal import Refusal
 from state.topology import Topology
 
 replace = msgspec.structs.replace
-
-
 K = TypeVar("K")
 T = TypeVar("T")
 
@@ -70,6 +68,8 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """By container, its last load."""
     contacts: Mapping[str, Contact] = {}
     """The engines of this host by their names, as far as these are known."""
+    sources: UnitSources = UnitSources()
+    """Where the units of this host come from, and of which of these they are known."""
     is_releasing: bool = False
     is_defragmenting: bool = False
     """Whether an exchange was ordered: the next decision looks for better CPUs."""
@@ -99,10 +99,10 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def is_absent(self, key: ContainerKey) -> bool:
         """Return whether the engine of a container is not ready: it keeps what it has, and is answered and ordered
-        nothing. A unit, and what belongs to an engine that is not known, is absent with all engines alone.
+        nothing. A unit, or what belongs to an unknown engine, is with all engines alone; a unit until it is listed too.
         """
-        contact = self.contacts.get(key.engine)
-        return not self.is_ready if contact is None else not contact.is_ready
+        is_ready = self.is_ready and (not key.is_unit or key.engine in self.sources.listed)
+        return not (contact.is_ready if (contact := self.contacts.get(key.engine)) else is_ready)
 
     def is_away(self, key: ContainerKey) -> bool:
         """Return whether the engine of a container is not reached; all engines, if it is not known of which it is."""
@@ -187,8 +187,8 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return not container.place.configured.isdisjoint(self.topology.online)
 
     def holds_its_pin(self, container: Container) -> bool:
-        """Return whether a container that is pinned by hand keeps its CPUs from others now: it does while it rests only
-        if tenants may pin, or the owner of the host kept it out, or pinned it, as a unit of its own.
+        """Return whether one that is pinned by hand keeps its CPUs from others now: while it rests, only if tenants may
+        pin, or the owner of the host kept it out, or pinned it, as a unit of its own.
         """
         is_the_hosts = container.wish.is_kept_out_by_owner or container.view.kind is ViewKind.UNIT
         has_right = is_the_hosts or TenantRight.PIN in self.settings.may
@@ -332,7 +332,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         left alone is one of them until the hand lets it go.
         """
         if self.hand is None or not self.hand.is_answering:
-            return 0
+            return self.hand.newborns(self.state.online) if self.hand else 0
         placed = (Standing.MANAGED, Standing.MEMBER)
         known = {key for key, each in self.containers.items() if each.wish.standing in placed}
         known.update(self.state.assignments)

@@ -133,7 +133,7 @@ def _who(owner: ExclusiveCPUs, runner: Runner, tasks: Tasks, names: Mapping[str,
     if isinstance(runner, Source):
         return _Who(runner.kind, runner.name, "", is_bound=False)
     place = tasks.place(runner)
-    if runner == 0 or (place and place.container == owner.id):
+    if runner == 0 or (place and place.is_of(owner.id)):
         return None
     kind = RunnerKind.KERNEL_THREAD if place and place.is_kernel else RunnerKind.PROCESS
     of = label(place, names) if place else GONE

@@ -208,7 +208,7 @@ def _pauses(begin: float, seconds: float) -> Iterator[float]:
 
 def _waited(owner: ExclusiveCPUs, places: Mapping[int, TaskPlace | None], before: Mapping[int, int]) -> float | None:
     """Return for how many milliseconds the owner's tasks have waited since; None if the kernel does not tell."""
-    mine = [task for task, place in places.items() if place and place.container == owner.id]
+    mine = [task for task, place in places.items() if place and place.is_of(owner.id)]
     now = waited(mine)
     # One that is new has waited since its beginning.
     return sum(now[task] - before.get(task, 0) for task in now) / _NANO_PER_MILLI if now else None

@@ -23,13 +23,18 @@ _SHORT: Final = 12
 
 class TaskPlace(NamedTuple):
     """A container's full id or "", and the innermost unit or group that is not the root's; what the kernel says of the
-    task.
+    task. `above` are the units in which that is.
     """
 
     container: str = ""
     unit: str = ""
     is_kernel: bool = False
     is_bound: bool = False
+    above: tuple[str, ...] = ()
+
+    def is_of(self, owner: str) -> bool:
+        """Return whether the task is an owner's: a container's by its id, or a unit's by its name."""
+        return owner in (self.container, self.unit, *self.above)
 
 
 def sees_every_task(proc: str = "/proc") -> bool:
@@ -60,15 +65,17 @@ def place_of(task: int, proc: str = "/proc") -> TaskPlace | None:
         return None
     if flags & _KERNEL_THREAD:
         return TaskPlace(is_kernel=True, is_bound=bool(flags & _BOUND))
-    return TaskPlace(container=_container(paths), unit=_unit(paths))
+    unit = _unit(paths)
+    above = (name for path in paths for name in path.split("/") if name != unit and _UNIT.search(name))
+    return TaskPlace(container=_container(paths), unit=unit, above=tuple(dict.fromkeys(above)))
 
 
-def tasks_of(containers: Collection[str], proc: str = "/proc") -> Iterator[tuple[int, TaskPlace]]:
-    """Yield the tasks of these containers, with where they are."""
+def tasks_of(owners: Collection[str], proc: str = "/proc") -> Iterator[tuple[int, TaskPlace]]:
+    """Yield the tasks of these owners, with where they are."""
     for process in os.listdir(proc):
         if not process.isdigit() or (place := place_of(int(process), proc)) is None:
             continue
-        if place.container in containers:
+        if any(map(place.is_of, owners)):
             try:
                 threads = os.listdir(f"{proc}/{process}/task")
             except OSError:

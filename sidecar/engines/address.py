@@ -27,15 +27,25 @@ class Address(msgspec.Struct, frozen=True):
 _USUAL: Final = {"docker": "/var/run/docker.sock", "podman": "/run/podman/podman.sock"}
 """Where each engine of the host listens, where there are several."""
 
+USERS: Final = "/run/user"
+USERS_SOCKET: Final = "podman/podman.sock"
+"""Where a user's own Podman listens, below the directory of that user's number."""
+
 
 def addresses(engine: str, engines: Sequence[str] = ()) -> list[tuple[str, str]]:
     """Return the names and addresses of the engines of a host, as configured: of several, each as `docker` or
-    `docker=ADDRESS`; of an only one the address, and no name.
+    `docker=ADDRESS`, a user's own as `podman:1000`; of an only one the address, and no name.
     """
     if not engines:
         return [("", engine)]
     read = [each.partition("=") for each in engines]
-    return [(name, where or f"unix://{_USUAL[name]}") for name, _, where in read]
+    return [(name, where or f"unix://{usual_place(name)}") for name, _, where in read]
+
+
+def usual_place(name: str) -> str:
+    """Return the path at which the engine of this name listens, where there are several."""
+    _, _, user = name.partition(":")
+    return f"{USERS}/{user}/{USERS_SOCKET}" if user else _USUAL[name]
 
 
 def choose(configured: str | None, environ: Mapping[str, str], exists: Callable[[str], bool]) -> Address:

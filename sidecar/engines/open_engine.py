@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final
 
+import msgspec
 import trio
 
 from sidecar.decide.facts import ContainerView, EngineInfo
@@ -25,6 +26,7 @@ from sidecar.engines.http_client import Client
 from sidecar.engines.podman.podman_engine import VERSION_HEADER, LiveMachine, PodmanEngine
 from sidecar.failures import EngineFailed, EngineLacks, EngineUnavailable
 from sidecar.ports import Engine, EngineEvent, KeepsBack, keeps_none
+from state.key import MARK
 
 _KINDS: Final = {DockerEngine: "Docker", PodmanEngine: "Podman"}
 
@@ -51,8 +53,17 @@ class FoundEngine:
 
     @property
     def name(self) -> str:
-        """What the engine calls itself; before it was found, what it is expected to, "" if it may be any."""
-        return self._name if self._engine is None else self._engine.name
+        """What the engine calls itself; before it was found, what it is expected to, "" if it may be any. A user's own
+        calls itself as the host's does, so it has the name that it is given.
+        """
+        return self._name if self._engine is None or self._is_users else self._engine.name
+
+    @property
+    def _is_users(self) -> bool:
+        return MARK in self._name
+
+    def _as_named(self, view: ContainerView) -> ContainerView:
+        return msgspec.structs.replace(view, engine=self._name) if self._is_users else view
 
     async def info(self) -> EngineInfo:
         """Return what the engine is, and what it can do. Raise EngineUnavailable if another one answered before."""
@@ -62,7 +73,11 @@ class FoundEngine:
             raise EngineUnavailable(
                 f"{_KINDS[kind]} answers where {_KINDS[type(engine)]} was: restart the sidecar to start over with it"
             )
-        return await engine.info()
+        info = await engine.info()
+        if not self._is_users or info.name != self._name.partition(MARK)[0]:
+            return info
+        notes = tuple(each for each in info.notes if each != engine_identity.ROOTLESS_NOTE)
+        return msgspec.structs.replace(info, name=self._name, notes=notes)
 
     async def containers(self) -> tuple[str, ...]:
         """Return the full ids of all containers, including stopped ones."""
@@ -70,11 +85,11 @@ class FoundEngine:
 
     async def inspect(self, container: str) -> ContainerView:
         """Return the engine's view of one container."""
-        return await (await self._found()).inspect(container)
+        return self._as_named(await (await self._found()).inspect(container))
 
     async def glance(self, container: str) -> ContainerView:
         """Return the parts of a container's view that need no lock."""
-        return await (await self._found()).glance(container)
+        return self._as_named(await (await self._found()).glance(container))
 
     async def update(self, container: str, update: Update) -> None:
         """Change CPUs and quota in one call."""

@@ -110,9 +110,9 @@ class AckReader:
         if _take(world, key) != wait.number:
             return
         wait.is_new = False
-        with self._projections.directories(key.id) as opened:
+        with self._projections.directories(key.handle) as opened:
             self._listen(wait, opened, ears)
-            awaited = self._projections.awaited(key.id, _leaving(world, key))
+            awaited = self._projections.awaited(key.handle, _leaving(world, key))
             wait.is_acknowledged = any(self._number(key, wait, at) in awaited for at in opened)
         if wait.is_acknowledged:
             await self._outbox.send(TakeAcknowledged(key, wait.number))

@@ -67,14 +67,12 @@ class Looker:
         kernel: Kernel,
         tickets: Tickets,
         log: Log,
-        unit_sources: Collection[str] = (),
+        unit_sources: Callable[[], Collection[str]] = tuple,
         others: Collection[str] = (),
     ) -> None:
-        """Make it; `unit_sources` are those of the units that the engine lists as well, and `others` are the names of
-        the other engines of this host, whose containers others look at.
-        """
+        """Make it; `unit_sources` returns those of the units that it lists too, `others` names the other engines."""
         self._others = tuple(others)
-        self._lacks = (*(each for each in SOURCES if each not in unit_sources), *self._others)
+        self._unit_sources = unit_sources
         self._nursery = nursery
         self._board = board
         self._outbox = outbox
@@ -230,6 +228,11 @@ class Looker:
         self._owes_list = False
         self._unseen.forget_all_but(listed)
         return listed
+
+    @property
+    def _lacks(self) -> tuple[str, ...]:
+        """What the engine does not list: sources of units, and other engines."""
+        return (*(each for each in SOURCES if each not in self._unit_sources()), *self._others)
 
     def _is_ready(self) -> bool:
         """Return whether everything of this engine was looked at since it was reached."""

@@ -1,4 +1,8 @@
-"""Which container a directory by id or by name belongs to, and which directories of names belong to none."""
+"""Which container a directory by id or by name belongs to, and which directories of names belong to none.
+
+A container's directories are found by its id (`short_of`). A unit of the host with CPUs of its own has one by its name,
+and is found by the text of its key.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +13,35 @@ from typing import Final
 import msgspec
 
 from state.errors import ProjectionError
+from state.key import MARK, SYSTEMD
 from state.projection import Projection
 
 SPARE_NAMES: Final = 64
 """Directories of unused names that are kept for a container to come: a compose project that is down, and its like."""
 
+BY_UNIT: Final = "by-unit"
+OF_UNIT: Final = f"{SYSTEMD}{MARK}"
+"""How the handle of a unit begins."""
+
 _FULL_ID: Final = re.compile(r"[0-9a-f]{12,64}")
+_UNIT: Final = re.compile(OF_UNIT + r"[A-Za-z0-9:_\\@-][A-Za-z0-9:_.\\@-]{0,199}")
+"""A unit's name as systemd allows it, short enough for the names that are made of it (systemd.unit(5))."""
 
 
 def short_of(container: str) -> str:
-    """Return the name of a container's directory by id. Raise ProjectionError if this is no container's id."""
+    """Return the name of a container's directory by id, or a unit's handle. Raise ProjectionError if this is neither
+    a container's id nor a unit's key.
+    """
+    if container.startswith(OF_UNIT) and _UNIT.fullmatch(container):
+        return container
     if not _FULL_ID.fullmatch(container):
         raise ProjectionError(f"{container[:70]!r} is not a container's id")
     return container[:12]
+
+
+def own_place(short: str) -> tuple[str, str]:
+    """Return the directory that belongs to a container, or to a unit, alone, as a path below the root."""
+    return (BY_UNIT, short.removeprefix(OF_UNIT)) if short.startswith(OF_UNIT) else ("by-id", short)
 
 
 class ToldProjection(msgspec.Struct, frozen=True):
@@ -46,7 +66,7 @@ class Owners:
         """
         short = short_of(container)
         if (owner := self._owners.setdefault(short, container)) != container:
-            raise ProjectionError(f"by-id/{short}: it belongs to {owner}, so {container} has none")
+            raise ProjectionError(f"{'/'.join(own_place(short))}: it belongs to {owner}, so {container} has none")
         return short
 
     def is_owner(self, container: str) -> bool:

@@ -2,7 +2,8 @@
 
 Beside the directories there are private files in `.staging`, where no workload can write:
 
-- `since-<12 hex>`, for each container with leaving CPUs: the first generation that announced them, and the CPUs.
+- `since-<12 hex>`, or a unit's key, for each container with leaving CPUs: the first generation that announced them, and
+  the CPUs.
 - `claims@<name>`, for each name in use: the containers that use it, in the order in which they claimed it.
 - `highest`, if a workload ever planted a number beyond those that are believed: what is believed since.
 - `lease@<a directory's path, with @ for />`, one more name of the file `lease` in it.
@@ -16,6 +17,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from typing import Final
 
+from sidecar.projection.belongings import BY_UNIT, OF_UNIT, own_place
 from sidecar.projection.clearing import OURS, clear
 from state import ack, files, lease
 from state.cpuset import CPUSet
@@ -65,7 +67,7 @@ class ProjectionTree:
 
     def told(self, short: str) -> Projection | None:
         """Return what the container's own directory holds; None if it holds nothing readable."""
-        with suppress(FileUnreadable), self.projection(("by-id", short), create=False) as directory:
+        with suppress(FileUnreadable), self.projection(own_place(short), create=False) as directory:
             return directory.told()
         return None
 
@@ -81,8 +83,9 @@ class ProjectionTree:
         return False
 
     def ids(self) -> list[str]:
-        """Return the containers that have a directory."""
-        return [name for name in self._listed(("by-id",)) if _SHORT_ID.fullmatch(name)]
+        """Return the containers, and the units, that have a directory."""
+        units = [f"{OF_UNIT}{name}" for name in self._listed((BY_UNIT,))]
+        return [name for name in self._listed(("by-id",)) if _SHORT_ID.fullmatch(name)] + units
 
     def names(self) -> list[str]:
         """Return the names that were ever used."""
@@ -128,7 +131,7 @@ class ProjectionTree:
         return removed > 0
 
     def _all(self) -> Iterator[tuple[str, ...]]:
-        yield from (("by-id", short) for short in self.ids())
+        yield from map(own_place, self.ids())
         for name in self.names():
             yield ("by-name", name)
             yield from (("by-name", name, "by-id", short) for short in self.users(name))
@@ -274,7 +277,9 @@ class ProjectionTree:
 
 
 def _link(path: tuple[str, ...]) -> str:
-    """Return the name in staging of the lease of a directory. No name in a path contains `@`."""
+    """Return the name in staging of the lease of a directory. No name in a path contains `@`, but for the last one in
+    that of a unit.
+    """
     return _LINK + "@".join(path)
 
 

@@ -8,17 +8,27 @@ from __future__ import annotations
 
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.mounts import projection_name
+from sidecar.decide.facts import ViewKind
 from sidecar.decide.moves.alone import is_alone
 from sidecar.decide.moves.never_alone import is_never_alone
 from sidecar.decide.moves.settled import awaits_answer, desired, is_settled
 from sidecar.decide.moves.signals import told_of
-from sidecar.decide.moves.timers import grace_of
+from sidecar.decide.moves.timers import notice_of
 from sidecar.decide.world import World
 from sidecar.words.reasons import reason_of
 from state.cpuset import EMPTY, CPUSet
-from state.key import ContainerKey
+from state.key import SYSTEMD, ContainerKey
 from state.model import Assignment
 from state.projection import Projection, Sharing
+
+
+def has_projection(world: World, container: Container) -> bool:
+    """Return whether a container has a projection: each has, and a unit of the host if it asks for CPUs of its own."""
+    if container.view.kind is not ViewKind.UNIT:
+        return True
+    key, wish = container.view.key, container.wish
+    asks = wish.demand or wish.refusal or key in world.state.assignments or key in world.state.refusals
+    return bool(asks) and key.engine == SYSTEMD
 
 
 def may_be_told(world: World, container: ContainerKey) -> bool:
@@ -55,12 +65,14 @@ def projection_of(world: World, container: Container) -> Projection:
 
 
 def _deadline(world: World, assignment: Assignment, told: CPUSet) -> float:
-    """Return the seconds from the beginning of the take until the first of the announced CPUs may be gone.
+    """Return the seconds from the beginning of a take until the first of the announced CPUs may be gone.
 
-    Return 0 once one is due. The writer computes how much of that is left.
+    Return 0 once one is due. The writer computes how much of that is left, of each take.
     """
     leaving = assignment.leaving
-    return grace_of(world, assignment) if leaving and not leaving.due & told else 0.0
+    if leaving is None or leaving.due & told:
+        return 0.0
+    return min((notice_of(world, assignment, each) for each in leaving.batches if each.cpus & told), default=0.0)
 
 
 def _wanted(world: World, container: Container) -> CPUSet:
@@ -81,7 +93,9 @@ def _is_there(world: World, container: Container, wanted: CPUSet) -> bool:
 
 
 def names_of(world: World, container: Container) -> tuple[str, ...]:
-    """Return the names below `by-name` for this container; none or one."""
+    """Return the names below `by-name` for this container; none or one. A unit mounts nothing."""
+    if container.view.kind is ViewKind.UNIT:
+        return ()
     name = projection_name(container.view, world.settings)
     return (name,) if name else ()
 

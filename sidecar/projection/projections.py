@@ -2,6 +2,7 @@
 
     .staging/                      0700; files are written here and moved into place
     by-id/<12 hex>/                one for each managed container
+    by-unit/<name>/                one for each unit of the host that asks for CPUs of its own
     by-name/<name>/by-id/<12 hex>/ for each container that uses the name
     by-name/<name>/                the same files once more, for the first container that claimed the name
 
@@ -40,7 +41,7 @@ from functools import partial
 import msgspec
 
 from sidecar.projection.attempts import SpaceMaker, attempted, attempted_with_room, raise_all
-from sidecar.projection.belongings import NameClaims, Owners, SpareNames, ToldProjection, short_of
+from sidecar.projection.belongings import NameClaims, Owners, SpareNames, ToldProjection, own_place, short_of
 from sidecar.projection.directories import ProjectionTree, opened_root
 from sidecar.projection.leases import Leases, Place, lease_of
 from sidecar.projection.numbering import Numbers, time_text
@@ -101,17 +102,16 @@ class Projections:
         self._write(self._owners.own(container), names, projection, vouches=True)
 
     def announce(
-        self, container: str, names: Iterable[str], projection: Projection, *, begins_grace: bool = False
+        self, container: str, names: Iterable[str], projection: Projection, *, grace_seconds: float | None = None
     ) -> None:
-        """Write a container's projection before a signal is sent, or, with `begins_grace`, before its grace period
-        begins. A new grace period always gets a new number and time, even if nothing else changed.
+        """Write a container's projection before a signal is sent, or, with `grace_seconds`, before a grace period of
+        this length begins. A new grace period always gets a new number and time, even if nothing else changed.
         """
         short = self._owners.own(container)
-        if begins_grace:
+        if grace_seconds is not None:
             # The time runs from now on, whether or not the writing succeeds.
-            end = self._steady() + (projection.deadline_seconds or 0.0)
-            self._ends[short] = (*self._ends.get(short, ()), end)
-        self._write(short, names, projection, anew=begins_grace)
+            self._ends[short] = (*self._ends.get(short, ()), self._steady() + grace_seconds)
+        self._write(short, names, projection, anew=grace_seconds is not None)
 
     def _write(
         self, short: str, names: Iterable[str], projection: Projection, *, anew: bool = False, vouches: bool = False
@@ -241,7 +241,7 @@ class Projections:
 
     def _paths(self, short: str, names: Iterable[str]) -> list[tuple[str, ...]]:
         """Return the directories of a container that uses these names, below the root."""
-        paths: list[tuple[str, ...]] = [("by-id", short)]
+        paths: list[tuple[str, ...]] = [own_place(short)]
         for name in sorted(names):
             paths.append(("by-name", name, "by-id", short))
             if self.claims.is_first(name, short):
@@ -356,8 +356,8 @@ class Projections:
         with opened_root(self._root) as tree:
             for name in sorted(self._names(short)):
                 errors += attempted(partial(self._leave, tree, short, name))
-            self._leases.forget(tree, ("by-id", short))
-            errors += attempted(partial(tree.remove, ("by-id",), short))
+            self._leases.forget(tree, own := own_place(short))
+            errors += attempted(partial(tree.remove, own[:1], own[1]))
             errors += attempted(partial(tree.remove_since, short))
         # What could not be removed is still this container's, and is tried again.
         raise_all(errors)

@@ -23,14 +23,14 @@ from sidecar.crashes import Crashes
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.mounts import mounted_name
 from sidecar.decide.container.role import role_of
-from sidecar.decide.facts import ContainerView, ViewKind
+from sidecar.decide.facts import ContainerView
 from sidecar.decide.moves.alone import is_alone
 from sidecar.decide.moves.settled import is_settled
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
 from sidecar.log import Log
 from sidecar.projection.belongings import short_of
-from sidecar.projection.projection_of import may_be_told, names_of, projection_of
+from sidecar.projection.projection_of import has_projection, may_be_told, names_of, projection_of
 from sidecar.projection.projections import Projections
 from sidecar.words.name_claims import name_claims_text
 from sidecar.words.neighbours import company
@@ -120,11 +120,9 @@ class Teller:
         if not self._has_swept and (world.sees_all or not world.is_ready):
             # What another engine has is known once it was looked at.
             self._has_swept = True
-            self._attempt(
-                errors, partial(self._projections.retain, [key.id for key in world.containers if not key.is_unit])
-            )
-        for key in [key for key in self._known if key not in world.containers]:
-            if self._attempt(errors, partial(self._projections.remove, key.id)):
+            self._attempt(errors, partial(self._projections.retain, _bearers(world)))
+        for key in [key for key in self._known if not _is_told(world, key)]:
+            if self._attempt(errors, partial(self._projections.remove, key.handle)):
                 del self._known[key]
         self._attempt(errors, self._forget_lost)
         # The older container claims a name first, if both are new here.
@@ -142,7 +140,7 @@ class Teller:
         """
         if not (shared := self._projections.claims.shared()):
             return []
-        views = {short_of(key.id): each.view for key, each in world.containers.items()}
+        views = {short_of(key.id): each.view for key, each in world.containers.items() if not key.is_unit}
         found = []
         for name, claims in sorted(shared.items()):
             known = [views[short] for short in claims if short in views]
@@ -155,15 +153,14 @@ class Teller:
         """Write one container's projection of the *latest* world: withdrawn CPUs must not appear again."""
         world = self._board.latest
         container = world.containers.get(key)
-        if container is None or container.view.kind is ViewKind.UNIT or not may_be_told(world, key):
-            # A unit of the host mounts no projection.
+        if container is None or not has_projection(world, container) or not may_be_told(world, key):
             return
         known = _known(world, key, container)
         if _is_same(self._known.get(key), known) or self._can_wait(world, container):
             return
         projection, names = projection_of(world, container), names_of(world, container)
         self._known.setdefault(key, None)
-        if self._attempt(errors, partial(self._projections.write, key.id, names, projection)):
+        if self._attempt(errors, partial(self._projections.write, key.handle, names, projection)):
             self._known[key] = known
 
     def _can_wait(self, world: World, container: Container) -> bool:
@@ -183,8 +180,8 @@ class Teller:
         reads_files = trio.current_time() >= self._checked_at + CHECK_SECONDS
         if reads_files:
             self._checked_at = trio.current_time()
-        lost = set(self._projections.lost((key.id for key in self._known), reads_files=reads_files))
-        for key in [key for key in self._known if key.id in lost]:
+        lost = set(self._projections.lost((key.handle for key in self._known), reads_files=reads_files))
+        for key in [key for key in self._known if key.handle in lost]:
             del self._known[key]
 
     def _attempt(self, errors: list[str], write: Callable[[], None]) -> bool:
@@ -200,6 +197,17 @@ def _is_replica(first: ContainerView, other: ContainerView) -> bool:
     """Return whether both are containers of one service."""
     role, another = (role_of(each).rstrip("0123456789") for each in (first, other))
     return bool(role) and role == another
+
+
+def _bearers(world: World) -> list[str]:
+    """Return what may have projections: what is known, and units that are not looked at yet."""
+    unknown = (key for key in world.state.assignments if key.is_unit and key not in world.containers)
+    return [key.handle for key in (*(key for key in world.containers if _is_told(world, key)), *unknown)]
+
+
+def _is_told(world: World, key: ContainerKey) -> bool:
+    container = world.containers.get(key)
+    return container is not None and has_projection(world, container)
 
 
 def _mounted(world: World) -> frozenset[str]:

@@ -25,7 +25,8 @@ from typing import Final
 import trio
 
 from sidecar.board import Board
-from sidecar.projection.belongings import short_of
+from sidecar.projection.belongings import own_place, short_of
+from sidecar.projection.projection_of import has_projection
 from sidecar.projection.projections import Projections
 from sidecar.status.status_lease import end_status_lease, renew_status_lease
 from state.errors import ProjectionError, StateError
@@ -126,7 +127,11 @@ class Voucher:
             except StateError as error:
                 errors.append(f"{self._state_dir}: {error}")
         world = self._board.latest
-        absent = {short_of(key.id) for key in world.containers if world.is_absent(key)}
+        absent = {
+            own_place(short_of(key.handle))[1]
+            for key, each in world.containers.items()
+            if has_projection(world, each) and world.is_absent(key)
+        }
         places = [place for place in self._projections.vouched() if place[-1] not in absent]
         for first in range(0, len(places), _TURN):
             try:

@@ -29,8 +29,11 @@ class StartRefused(Exception):
 
 
 def question(container: str, spec: dict[str, Any]) -> dict[str, Any]:
-    """Return the question for the sidecar: the container, with the limits and the annotations of its spec."""
-    resources = table(table(spec, "linux"), "resources")
+    """Return the question for the sidecar: the container, with its cgroup, and with the limits and the annotations of
+    its spec.
+    """
+    linux = table(spec, "linux")
+    resources = table(linux, "resources")
     cpu, memory = table(resources, "cpu"), table(resources, "memory")
     annotations = {
         key: value
@@ -39,6 +42,7 @@ def question(container: str, spec: dict[str, Any]) -> dict[str, Any]:
     }
     return {
         "id": container,
+        "cgroup": text(linux, "cgroupsPath"),
         "cpus": text(cpu, "cpus"),
         "mems": text(cpu, "mems"),
         "quota": number(cpu, "quota"),

@@ -12,15 +12,25 @@ nor any part of it that costs milliseconds: every start of a container waits for
 
 Every failure is a refusal: the container does not start, and the reason is where the engine looks for it: in a line of
 the log that the engine named, and on stderr. Containers with other runtimes are not affected.
+
+A front of the kind `usual` stands before a runtime that containers have without having chosen this one: the engine's
+default, or one that was wrapped by its name. There only a decision is a refusal. What this program does not understand
+goes to the real runtime byte for byte as it came, and so does a container that asks for no CPUs while nothing answers.
+One that asks for CPUs is refused without a sidecar, as if it had chosen this runtime. A container that surely asks for
+nothing is not asked for at all: it starts by the standing order (`standing`), and so does any other that asks for no
+CPUs while nothing answers.
 """
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]
 import _socket
+import fcntl
 import os
 import sys
 import time
 
+from . import standing
 from .bundle import MOST_BYTES, StartRefused, apply, dumped, id_in, loaded, mount, question, replace, table, text
 
 TYPE_CHECKING = False
@@ -30,6 +40,9 @@ if TYPE_CHECKING:
 ROUTE = "/v1/starts"
 LIMIT_SECONDS = 45.0
 """Time limit of an answer, over all tries: longer than the sidecar itself holds a start."""
+
+UNNEEDED_SECONDS = 3.0
+"""The same for a container that asks for no CPUs: there is a standing order for it."""
 
 RETRY_SECONDS = 0.02
 
@@ -41,6 +54,18 @@ VALUED |= {"lsm-mount-context"}
 
 BEGINNING = ("create", "restore", "run")
 """The commands that begin a container: one from a checkpoint runs at once."""
+
+ASKING = "cpuset.exclusive"
+"""The label, and the annotation, with which a container asks for CPUs; with a slash and a name for one of a pod."""
+
+OURS, SWARMS = "cpuset.", "com.docker.swarm."
+"""How labels begin for which a container is asked about: Swarm may count on its CPUs."""
+
+INHERITS = "runc"
+"""The runtime that hands the lock of the standing order on to no container."""
+
+STRICT, USUAL = "strict", "usual"
+"""The two kinds of fronts: for containers that chose it, and for all that start through an engine's own runtime."""
 
 CURE = "start it (`cpuset-sidecar doctor` says what prevents it), or choose another runtime for this container"
 
@@ -62,32 +87,68 @@ class Called:
 
 class RuntimeSettings:
     """Settings of the installation: the real runtime, the sidecar's socket, the host's root of the projections (""
-    mounts none), and how many seconds to wait for a missing sidecar.
+    mounts none), how many seconds to wait for a missing sidecar, and the kind of front.
     """
 
-    def __init__(self, real: str, socket: str, projections: str, patience: str) -> None:
+    def __init__(self, real: str, socket: str, projections: str, patience: str, kind: str = STRICT) -> None:
         self.real = real
         self.socket = socket
         self.projections = projections
         self.patience = float(patience)
+        self.is_strict = kind != USUAL
+
+
+class KeptFromStarting(StartRefused):
+    """The start was refused by a decision: that of a sidecar, or that a container which asks for CPUs needs one."""
 
 
 def main(words: list[str]) -> int:
-    """Begin a container as an OCI runtime: four settings, and the words of the call. Returns only if it is refused."""
-    called = Called([])
+    """Begin a container as an OCI runtime: five settings, and the words of the call. Returns only if it is refused."""
+    called, is_strict, lock = Called([]), words[4] != USUAL, -1
     try:
-        settings = RuntimeSettings(*words[:4])
-        called = Called(words[4:])
-        change_bundle(settings, called)
-        os.execvp(settings.real, [settings.real, *called.words])  # noqa: S606 - that is what it is for
+        called = Called(words[5:])
+        lock = change_bundle(RuntimeSettings(*words[:5]), called)
     except StartRefused as refused:
-        reason = str(refused)
+        reason, is_refused = str(refused), is_strict or isinstance(refused, KeptFromStarting)
     except Exception as error:
-        reason = f"cpuset-runc failed: {type(error).__name__}: {error}"
+        reason, is_refused = f"cpuset-runc failed: {type(error).__name__}: {error}", is_strict
+    else:
+        reason, is_refused = "", False
+    if reason and not is_refused:
+        _log(called, "warning", f"cpuset-sidecar: it starts as the engine has it: {reason}")
+    if not is_refused:
+        try:
+            become(words[0], called.words, lock)
+        except OSError as error:
+            reason = f"{words[0]} cannot be run: {error.strerror}"
     reason = f"cpuset-sidecar: {reason}"
     _log(called, "error", reason)
     sys.stderr.write(reason + "\n")
     return 1
+
+
+def become(real: str, words: list[str], lock: int) -> None:
+    """Become the real runtime; with a lock of the standing order, hold that until the runtime has ended. Raise OSError
+    if it cannot be run.
+    """
+    if lock >= 0 and os.path.basename(real) != INHERITS:
+        child = os.posix_spawnp(real, [real, *words], os.environ)
+        _signal_to(child)
+        os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) & 0xFF)
+    if lock >= 0:
+        # Out of the way of the descriptors that the engine hands on.
+        fcntl.fcntl(lock, fcntl.F_DUPFD, standing.HIGH)
+    os.execvp(real, [real, *words])  # noqa: S606 - that is what it is for
+
+
+def _signal_to(child: int) -> None:
+    """Pass on what ends a runtime."""
+
+    def told(number: int, _: object) -> None:
+        os.kill(child, number)
+
+    for number in (_signal.SIGHUP, _signal.SIGINT, _signal.SIGTERM):
+        _signal.signal(number, told)
 
 
 def hook(words: list[str]) -> int:
@@ -112,8 +173,10 @@ def hook(words: list[str]) -> int:
     return 1
 
 
-def change_bundle(settings: RuntimeSettings, called: Called) -> None:
-    """Ask for the container of this call, and change its bundle according to the answer. Raise StartRefused."""
+def change_bundle(settings: RuntimeSettings, called: Called) -> int:
+    """Change the bundle of this call's container by the answer to its question, or by the standing order. Return the
+    lock of that, -1 for none. Raise StartRefused.
+    """
     if called.command not in BEGINNING:
         raise StartRefused(
             f"not started: the call of the runtime is not understood ({called.command!r} stands where a command is "
@@ -126,17 +189,71 @@ def change_bundle(settings: RuntimeSettings, called: Called) -> None:
     except OSError as error:
         raise StartRefused(f"the bundle cannot be read: {config}: {error.strerror}") from error
     spec = loaded(content)
-    changed, told = changed_spec(settings, called.container, spec)
+    lock = -1
+    if settings.is_strict:
+        changed, told = changed_spec(settings, called.container, spec)
+    else:
+        changed, told, lock = changed_or_ordered(settings, called.container, spec)
     for line in told:
         _log(called, "warning", f"cpuset-sidecar: {line}")
         _tell_the_host(f"{called.container[:12]}: {line}")
     if changed:
         replace(config, dumped(spec))
+    return lock
+
+
+def changed_or_ordered(settings: RuntimeSettings, container: str, spec: dict[str, Any]) -> tuple[bool, list[str], int]:
+    """Do the same for a container that did not choose this runtime: by the standing order if it surely asks for
+    nothing, or if there is no answer and it asks for no CPUs. Return the lock of that as well.
+    """
+    folder, body = os.path.join(os.path.dirname(settings.socket), standing.FOLDER), question(container, spec)
+    if lies_in_another(body["cgroup"]):
+        # The group above may have other CPUs than the order.
+        return (*changed_spec(settings, container, spec), -1)
+    if surely_asks_nothing(body) and (found := standing.taken(folder)):
+        order, lock = found
+        if order.asks == standing.ASK_LABELLED:
+            return _by_order(folder, order, body, spec), [], lock
+        # Whoever answers may wait until nobody holds it.
+        os.close(lock)
+    try:
+        return (*changed_spec(settings, container, spec), -1)
+    except KeptFromStarting:
+        raise
+    except StartRefused:
+        if found := standing.taken(folder):
+            return _by_order(folder, found[0], body, spec), [], found[1]
+        if last := standing.kept(folder):
+            return _by_order(folder, last, body, spec), [], -1
+        raise
+
+
+def lies_in_another(cgroup: str) -> bool:
+    """Return whether a container's cgroup will be inside that of another one, or of a pod: its path has two ids."""
+    words = cgroup.replace(":", "/").replace("-", "/").replace(".", "/").split("/")
+    return sum(len(word) == 64 and not word.strip("0123456789abcdef") for word in words) > 1
+
+
+def surely_asks_nothing(body: dict[str, Any]) -> bool:
+    """Return whether a container has no CPUs of its own, and its labels are known and mean nothing here."""
+    if body["cpus"] or body["mems"] or "labels" not in body:
+        return False
+    return not any(key.startswith((OURS, SWARMS)) for key in (*body["annotations"], *body["labels"]))
+
+
+def _by_order(folder: str, order: standing.Order, body: dict[str, Any], spec: dict[str, Any]) -> bool:
+    apply(spec, {"cpus": standing.within(body["cpus"], order) if body["cpus"] else order.cpus})
+    standing.note(folder, body["id"], order)
+    return True
 
 
 def changed_spec(settings: RuntimeSettings, container: str, spec: dict[str, Any]) -> tuple[bool, list[str]]:
     """Change the spec according to the answer. Return whether it changed, and warnings. Raise StartRefused."""
-    answer = asked(settings, dumped(question(container, spec)))
+    body = question(container, spec)
+    if not settings.is_strict:
+        body["strict"] = False
+    is_needed = settings.is_strict or asks(body)
+    answer = asked(settings, dumped(body), is_needed=is_needed)
     update = answer.get("update")
     if update is None:
         return False, []
@@ -145,7 +262,7 @@ def changed_spec(settings: RuntimeSettings, container: str, spec: dict[str, Any]
     apply(spec, update)
     told = []
     projection = answer.get("projection")
-    if isinstance(projection, dict) and settings.projections:
+    if isinstance(projection, dict) and settings.projections and is_needed:
         left_out = mount(spec, settings.projections, text(projection, "directory"), text(projection, "destination"))
         if left_out:
             told.append(f"its projection is not mounted: {left_out}")
@@ -155,11 +272,19 @@ def changed_spec(settings: RuntimeSettings, container: str, spec: dict[str, Any]
 # Asking.
 
 
-def asked(settings: RuntimeSettings, body: bytes) -> dict[str, Any]:
-    """Return the sidecar's answer. Raise StartRefused with its reason, or with the cure if there is no answer."""
-    path = settings.socket
-    missing_since = time.monotonic()
-    deadline = missing_since + LIMIT_SECONDS
+def asks(body: dict[str, Any]) -> bool:
+    """Return whether a container asks for CPUs, as far as its question tells."""
+    known = [*body["annotations"], *body.get("labels", ())]
+    return any(key.partition("/")[0] == ASKING for key in known)
+
+
+def asked(settings: RuntimeSettings, body: bytes, *, is_needed: bool) -> dict[str, Any]:
+    """Return the sidecar's answer. Raise KeptFromStarting with its reason, or with the cure if there is no answer that
+    `is_needed`. Raise StartRefused at once if there is none that is not.
+    """
+    path, patience = settings.socket, settings.patience if is_needed else 0.0
+    began = missing_since = time.monotonic()
+    deadline = missing_since + (LIMIT_SECONDS if is_needed else UNNEEDED_SECONDS)
     while True:
         connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
         try:
@@ -171,15 +296,17 @@ def asked(settings: RuntimeSettings, body: bytes) -> dict[str, Any]:
             # It is missing, or was killed: another one may be starting.
             missing_since = missing_since or time.monotonic()
         except _socket.timeout:
-            raise StartRefused(f"not started: the sidecar did not answer within {LIMIT_SECONDS:g} s") from None
+            kind = KeptFromStarting if is_needed else StartRefused
+            raise kind(f"not started: the sidecar did not answer within {deadline - began:.0f} s") from None
         except PermissionError:
             raise StartRefused(f"not started: {path} can only be opened by its owner: run this as root") from None
         except OSError as error:
             raise StartRefused(f"not started: {path}: {error.strerror or error}; {CURE}") from error
         finally:
             connection.close()
-        if time.monotonic() - missing_since >= settings.patience or time.monotonic() >= deadline:
-            raise StartRefused(f"not started: nothing answers on {path}, so the sidecar is not running; {CURE}")
+        if time.monotonic() - missing_since >= patience or time.monotonic() >= deadline:
+            kind = KeptFromStarting if is_needed else StartRefused
+            raise kind(f"not started: nothing answers on {path}, so the sidecar is not running; {CURE}")
         time.sleep(RETRY_SECONDS)
 
 
@@ -205,6 +332,8 @@ def _answer(status: int, body: bytes) -> dict[str, Any]:
     if status == 404:
         raise StartRefused("the running sidecar does not support strict start: upgrade it")
     answer = loaded(body)
+    if status in (409, 503):
+        raise KeptFromStarting(text(answer, "error") or f"the sidecar answered {status}")
     if status != 200:
         raise StartRefused(text(answer, "error") or f"the sidecar answered {status}")
     return answer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -21,15 +21,23 @@ class ModelHand:
 
     `closed` are groups that it cannot write now, and `denied` those that it never can. `missed` are groups that no
     order has written, and that it could not write at their birth or after a foreign write. `may_watch` are parents that
-    it watches when it is asked for them.
+    it watches when it is asked for them. `called` are groups by the ids of what is in them, that are called like
+    another container.
     """
 
     def __init__(
-        self, kernel: ModelKernel, engine: str, may_watch: Iterable[str] = (), denied: Collection[str] = ()
+        self,
+        kernel: ModelKernel,
+        engine: str,
+        may_watch: Iterable[str] = (),
+        denied: Collection[str] = (),
+        called: Mapping[str, str] | None = None,
     ) -> None:
         self._kernel = kernel
         self._engine = engine
         self._may_watch = frozenset(may_watch)
+        self._called = {} if called is None else called
+        self._home: frozenset[str] = frozenset(DEFAULT_PARENTS)
         self._answers = Answers()
         self._guarded: dict[str, CPUSet] = {}
         self._newborn: dict[str, CPUSet] = {}
@@ -62,7 +70,7 @@ class ModelHand:
         may_watch = {*DEFAULT_PARENTS, *self._may_watch}
         wanted = {*parents, *home} if home else {*DEFAULT_PARENTS, *parents}
         self.watch(each for each in wanted if each in may_watch)
-        self._answers = answers
+        self._answers, self._home = answers, frozenset(home) or frozenset(DEFAULT_PARENTS)
         stuck = EMPTY
         for table in (self._guarded, self._newborn, self._found):
             for id in [id for id in table if id not in self._kernel.running()]:
@@ -94,16 +102,28 @@ class ModelHand:
         self._guarded[id] = cpus
         return self._kernel.reached(id)
 
-    def answer_to(self, id: str) -> CPUSet | None:
-        """Return what a newborn group of this container is answered with; None if nothing is written."""
-        return self._answers.own.get(ContainerKey(self._engine, id), self._answers.others)
+    def key_of(self, id: str, parent: str = "") -> ContainerKey | None:
+        """Return the container for which a group stands that is, or will be, below this parent; None if for none: its
+        name is that of one whose group is elsewhere.
+        """
+        key = ContainerKey(self._engine, self._called.get(id, id))
+        answers, parent = self._answers, parent or self._parent_of(id)
+        if key not in answers.own or key in answers.unplaced:
+            return key
+        is_there = parent == answers.named[key] if key in answers.named else parent in self._home
+        return key if is_there else None
 
-    def answer_beside(self, id: str, theirs: CPUSet) -> CPUSet | None:
+    def answer_to(self, id: str, parent: str = "") -> CPUSet | None:
+        """Return what a newborn group of this container is answered with; None if nothing is written."""
+        key, others = self.key_of(id, parent), self._answers.others
+        return others if key is None else self._answers.own.get(key, others)
+
+    def answer_beside(self, id: str, theirs: CPUSet, parent: str = "") -> CPUSet | None:
         """Return the same after another program wrote these CPUs into it: if it is not known, it keeps them, but for
         owned ones.
         """
-        answer, others = self.answer_to(id), self._answers.others
-        if answer is None or others is None or ContainerKey(self._engine, id) in self._answers.own:
+        answer, others = self.answer_to(id, parent), self._answers.others
+        if answer is None or others is None or self._is_own(id, parent):
             return answer
         return others if theirs >= others else (theirs - self._answers.owned) or others
 
@@ -118,7 +138,7 @@ class ModelHand:
 
     def is_owner_found(self, id: str) -> bool:
         """Return whether this group existed before the hand, and is left to its first write: it has its own answer."""
-        return id in self._found and ContainerKey(self._engine, id) in self._answers.own
+        return id in self._found and self._is_own(id)
 
     def born(self, container: str) -> None:
         """Answer a birth."""
@@ -148,7 +168,7 @@ class ModelHand:
 
     def _moved_off(self, id: str) -> CPUSet:
         """Move a group that was found off owned CPUs, if nothing else is known of it; or let it go."""
-        key, owned = ContainerKey(self._engine, id), self._answers.owned
+        owned = self._answers.owned
         # What it was written with counts: offline CPUs come back.
         written, had = self._kernel.own(id), self._found[id]
         theirs = written if had is None else had
@@ -158,7 +178,7 @@ class ModelHand:
         # Where it runs counts as well: a group that lacks all of its own has those of the group above. One that has
         # none of its own has all of these, also those that come online.
         is_beside = bool(owned) and (not theirs or not (theirs | self._kernel.reached(id)).isdisjoint(owned))
-        if key in self._answers.own or (had is None and not is_beside):
+        if self._is_own(id) or (had is None and not is_beside):
             return EMPTY
         if had is None:
             self._found[id] = written
@@ -175,13 +195,16 @@ class ModelHand:
             return self._kernel.reached(id) - cpus
         with suppress(Denied):
             self._kernel.answer(id, cpus)
-        plain, key = self._answers.others, ContainerKey(self._engine, id)
-        if plain and key not in self._answers.own and id not in self._guarded and self._kernel.reached(id) - cpus:
+        plain = self._answers.others
+        if plain and not self._is_own(id) and id not in self._guarded and self._kernel.reached(id) - cpus:
             # On version 2 a group that lacks all of them has those of the group above.
             cpus = plain
             with suppress(Denied):
                 self._kernel.answer(id, cpus)
         return self._kernel.reached(id) - cpus
+
+    def _is_own(self, id: str, parent: str = "") -> bool:
+        return self.key_of(id, parent) in self._answers.own
 
     def _taken_up(self) -> set[str]:
         return {*self._guarded, *self._newborn, *self._found, *self._released}
@@ -190,9 +213,13 @@ class ModelHand:
         return id in self.closed or id in self.denied
 
     def _is_watched(self, container: str) -> bool:
-        above = self._kernel.above(container)
-        while above:
-            if f"/{above}" in self.parents:
-                return True
-            above = self._kernel.above(above)
-        return False
+        return self._parent_of(container) in self.parents
+
+    def _parent_of(self, container: str) -> str:
+        """Return the watched parent that a group is below, whatever is between the two; the group above without any."""
+        above = at = self._kernel.above(container)
+        while at:
+            if f"/{at}" in self.parents:
+                return f"/{at}"
+            at = self._kernel.above(at)
+        return f"/{above}"

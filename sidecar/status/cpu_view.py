@@ -61,13 +61,13 @@ def cpu_view(status: Status, cpu: int) -> CPUView | None:
     """Return what is known of a CPU; None if the machine has no such CPU."""
     if cpu not in status.machine.online | status.machine.offline:
         return None
-    owner = next((each for each in status.containers if cpu in each.granted), None)
+    owner = next((each for each in status.rows if cpu in each.granted), None)
     made = CPUView(
         cpu=cpu,
         kind=_kind(status, cpu, owner),
         owner=owner.name if owner else "",
         residents=_residents(status, cpu, owner),
-        is_leaving=any(each.leaving and cpu in each.leaving.cpus for each in status.containers),
+        is_leaving=any(each.leaving and cpu in each.leaving.cpus for each in status.rows),
         is_isolated=cpu in status.machine.isolated,
         siblings=_siblings(status, cpu),
     )
@@ -115,7 +115,7 @@ def _siblings(status: Status, cpu: int) -> CPUSet:
 
 def _sentences(status: Status, view: CPUView) -> Iterator[str]:
     yield _purpose(view)
-    for each in status.containers:
+    for each in status.rows:
         if each.leaving and view.cpu in each.leaving.cpus:
             yield f"It is being taken from {each.name} (take {each.leaving.number}): {each.leaving.reason}."
     if view.kind is CPUKind.OFFLINE:
@@ -161,7 +161,7 @@ def _uses(status: Status, siblings: CPUSet) -> str:
     """Return what each of these CPUs is for."""
     parts = []
     for cpu in siblings:
-        owner = next((each for each in status.containers if cpu in each.granted), None)
+        owner = next((each for each in status.rows if cpu in each.granted), None)
         use = f"granted to {owner.name}" if owner else _kind(status, cpu, None).value
         parts.append(f"{cpu} {use}" if len(siblings) > 1 else use)
     return ", ".join(parts)

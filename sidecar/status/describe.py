@@ -17,11 +17,12 @@ from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.facts import Load, ViewKind
 from sidecar.decide.moves.alone import is_alone, neighbours
 from sidecar.decide.moves.settled import awaits_answer, desired, is_left_alone, is_quota_lifted, is_where_it_should_be
-from sidecar.decide.moves.timers import grace_of
+from sidecar.decide.moves.timers import longest_notice
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
 from sidecar.natural_order import natural
 from sidecar.status.document import (
+    AroundStatus,
     ContainerStatus,
     HandStatus,
     HoleStatus,
@@ -34,7 +35,9 @@ from sidecar.status.document import (
     Status,
 )
 from sidecar.status.engine_status import engine_of, engines_of
-from sidecar.status.machine_map import machine_of
+from sidecar.status.machine_map import MachineMap, machine_of
+from sidecar.status.projects import project_of
+from sidecar.words.around import around_told
 from sidecar.words.causes import why, why_leaving
 from sidecar.words.explanations import explanation, trouble, waits_for
 from sidecar.words.hands import births_told
@@ -59,9 +62,11 @@ def status_of(
     problems: tuple[str, ...] = (),
     deadlines: Deadlines | None = None,
     host: HostConfinement | None = None,
+    machine: MachineMap | None = None,
+    around: Mapping[str, int] | None = None,
 ) -> Status:
     """Return the document that describes this World. Containers are in the order of their names, live ones first, and
-    so are units.
+    so are units. `machine` is the map of its machine; None if it has to be made.
     """
     ordered = sorted(world.containers.values(), key=lambda c: (c.is_idle, natural(c.view.name), c.view.id))
     tenants = tuple(container_status(world, each, deadlines or {}) for each in ordered)
@@ -88,7 +93,8 @@ def status_of(
         acknowledged=world.state.acknowledged,
         hand=hand_status(world),
         host=_host_status(world, host, units) if host else None,
-        machine=machine_of(world.topology),
+        around=None if around is None else AroundStatus(starts=around, text=around_told(around)),
+        machine=machine or machine_of(world.topology),
         containers=tuple(each for each in tenants if each.kind is not ViewKind.UNIT),
         units=units,
         notes=tuple(map(noted, world.notes)),
@@ -129,6 +135,7 @@ def container_status(world: World, container: Container, deadlines: Deadlines) -
         id=key.id,
         name=container.view.name,
         engine=engine_of(world, key),
+        project=project_of(container.view),
         kind=container.view.kind,
         phase=container.view.phase.value,
         sharing=sharing_of(world, container),
@@ -218,7 +225,7 @@ def _leaving(world: World, assignment: Assignment, deadlines: Deadlines) -> Leav
         number=leaving.number,
         reason=why_leaving(assignment),
         is_due=leaving.is_due,
-        notice_seconds=grace_of(world, assignment),
+        notice_seconds=longest_notice(world, assignment, leaving.cpus),
         until=deadlines.get((assignment.container, leaving.number), ""),
     )
 

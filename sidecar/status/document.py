@@ -7,6 +7,7 @@ has its CPUs, in whole sentences. It contains the machine, so that a reader can 
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -51,7 +52,8 @@ class NeighbourStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 class LeavingStatus(msgspec.Struct, frozen=True, kw_only=True):
     """CPUs that are being taken from a container: it may stay on them until it acknowledges `number`, for
-    `notice_seconds`, which end at `until` (RFC 3339, UTC; "" where that is not known). Then the take `is_due`.
+    `notice_seconds`, which end at `until` (RFC 3339, UTC; "" where that is not known). Then the take `is_due`. Of
+    several takes, these are the longest notice and the last end, and `number` is the last.
     """
 
     cpus: CPUSet
@@ -99,6 +101,8 @@ class ContainerStatus(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     engine: str = ""
     """That it is a container of, where there are several."""
+    project: str = ""
+    """That it is a part of, in compose or on a swarm."""
     kind: ViewKind = ViewKind.CONTAINER
     phase: str
     sharing: SharingStatus
@@ -161,6 +165,13 @@ class HostStatus(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
+class AroundStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """How often containers started around the front, by their runtime; `text` says that as a clause."""
+
+    starts: Mapping[str, int] = {}
+    text: str
+
+
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """The whole document. `updated_at` is RFC 3339, UTC. `problems` are the daemon's own: what it cannot do now."""
 
@@ -193,6 +204,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """None while it is not known whether there is one."""
     host: HostStatus | None = None
     """None if the host's own processes are not to be confined."""
+    around: AroundStatus | None = None
+    """None where no engine's own runtime is known to stand behind a front."""
     machine: MachineMap
     containers: tuple[ContainerStatus, ...] = ()
     units: tuple[ContainerStatus, ...] = ()

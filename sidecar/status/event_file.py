@@ -18,8 +18,20 @@ NAME: Final = "events.jsonl"
 LIMIT: Final = 1024 * 1024
 """Bytes after which the file is replaced by its last half. An event has 200 bytes, without a long name or reason."""
 
+
+class RecordedEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """What each event has, beside the fields of its message, as a log line. `time` is RFC 3339; `id` is empty for what
+    the command `events` saw by itself.
+    """
+
+    id: str
+    time: str
+    level: str
+    message: str
+
+
 Event = Mapping[str, Any]
-"""An event as it is in the file."""
+"""An event as it is in the file: a `RecordedEvent` with the fields of its message."""
 
 BEGAN: Final = "the daemon began"
 ENDED: Final = "the daemon ended"

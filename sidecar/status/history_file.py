@@ -27,7 +27,7 @@ class HistoryFile:
 
     def __init__(self, state_dir: str) -> None:
         self._directory = state_dir
-        self._file = LineFile(state_dir, NAME, version=VERSION, limit=LIMIT)
+        self._file = LineFile(state_dir, NAME, version=VERSION, limit=LIMIT, is_shared=True)
 
     def read(self) -> tuple[GrantChange, ...]:
         """Return the recorded changes, without a last line that was cut off. Raise StateError for anything else that is

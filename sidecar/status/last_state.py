@@ -63,6 +63,7 @@ def told_in_past(status: Status) -> Status:
         hand=status.hand and replace(status.hand, text=in_past(status.hand.text)),
         host=status.host
         and replace(status.host, text=in_past(status.host.text, [each.name for each in status.host.holes])),
+        around=status.around and replace(status.around, text=in_past(status.around.text)),
         containers=tuple(_in_past(each, names) for each in status.containers),
         units=tuple(_in_past(each, names) for each in status.units),
         notes=all_in_past(status.notes, names),

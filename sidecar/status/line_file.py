@@ -32,6 +32,7 @@ class LineFile:
         self._head = b'{"version":%d}\n' % version
         self._limit = limit
         self._is_shared = is_shared
+        self._is_seen = False
 
     def read(self) -> list[bytes]:
         """Return the lines, without a last one that was cut off. Raise StateError if it cannot be read."""
@@ -44,18 +45,23 @@ class LineFile:
         return content[len(self._head) :].split(b"\n")[:-1]
 
     def append(self, lines: Iterable[bytes]) -> bool:
-        """Add lines. Return whether the file has grown so long that it should be replaced. Raise StateError."""
+        """Add lines. Return whether the file should be replaced: it has grown long, or is of a time when the group was
+        not to read it. Raise StateError.
+        """
         try:
             with files.directory(self._directory, create=True, mode=0o700) as at:
                 opened = os.open(self._name, _FLAGS, self._mode(at), dir_fd=at)
                 try:
-                    size = os.fstat(opened).st_size
+                    known = os.fstat(opened)
+                    size, is_closed = known.st_size, bool(self._mode(at) & ~known.st_mode) and not self._is_seen
                     written = os.write(opened, _content(lines) if size else self._head + _content(lines))
                 finally:
                     os.close(opened)
         except OSError as error:
             raise StateError(f"{self._name} cannot be written: {files.reason(error)}") from error
-        return size + written > self._limit
+        # Once: on a file system without modes it would be closed for ever.
+        self._is_seen = True
+        return is_closed or size + written > self._limit
 
     def replace(self, lines: Iterable[bytes]) -> None:
         """Make these the whole content. Raise StateError."""

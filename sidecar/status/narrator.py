@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+import msgspec
 import trio
 
 from sidecar.board import Board
@@ -11,11 +12,9 @@ from sidecar.crashes import Crashes
 from sidecar.decide.facts import ViewKind
 from sidecar.decide.settings import PolicyName
 from sidecar.log import Log, now
-from sidecar.status.deadlines import Deadlines
-from sidecar.status.describe import status_of
+from sidecar.status.present_status import PresentStatus
 from sidecar.status.status_file import write_status
 from sidecar.status.status_lease import end_status_lease
-from sidecar.version import version
 from sidecar.words.changes import news
 from sidecar.words.missing_rights import missing_rights
 from sidecar.words.settings_text import NOT_LOOKED_AT
@@ -51,12 +50,12 @@ class DocumentPace:
 class Narrator:
     """Reports one board's worlds, in the log and in the status document of `state_dir`."""
 
-    def __init__(self, board: Board, log: Log, state_dir: str, deadlines: Deadlines) -> None:
+    def __init__(self, board: Board, log: Log, state_dir: str, present: PresentStatus) -> None:
         self._board = board
         self._log = log
         self._crashes = Crashes(board, log)
         self._state_dir = state_dir
-        self._deadlines = deadlines
+        self._present = present
 
     async def narrate(self) -> None:
         """Log each change until cancelled, and once that the daemon is ready."""
@@ -95,21 +94,13 @@ class Narrator:
 
     def write_status(self) -> None:
         """Write the status document; a failure is logged."""
-        world, at = self._board.latest, now().isoformat(timespec="milliseconds")
+        at = now().isoformat(timespec="milliseconds")
         problems = tuple(problem for where, problem in self._board.problems.items() if where != "status")
         failed: str | None = "the status cannot be written: the sidecar failed unexpectedly, and the log has the error"
         with self._crashes.contained(None, "status"):
-            deadlines = self._deadlines.of(world)
-            told = status_of(
-                world,
-                program=version(),
-                updated_at=at,
-                problems=problems,
-                deadlines=deadlines,
-                host=self._board.host,
-            )
+            told = self._present.of()
             try:
-                write_status(self._state_dir, told)
+                write_status(self._state_dir, msgspec.structs.replace(told, updated_at=at, problems=problems))
             except StateError as error:
                 failed = str(error)
                 end_status_lease(self._state_dir)

@@ -14,7 +14,7 @@ from sidecar.decide.books.queue import overtakers
 from sidecar.decide.books.takes import is_inert
 from sidecar.decide.container.mounts import is_single_file_mount
 from sidecar.decide.facts import Phase
-from sidecar.decide.moves.timers import grace_of
+from sidecar.decide.moves.timers import notice_of
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import Note, World
 from sidecar.log import LogLevel
@@ -23,6 +23,7 @@ from sidecar.words.causes import why
 from sidecar.words.counts import some
 from sidecar.words.refusals import harmless, sentence, warnings
 from sidecar.words.repairs import noted
+from sidecar.words.units import noun
 from state.cpuset import union
 from state.leaving import Batch, Leaving
 from state.model import Assignment, Move, Refused, State
@@ -75,11 +76,11 @@ def _books(before: World, now: World) -> Iterator[Line]:
     # First what makes room for others.
     for key, assignment in old.assignments.items():
         if key not in new.assignments:
-            yield Line(LogLevel.INFO, "released", {"container": assignment.name, "cpus": assignment.cpus})
+            yield Line(LogLevel.INFO, "released", {noun(key): assignment.name, "cpus": assignment.cpus})
     for key, assignment in new.assignments.items():
         was = old.assignments.get(key)
         if was is None:
-            fields: dict[str, object] = {"container": assignment.name, "cpus": assignment.cpus}
+            fields: dict[str, object] = {noun(assignment.container): assignment.name, "cpus": assignment.cpus}
             if passed := _passed(before, now, assignment):
                 fields["ahead_of"] = passed
             yield Line(LogLevel.INFO, "granted", fields)
@@ -87,7 +88,8 @@ def _books(before: World, now: World) -> Iterator[Line]:
             yield from _changes(was, assignment)
             yield from _takes(before, now, was, assignment)
     for refused in new_refusals(before, now):
-        yield Line(LogLevel.WARNING, "refused", {"container": refused.name, "reason": sentence(refused.refusal)})
+        why_not = sentence(refused.refusal)
+        yield Line(LogLevel.WARNING, "refused", {noun(refused.container): refused.name, "reason": why_not})
 
 
 def _passed(before: World, now: World, granted: Assignment) -> str:
@@ -118,7 +120,7 @@ def _changes(was: Assignment, now: Assignment) -> Iterator[Line]:
     if was.cpus == now.cpus and not moves:
         return
     for move in moves:
-        fields: dict[str, object] = {"container": now.name, "reason": why(move.cause)}
+        fields: dict[str, object] = {noun(now.container): now.name, "reason": why(move.cause)}
         if move.gained and move.lost:
             yield Line(LogLevel.INFO, "exchanged", {**fields, "from": move.lost, "to": move.gained})
         elif move.gained:
@@ -126,7 +128,7 @@ def _changes(was: Assignment, now: Assignment) -> Iterator[Line]:
         else:
             yield Line(LogLevel.INFO, "shrank", {**fields, "cpus": move.lost})
     if not moves:
-        yield Line(LogLevel.INFO, "moved", {"container": now.name, "from": was.cpus, "to": now.cpus})
+        yield Line(LogLevel.INFO, "moved", {noun(now.container): now.name, "from": was.cpus, "to": now.cpus})
 
 
 def new_moves(was: Assignment, now: Assignment) -> tuple[Move, ...]:
@@ -163,9 +165,10 @@ def _takes(before: World, world: World, was: Assignment, now: Assignment) -> Ite
 def _begun_takes(world: World, was: Assignment, now: Assignment) -> Iterator[Line]:
     old, new, container = was.leaving, now.leaving, world.containers.get(now.container)
     # What does not run cannot be notified.
-    notice = 0.0 if container is not None and is_inert(container) else grace_of(world, now)
+    has_none = container is not None and is_inert(container)
     for batch in new.batches if new else ():
         if old is None or batch.number > old.number:
+            notice = 0.0 if has_none else notice_of(world, now, batch)
             yield Line(LogLevel.INFO, "take started", {**_take(now, batch), "notice_seconds": notice})
 
 
@@ -179,14 +182,14 @@ def _ended(old: Leaving, now: Assignment) -> Batch | None:
 
 
 def _take(assignment: Assignment, take: Batch) -> dict[str, object]:
-    return {"container": assignment.name, "cpus": take.cpus, "number": take.number}
+    return {noun(assignment.container): assignment.name, "cpus": take.cpus, "number": take.number}
 
 
 def _clashes(before: World, now: World) -> Iterator[Line]:
     known = {(each.owner.container, each.pinned.view.key) for each in clashes(before)}
     for each in clashes(now):
         if (each.owner.container, each.pinned.view.key) not in known:
-            fields: dict[str, object] = {"container": each.owner.name, "cpus": each.cpus}
+            fields: dict[str, object] = {noun(each.owner.container): each.owner.name, "cpus": each.cpus}
             message = "another container is pinned by hand to its CPUs, and it cannot move"
             yield Line(LogLevel.WARNING, message, {**fields, "pinned": each.pinned.view.name})
 
@@ -201,7 +204,7 @@ def _warnings(before: World, now: World) -> Iterator[Line]:
         said = warnings if now.settings.policy is PolicyName.NONE else harmless
         for warning in said(container.wish):
             if known is None or warning not in said(known.wish):
-                yield Line(LogLevel.WARNING, warning, {"container": name})
+                yield Line(LogLevel.WARNING, warning, {noun(key): name})
         if known is None and is_single_file_mount(container.view, now.settings):
             message = "it mounts a single projected file, which stays stale: mount the directory instead"
-            yield Line(LogLevel.WARNING, message, {"container": name})
+            yield Line(LogLevel.WARNING, message, {noun(key): name})

@@ -1,4 +1,4 @@
-"""Events as sentences for people: the container, what it did, and why. Pure."""
+"""Events as sentences for people: the container, or the unit of the host, what it did, and why. Pure."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from sidecar.words.counts import named
 from state.cpuset import CPUSet
 from state.errors import StateError
 
-_KNOWN: Final = ("id", "time", "level", "message", "container")
-"""What every event has; a container is its subject."""
+_KNOWN: Final = ("id", "time", "level", "message", "container", "unit")
+"""What every event has; a container or a unit is its subject."""
 
 _Fields = Mapping[str, Any]
 
@@ -36,7 +36,7 @@ _SENTENCES: Final[Mapping[str, Callable[[_Fields], str]]] = {
 def event_text(event: _Fields) -> str:
     """Return an event as one sentence."""
     message = _text(event, "message")
-    subject = _text(event, "container")
+    subject = _text(event, "container") or _text(event, "unit")
     if subject and (sentence := _SENTENCES.get(message)):
         return f"{subject} {sentence(event)}"
     more = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in event.items() if name not in _KNOWN)

@@ -17,7 +17,7 @@ from sidecar.decide.container.originals import cpu_limit
 from sidecar.decide.facts import Phase, ViewKind
 from sidecar.decide.moves.alone import is_alone
 from sidecar.decide.moves.settled import awaits_answer, is_quota_lifted, is_where_it_should_be
-from sidecar.decide.moves.timers import grace_of
+from sidecar.decide.moves.timers import longest_notice
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
 from sidecar.natural_order import natural
@@ -58,6 +58,8 @@ def waits_for(world: World, container: Container, assignment: Assignment | None,
         return "the next retry"
     if container.is_idle:
         return ""
+    if is_where_it_should_be(world, container, assignment, wanted):
+        return _own_notice(world, assignment)
     # An exclusive container waits for every other one on its CPUs; one in the shared pool for exclusive ones only.
     missing = wanted if assignment else wanted - container.place.seen
     # What the shared pool keeps as yet comes free when what replaces it there is left.
@@ -66,7 +68,7 @@ def waits_for(world: World, container: Container, assignment: Assignment | None,
     candidates = world.containers if assignment else world.state.assignments
     others = [
         other
-        for key in (candidates if missing and not is_where_it_should_be(world, container, assignment, wanted) else ())
+        for key in (candidates if missing else ())
         if (other := world.containers.get(key))
         and key != container.view.key
         and other.wish.standing is Standing.MANAGED
@@ -75,7 +77,7 @@ def waits_for(world: World, container: Container, assignment: Assignment | None,
     if not others:
         return _own_notice(world, assignment)
     notices = [
-        grace_of(world, theirs)
+        longest_notice(world, theirs, missing)
         for other in others
         if (theirs := world.state.assignments.get(other.view.key))
         and theirs.leaving
@@ -93,9 +95,8 @@ def _own_notice(world: World, assignment: Assignment | None) -> str:
     leaving = assignment.leaving if assignment else None
     if assignment is None or leaving is None or leaving.is_due:
         return ""
-    return (
-        f"its acknowledgement of take {leaving.number} ({leaving.cpus}), for {grace_of(world, assignment):g} s at most"
-    )
+    longest = longest_notice(world, assignment, leaving.cpus)
+    return f"its acknowledgement of take {leaving.number} ({leaving.cpus}), for {longest:g} s at most"
 
 
 def explanation(
@@ -201,7 +202,9 @@ def _where(world: World, container: Container, assignment: Assignment | None, wa
         if not assignment:
             return ["It runs on exactly these."]
         if is_alone(world, container):
-            return ["It runs on exactly these, and no other container of the engine does."]
+            is_unit = container.view.key.is_unit
+            others = "no container and no other unit" if is_unit else "no other container of the engine"
+            return [f"It runs on exactly these, and {others} does."]
         found, beside = clashes_of(world, assignment), company(world, container)
         sentences = ["It runs on exactly these.", f"{beside}." if beside else "", _capital(clash_text(found))]
         return [each for each in sentences if each]
@@ -246,7 +249,7 @@ def _size(world: World, container: Container, assignment: Assignment) -> str:
 def _leaving(world: World, assignment: Assignment, leaving: Leaving) -> str:
     if leaving.is_due:
         return f"It is losing {named(leaving.cpus)} now (take {leaving.number}): {why_leaving(assignment)}."
-    until = f"until it acknowledges, for {grace_of(world, assignment):g} s at most"
+    until = f"until it acknowledges, for {longest_notice(world, assignment, leaving.cpus):g} s at most"
     return f"It keeps {named(leaving.cpus)} (take {leaving.number}) {until}: {why_leaving(assignment)}."
 
 

@@ -23,7 +23,11 @@ def why_ended(now: World, key: ContainerKey) -> str:
 
 def why_changed(name: str, lines: Iterable[Line]) -> str:
     """Return why the grant of this container is new or another one, from the news of that moment; "" if it has none."""
-    told = [line for line in lines if line.fields.get("container") == name and _is_of_grant(line.fields)]
+    told = [
+        line
+        for line in lines
+        if name in (line.fields.get("container"), line.fields.get("unit")) and _is_of_grant(line.fields)
+    ]
     said = ((line.message, line.fields.get("reason")) for line in told)
     return "; ".join(f"{message}: {reason}" if reason else message for message, reason in said)
 

@@ -81,8 +81,8 @@ _FORMS: Final = {
         "write auto, or the address of an engine's socket, like unix:///var/run/docker.sock or tcp://127.0.0.1:2375"
     ),
     Form.ENGINES: (
-        'write two engines, each once, like ["docker", "podman"], or with its address, like '
-        "podman=unix:///run/podman/podman.sock"
+        'write two engines, each once, like ["docker", "podman"], a user\'s own as podman:1000, or with its address, '
+        "like podman=unix:///run/podman/podman.sock; or auto"
     ),
     Form.HAND: (
         "write auto, off, or the engine's default cgroup parent: the name of a slice, like second.slice, or under "
@@ -97,7 +97,7 @@ _FORMS: Final = {
     Form.STEPS_IN_ORDER: "put its times in order",
     Form.LABELS: 'write labels with texts, like { "cpuset.exclusive" = "2" }',
     Form.GROUP: "write the name or the number of a group, like monitoring",
-    Form.MATCH: 'write patterns, like { name = "db-*" }, with some of name, project and image',
+    Form.MATCH: 'write patterns, like { name = "db-*" }, with some of name, project and image, or with unit alone',
     Form.TEMPLATE: "write fields in double braces, like '{{.Name}} {{.CPUs}}', or json",
     Form.HOOK: 'write either command = ["/usr/local/bin/program"] or webhook = "https://host/path"',
     Form.HOOKS: "there are 16 hooks at most",

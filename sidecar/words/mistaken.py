@@ -28,6 +28,7 @@ from state.mistakes import (
     NoLimit,
     NoSuchDevice,
     NotAllowed,
+    NotOfUnits,
     OfPod,
     OneOf,
     OtherLimit,
@@ -72,6 +73,8 @@ def said(name: str, given: str, shown: str, flaw: AnyFlaw) -> str:
             return f"unknown label {name!r}{nearest_label(name)}"
         case NoEffect(policy):
             return f"the label {name} has no effect under the policy {policy}"
+        case NotOfUnits():
+            return f"the label {name} has no effect on a unit of the host: it is for containers"
         case OfPod():
             return f"the label {name} has no effect on a pod: give it to the container"
         case NotAllowed(right):

@@ -20,11 +20,14 @@ _NEVER_MOVED_AND_RESTS: Final = "it is never moved, but others may be granted th
 
 UNSEEN: Final = "the engine does not answer, and its containers start without it: others may be there unseen"
 
+UNSEEN_UNITS: Final = "systemd does not answer: the host's own processes may be there unseen"
+
 
 def company(world: World, container: Container) -> str:
     """Return which containers may run on the CPUs of one with a grant, as a clause; "" if none."""
     beside = may_run_there([(each.view.name, each.wish.standing.value) for each in neighbours(world, container)])
-    return "; ".join(filter(None, (beside, UNSEEN if world.is_blind else "")))
+    unseen = UNSEEN if world.is_blind else "" if world.sources.are_seen else UNSEEN_UNITS
+    return "; ".join(filter(None, (beside, unseen)))
 
 
 def whether_alone(world: World, container: Container) -> str:
@@ -65,7 +68,15 @@ def pinned_text(world: World, container: Container) -> str:
     if (home := world.home_of(container)) and home != container.place.seen:
         head = f"pinned by hand to {named(home)}, and runs on {named(container.place.seen)}"
         return f"{head}: it goes back when no other container has its own CPUs exclusively"
-    head = f"pinned by hand to {named(container.place.seen)}"
+    pin, seen = container.place.configured, container.place.seen
+    if not world.has_pin_online(container):
+        head = f"pinned by hand to {named(pin)}, {agree(len(pin), 'which is', 'all of which are')} offline"
+        return head if container.is_idle else f"{head}: it runs on {named(seen)}, which others may be granted"
+    head = (
+        f"pinned by hand to {named(seen)}"
+        if seen <= pin
+        else f"pinned by hand to {named(pin)}, and seen on {named(seen)}"
+    )
     found = [each for each in clashes(world) if each.pinned.view.key == container.view.key]
     if container.view.kind is ViewKind.UNIT and not found:
         return f"{head}: {_UNIT_NEVER_MOVED}"

@@ -16,6 +16,7 @@ PAST: Final[Mapping[str, str]] = {
     # What was expected comes before the verbs in it.
     "asks again": "was to ask again",
     "that ask": "that asked",
+    "units ask": "units asked",
     "they come": "they came",
     "nodes stay": "nodes stayed",
     "containers start": "containers started",

@@ -89,6 +89,7 @@ def harmless(wish: Wish) -> tuple[str, ...]:
 _WITHOUT_DETAIL: Final = {
     RefusalCode.UNKNOWN_CONTAINER: "there is no such container",
     RefusalCode.GIVEN_UP: "its exclusive CPUs were released by hand",
+    RefusalCode.START_HELD: "its start is held, and asks for its exclusive CPUs: release them once it runs",
 }
 
 

@@ -7,13 +7,10 @@ import os
 import sys
 from typing import Final
 
-import msgspec
-
 from sidecar.cli.arguments import typed
 from sidecar.cli.flags import add_json, print_json
 from sidecar.readers import whole
 from state import ack
-from state.cpuset import CPUSet
 from state.errors import ProjectionError
 from state.own_directory import default_directory
 from state.projection import MAX_GENERATION, read
@@ -27,20 +24,10 @@ _EPILOG: Final = """examples:
 """
 
 
-class WrittenAck(msgspec.Struct, frozen=True, kw_only=True):
-    """The result: `acknowledged` is the generation that was written, None if there was nothing to acknowledge."""
-
-    acknowledged: int | None
-    generation: int
-    leaving: CPUSet
-    directory: str
-
-
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "ack",
-        help="acknowledge that this workload has left the CPUs that are about to be taken",
         description=_DESCRIPTION,
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -70,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         raise ProjectionError(f"{directory} is at generation {now.generation}: {wanted} cannot be acknowledged yet")
     if now.leaving:
         ack.write(directory, wanted)
-    answer = WrittenAck(
+    answer = ack.WrittenAck(
         acknowledged=wanted if now.leaving else None,
         generation=now.generation,
         leaving=now.leaving,
@@ -83,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _sentence(answer: WrittenAck) -> str:
+def _sentence(answer: ack.WrittenAck) -> str:
     if answer.acknowledged is None:
         return "nothing to acknowledge: no CPU is about to be taken"
     if answer.acknowledged < answer.generation:

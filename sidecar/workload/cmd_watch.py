@@ -33,7 +33,6 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add the command; its `func` takes the Namespace and returns the exit code."""
     parser: argparse.ArgumentParser = subparsers.add_parser(
         "watch",
-        help="print a workload's CPUs as they change",
         description="Print a line for every change of a workload's CPUs, beginning with the present ones.",
     )
     parser.add_argument(

@@ -18,7 +18,7 @@ _SHOWN: Final = 20
 
 
 class Projected(NamedTuple):
-    """A container with a projection directory."""
+    """A container, or a unit of the host, with a projection directory."""
 
     id: str
     name: str
@@ -50,16 +50,19 @@ def no_name(directory: str, root: str) -> SidecarError:
 
 
 def projected(root: str) -> list[Projected]:
-    """Return the containers that have a readable directory below a root, in the natural order of their names."""
+    """Return the containers, and the units of the host, that have a readable directory below a root, in the natural
+    order of their names.
+    """
     found = []
-    with suppress(OSError):
-        for short in os.listdir(os.path.join(root, "by-id")):
-            directory = os.path.join(root, "by-id", short)
-            with suppress(ProjectionError):
-                told = read(directory)
-                # A workload may write into its own directory, whose name it cannot change.
-                id = told.container if told.container.startswith(short) else short
-                found.append(Projected(id, told.name or short, directory))
+    for kind in ("by-id", "by-unit"):
+        with suppress(OSError):
+            for short in os.listdir(os.path.join(root, kind)):
+                directory = os.path.join(root, kind, short)
+                with suppress(ProjectionError):
+                    told = read(directory)
+                    # A workload may write into its own directory, whose name it cannot change.
+                    id = told.container if told.container.startswith(short) else short
+                    found.append(Projected(id, told.name or short, directory))
     return sorted(found, key=lambda each: (natural(each.name), each.id))
 
 

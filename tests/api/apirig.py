@@ -22,6 +22,7 @@ from sidecar.decide.facts import Fact, Purpose
 from sidecar.decide.settings import PolicyName
 from sidecar.log import Log
 from sidecar.status.deadlines import Deadlines
+from sidecar.status.present_status import PresentStatus
 from tests.support.decide.stories import Story
 
 NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
@@ -59,7 +60,7 @@ class Rig:
         self._outbox, self._inbox = trio.open_memory_channel[Fact](inbox)
         self.deciding = trio.Event()
         self.deciding.set()
-        self.api = Api(self.board, self._outbox, Deadlines(lambda: NOW), clock=lambda: NOW)
+        self.api = Api(self.board, self._outbox, PresentStatus(self.board, Deadlines(lambda: NOW)), clock=lambda: NOW)
         self.streams: list[trio.SocketStream] = []
 
     @asynccontextmanager

@@ -32,8 +32,8 @@ PROMETHEUS_3 = (
     "text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
 )
 
-FIXED_SERIES = 87
-"""Series of a host with one NUMA node, however many containers it has; each further node has one more."""
+FIXED_SERIES = 90
+"""Series of a host with one engine and one NUMA node, however many containers it has; each further one has one more."""
 
 SERIES_OF_AN_OWNER = 8
 """Series of each container that is sampled: at most one for each CPU that may be exclusive."""

@@ -16,10 +16,10 @@ import pytest
 import trio
 import trio.testing
 
-from sidecar.api import web_app
 from sidecar.api.unix_socket import NAME, listening
 from sidecar.decide.facts import DefragmentRequested
 from sidecar.failures import ConfigError, StateUnwritable
+from sidecar.status import present_status
 from tests.api.apirig import Rig, until
 
 pytestmark = pytest.mark.trio
@@ -186,7 +186,7 @@ async def test_a_failure_of_our_own_is_500_and_in_the_log(rig: Rig, monkeypatch:
     def fail(*_: object, **__: object) -> None:
         raise ValueError("planted")
 
-    monkeypatch.setattr(web_app, "status_of", fail)
+    monkeypatch.setattr(present_status, "status_of", fail)
     async with rig.serving():
         code, told = await rig.ask("GET", "/v1/status")
         assert (code, told) == (500, {"error": "the sidecar failed to answer: its log says why"})

@@ -11,7 +11,8 @@ import trio
 
 from sidecar.api import start_route
 from sidecar.decide.facts import StartLetGo
-from tests.api.test_start_route import Counter, until
+from tests.api.startcounter import Counter
+from tests.api.test_start_route import until
 from tests.support.decide.stories import Story
 
 pytestmark = pytest.mark.trio

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from functools import partial
-from io import StringIO
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -16,86 +13,18 @@ import pytest
 import trio
 
 from sidecar.api import start_route, web_app
-from sidecar.api.start_route import Starts
 from sidecar.api.tcp_listener import Access
-from sidecar.api.unix_socket import NAME, listening
-from sidecar.api.web_app import Api, serve_api
-from sidecar.board import Board
+from sidecar.api.web_app import Api
 from sidecar.decide.container.container import Standing
-from sidecar.decide.facts import ContainerSeen, ContainerView, EngineDisconnected, Fact, Phase, StartHeld, StartLetGo
-from sidecar.decide.orders import AnswerStart
+from sidecar.decide.facts import ContainerSeen, ContainerView, EngineDisconnected, Phase, StartHeld, StartLetGo
 from sidecar.decide.step import step
-from sidecar.failures import ContainerGone, EngineUnavailable
-from sidecar.held_starts import Desk
-from sidecar.log import Log
 from sidecar.status.deadlines import Deadlines
+from sidecar.status.present_status import PresentStatus
 from state.key import ContainerKey
 from tests.api.apirig import NOW, _blocking
+from tests.api.startcounter import ID, KEY, Counter
 from tests.support.decide.real import ENGINE
 from tests.support.decide.stories import Story
-
-ID = "0123456789ab" + "c" * 52
-KEY = ContainerKey(ENGINE, ID)
-
-
-class Counter:
-    """A served story whose engine knows `glances`; decisions stop while `deciding` is not set."""
-
-    def __init__(self, directory: Path, story: Story) -> None:
-        self.directory = directory
-        self.path = str(directory / NAME)
-        self.board = Board(story.world)
-        self.desk = Desk()
-        self.glances: dict[str, ContainerView] = {}
-        self.glance_fails = False
-        self.asked: list[Fact] = []
-        self.deciding = trio.Event()
-        self.deciding.set()
-        self.outbox, self.inbox = trio.open_memory_channel[Fact](8)
-        tickets = count(10_000).__next__
-        starts = Starts(self.board, self.outbox, desk=self.desk, glance=self._glance, tickets=tickets)
-        self.api = Api(self.board, self.outbox, Deadlines(lambda: NOW), clock=lambda: NOW, starts=starts)
-
-    @asynccontextmanager
-    async def serving(self) -> AsyncIterator[Counter]:
-        """Serve for the length of the block."""
-        with listening(str(self.directory)) as listener:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._decide)
-                nursery.start_soon(serve_api, listener, self.api, Log(StringIO()))
-                yield self
-                nursery.cancel_scope.cancel()
-
-    async def _glance(self, id: str) -> ContainerView:
-        if self.glance_fails:
-            raise EngineUnavailable("it does not answer")
-        try:
-            return self.glances[id]
-        except KeyError:
-            raise ContainerGone("it is not there") from None
-
-    async def _decide(self) -> None:
-        async for fact in self.inbox:
-            self.asked.append(fact)
-            await self.deciding.wait()
-            world, orders = step(self.board.latest, [fact])
-            self.board.post(world)
-            for order in orders:
-                if isinstance(order, AnswerStart):
-                    self.desk.answer(order)
-
-    async def ask(self, **changed: Any) -> tuple[int, Any]:
-        """Ask for a start; return the status and the document."""
-        body = json.dumps({"id": ID, **changed}).encode()
-        status, content = await trio.to_thread.run_sync(_blocking, self.path, "POST", "/v1/starts", body, {})
-        return status, json.loads(content)
-
-    def glance(self, id: str = ID, **labels: str) -> None:
-        """Make the engine know this container."""
-        named = {key.replace("_", "."): value for key, value in labels.items()}
-        self.glances[id] = ContainerView(
-            engine=ENGINE, id=id, name="strict", phase=Phase.CREATED, labels=named, is_glance=True
-        )
 
 
 async def until(is_so: Callable[[], object]) -> None:
@@ -273,6 +202,10 @@ async def test_while_the_engine_is_not_reached_the_books_answer(
         pool = await counter.ask(id="d" * 64, name="plain")
         late = await counter.ask(id="e" * 64, name="late", labels={"cpuset.exclusive": "1"})
         nobody = await counter.ask(id="f" * 64)
+        inside = await counter.ask(id="a" * 64, name="inside", cgroup=f"/docker/{ID}/{'a' * 64}")
+        assert counter.board.latest.containers[KEY].view.is_glance
+        glanced = await counter.ask(cgroup=f"/docker/{'a' * 64}/{ID}")
+    assert [status for status, _ in (inside, glanced)] == [409, 409]
     assert again == before
     assert again[1]["update"]["quota"] == -1
     assert pool[1]["update"] == {"cpus": str(counter.board.latest.state.shared), "mems": None, "quota": None}
@@ -296,6 +229,8 @@ async def test_while_the_engine_is_not_reached_the_books_answer(
         {"annotations": {str(n): "" for n in range(65)}},
         {"labels": {"x": "y" * 257}},
         {"name": "x" * 257},
+        {"cgroup": "/" * 4097},
+        {"cgroup": ["/docker"]},
     ],
 )
 @pytest.mark.trio
@@ -330,7 +265,7 @@ def test_it_is_asked_for_on_the_daemons_own_socket_only(counter: Counter) -> Non
     for reach in Access:
         paths = {route.path for route in counter.api.table(reach).routes}
         assert ("/v1/starts" in paths) == (reach is Access.ALL)
-    plain = Api(counter.board, counter.outbox, Deadlines(lambda: NOW), clock=lambda: NOW)
+    plain = Api(counter.board, counter.outbox, PresentStatus(counter.board, Deadlines(lambda: NOW)), clock=lambda: NOW)
     assert "/v1/starts" not in {route.path for route in plain.routes}
 
 

@@ -18,7 +18,7 @@ from sidecar.decide.books import queue, vacancies
 from sidecar.decide.container import wish
 from sidecar.decide.container.container import Container
 from sidecar.decide.moves import settled, starts
-from sidecar.decide.moves.timers import grace_of
+from sidecar.decide.moves.timers import notice_of
 from sidecar.decide.orders import AnswerStart
 from sidecar.decide.placement import choose
 from sidecar.decide.placement.tiers import alternatives, tiers
@@ -141,7 +141,7 @@ def lets_nothing_linger(patch: pytest.MonkeyPatch) -> None:
 
 
 def promises_half_the_notice(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(changes, "grace_of", lambda *given: grace_of(*given) / 2)
+    patch.setattr(changes, "notice_of", lambda *given: notice_of(*given) / 2)
 
 
 def tells_no_grant(patch: pytest.MonkeyPatch) -> None:

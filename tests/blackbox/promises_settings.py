@@ -165,10 +165,14 @@ def never_is_never(chronicle: Chronicle) -> Iterator[Finding]:
 
 
 def _most_of_the_machine(chronicle: Chronicle, stage: Stage) -> int:
-    """Return how many CPUs could be exclusive if all of the machine were online, and none were granted."""
+    """Return how many CPUs could be exclusive if all of the machine were online, and none were granted. At least one
+    CPU stays shared beside a strict reservation, "with `full-pcpus-only`, one whole core" (configuration).
+    """
     text, present = stage.settings["reserved"], chronicle.plan.all
     reserved = int(text[6:]) if text.startswith("count:") else max(1, len(numbers(text) & present))
     kept = max(1, int(stage.settings.get("shared_min", 0)))
+    if stage.is_strict and "full-pcpus-only" in stage.settings.get("options", ()):
+        kept = max(kept, len(chronicle.plan.cores[0]))
     return len(present) - (reserved + kept if stage.is_strict else max(reserved, kept))
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sidecar.cli.cmd_disturbed import rendered
 from sidecar.disturbance.disturbance_report import Disturbed, Disturber, Method, Report
 from sidecar.disturbance.trace_lines import RunnerKind
+from state import codec
 from state.cpuset import CPUSet
+from tests.support.schemas import misfits
 
 CPUS = CPUSet.of(2, 3)
 
@@ -59,6 +63,12 @@ def test_a_long_list_says_how_many_more_there_are() -> None:
 
 def test_lost_events_are_told() -> None:
     assert rendered(report(lost=3), None)[-1] == "  3 events of the kernel's trace were lost: there was more"
+
+
+@pytest.mark.parametrize("method", Method)
+def test_a_report_fits_its_schema(method: Method) -> None:
+    told = report(disturber("sshd"), disturber("36 disk", None, longest_ms=None), method=method, notes=("one",))
+    assert misfits("disturbed", codec.encode(told)) == []
 
 
 def test_a_name_drives_no_terminal() -> None:

@@ -23,6 +23,7 @@ from sidecar.status.event_file import event_file
 from sidecar.status.status_file import LOCK
 from sidecar.status.status_lease import renew_status_lease
 from state import codec
+from tests.support.schemas import misfits
 
 
 def event(number: int, message: str, *, ago: float = 0.0, **fields: Any) -> bytes:
@@ -84,6 +85,7 @@ def test_json_has_the_events_themselves(state_dir: Path, running: int, capsys: p
     assert code == 0
     [found] = [json.loads(line) for line in lines]
     assert (found["id"], found["message"], found["container"]) == ("r-2", "refused", "big")
+    assert misfits("event", lines[0]) == []
 
 
 def test_without_a_daemon_it_prints_what_is_recorded_and_says_so(

@@ -63,7 +63,7 @@ def test_bash_completes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     made = tmp_path / "completion"
     made.write_text(out(capsys, "completion", "bash"))
     assert completed(made, "sta") == ["status", "state"]
-    assert completed(made, "status", "--p") == ["--problems"]
+    assert completed(made, "status", "--pro") == ["--problems", "--project"]
     assert completed(made, "help", "topo") == ["topology"]
     assert completed(made, "explain", "w") == []
 

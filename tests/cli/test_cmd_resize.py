@@ -22,6 +22,7 @@ from state.topology import uniform
 from tests.api.apirig import Rig
 from tests.support.decide.stories import Story, cpus
 from tests.support.decide.workloads import acknowledge
+from tests.support.schemas import misfits
 
 
 @pytest.fixture
@@ -73,7 +74,9 @@ async def test_a_size_is_ordered_and_the_decision_is_printed(rig: Rig, capsys: p
             f"  CPUs {taken} are leaving it (take 3): until it acknowledges, or 2 s from now\n"
         )
         assert await typed(rig, "resize", "man", "1", "--json") == 0
-        told = json.loads(capsys.readouterr().out)
+        shown = capsys.readouterr().out
+        assert misfits("resize", shown) == []
+        told = json.loads(shown)
         assert (told["name"], told["granted"], told["ordered"], told["leaving"]["cpus"]) == ("man", "7", 1, str(taken))
 
 
@@ -137,7 +140,9 @@ async def test_a_defragmentation_says_why_it_moved_nothing(rig: Rig, capsys: pyt
         note = "no container with exclusive CPUs may be moved: give it cpuset.move=true"
         assert capsys.readouterr().out == f"{note}\n"
         assert await typed(rig, "defragment", "--json") == 0
-        assert json.loads(capsys.readouterr().out) == {"moves": [], "notes": [note]}
+        shown = capsys.readouterr().out
+        assert json.loads(shown) == {"moves": [], "notes": [note]}
+        assert misfits("defragment", shown) == []
 
 
 @pytest.mark.parametrize("words", [("resize", "man", "3"), ("defragment",)])

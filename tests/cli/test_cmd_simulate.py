@@ -12,6 +12,7 @@ import pytest
 
 from sidecar.__main__ import main
 from sidecar.commit.journal import WorldLine, read_journal
+from tests.support.schemas import misfits
 
 ROOT = Path(__file__).parents[2]
 
@@ -90,7 +91,9 @@ def test_a_history_for_people(scenario: str, capsys: pytest.CaptureFixture[str])
 def test_a_history_for_programs(scenario: str, capsys: pytest.CaptureFixture[str]) -> None:
     """An object a line, and nothing else."""
     assert main(["simulate", scenario, "--json"]) == 0
-    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    shown = capsys.readouterr().out.splitlines()
+    assert [flaw for line in shown for flaw in misfits("happening", line)] == []
+    lines = [json.loads(line) for line in shown]
     found = [each for each in lines if each["what"] != "now"]
     assert found[5] == {
         "at": 2.011,

@@ -24,6 +24,7 @@ from state.model import State
 from state.topology import uniform
 from tests.cli.worlds import ENGINE, STATIC, container, world
 from tests.support.keys import by_id, docker
+from tests.support.schemas import misfits
 
 BOOKS = world(uniform(cores=8), container("web", exclusive=2), container("db", exclusive=2)).state
 WEB, DB = (name.encode().hex().ljust(64, "0") for name in ("web", "db"))
@@ -68,12 +69,16 @@ def test_any_checkpoint_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert main(["state", "--file", left(tmp_path, EXAMPLE), "--format", "kubelet"]) == 0
     assert capsys.readouterr().out == EXAMPLE.decode()
     assert main(["state", "--file", left(tmp_path, EXAMPLE), "--json"]) == 0
-    assert codec.decode(capsys.readouterr().out.encode(), KubeletState).default == CPUSet(range(64))
+    shown = capsys.readouterr().out
+    assert codec.decode(shown.encode(), KubeletState).default == CPUSet(range(64))
+    assert misfits("state", shown) == []
     ours = left(tmp_path, encode_checkpoint(BOOKS))
     assert main(["state", "--file", ours]) == 0
     assert "web      776562000000  2     1-2  1-2" in capsys.readouterr().out
     assert main(["state", "--file", ours, "--json"]) == 0
-    assert codec.decode(capsys.readouterr().out.encode(), State) == BOOKS
+    shown = capsys.readouterr().out
+    assert codec.decode(shown.encode(), State) == BOOKS
+    assert misfits("state", shown) == []
 
 
 def test_a_kubelets_books_are_a_table() -> None:

@@ -19,6 +19,7 @@ import pytest
 from sidecar.__main__ import main
 from sidecar.cli.cmd_status import rendered as status_page
 from sidecar.cli.cmd_top import rendered
+from sidecar.cli.status_choice import Choice
 from sidecar.decide.facts import Load, LoadMeasured, Purpose, ResizeRequested
 from sidecar.decide.settings import PolicyName
 from sidecar.status.deadlines import Deadlines
@@ -27,6 +28,7 @@ from sidecar.status.document import Status
 from sidecar.status.sight import WORKS
 from sidecar.status.status_file import write_status
 from sidecar.words.causes import why
+from state.cpuset import CPUSet
 from state.topology import uniform
 from tests.cli.test_status_on_a_terminal import Terminal, hear_interrupts
 from tests.cli.worlds import container, world
@@ -85,6 +87,25 @@ def test_a_container_with_a_wrong_label_is_shown_as_a_problem() -> None:
     assert any(line.startswith("problem: odd: refused: cpuset.exclusive is 'two'") for line in lines)
     assert "containers that ask for no exclusive CPUs: 1" in lines
     assert not any("takes so far" in line for line in lines)
+
+
+def test_top_shows_what_is_chosen() -> None:
+    """Problems and the number of the others are of the choice too; the map shows all."""
+    shop = {"com.docker.compose.project": "shop"}
+    views = [
+        container("web", exclusive=1, labels=shop),
+        container("odd", exclusive="two"),
+        container("log", labels=shop),
+        container("stack", exclusive=1, labels={"com.docker.stack.namespace": "shop"}),
+    ]
+    status = status_of(world(uniform(cores=4), *views))
+    lines = rendered(status, NOW, WORKS, width=100, choice=Choice(project="shop"))
+    assert [line.split()[1] for line in lines[4:6]] == ["stack", "web"]
+    assert not any("odd" in line for line in lines)
+    assert "containers that ask for no exclusive CPUs: 1" in lines
+    one = rendered(status, NOW, WORKS, width=100, choice=Choice(project="shop", cpus=CPUSet.of(1)))
+    assert [len(line.split()) > 1 and line.split()[1] in ("web", "stack") for line in one[4:6]] == [True, False]
+    assert one[-3:] == lines[-3:]
 
 
 def test_a_take_counts_down_with_its_reason() -> None:

@@ -2,52 +2,44 @@
 
 from __future__ import annotations
 
+import argparse
 import json
-import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Final
 
 import pytest
 
-from sidecar.__main__ import main
+from sidecar.__main__ import COMMANDS, main, parser
 from sidecar.cli.json_schemas import DIALECT, FOLDER, SCHEMAS, schema_text
 from state import codec
 from tests.cli.test_commands import BUSY, leave
 from tests.cli.top.statuses import owner, plain_one, seen
+from tests.support.schemas import misfits, unfit
 
-KINDS: dict[str, Any] = {"string": str, "integer": int, "number": (int, float), "boolean": bool, "null": type(None)}
+OF_COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "status": ("status", "problems"),
+    "top": ("status",),
+    "events": ("event",),
+    "topology": ("topology",),
+    "plan": ("plan",),
+    "simulate": ("happening",),
+    "explain": ("explain",),
+    "disturbed": ("disturbed",),
+    "resize": ("resize",),
+    "defragment": ("defragment",),
+    "watch": ("reading",),
+    "ack": ("ack",),
+    "state": ("state",),
+    "doctor": ("doctor", "doctor-quiet"),
+    "install-runtime": ("install",),
+    "install-slice": ("install",),
+    "swarm": ("swarm",),
+}
+"""The schemas of what each command prints with `--json`. A test of each command compares what it prints."""
 
-
-def unfit(value: Any, schema: dict[str, Any], root: dict[str, Any], at: str = "") -> list[str]:
-    """Return where a value does not fit a schema, as far as these schemas go."""
-    if "$ref" in schema:
-        return unfit(value, root["$defs"][schema["$ref"].rpartition("/")[2]], root, at)
-    if "anyOf" in schema:
-        return [] if any(not unfit(value, each, root, at) for each in schema["anyOf"]) else [f"{at}: fits none"]
-    if "enum" in schema:
-        return [] if value in schema["enum"] else [f"{at}: {value!r} is none of {schema['enum']}"]
-    match schema.get("type"):
-        case "array":
-            items = value if isinstance(value, list) else [object()]
-            return [flaw for n, each in enumerate(items) for flaw in unfit(each, schema["items"], root, f"{at}[{n}]")]
-        case "object" if isinstance(value, dict):
-            fields = schema.get("properties", {})
-            missing = [f"{at}.{name} is missing" for name in schema.get("required", ()) if name not in value]
-            extra = [f"{at}.{name} is not described" for name in value if fields and name not in fields]
-            inner = [
-                flaw
-                for name in fields.keys() & value
-                for flaw in unfit(value[name], fields[name], root, f"{at}.{name}")
-            ]
-            return [*missing, *extra, *inner]
-        case None:
-            return []
-        case kind:
-            is_kind = (
-                kind in KINDS and isinstance(value, KINDS[kind]) and (kind == "boolean") is isinstance(value, bool)
-            )
-            is_like = not isinstance(value, str) or re.search(schema.get("pattern", ""), value)
-            return [] if is_kind and is_like else [f"{at}: {value!r} is no {kind}"]
+OTHERS: Final = ("projection", "history")
+"""Schemas of what programs read otherwise."""
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
@@ -59,6 +51,14 @@ def test_a_file_is_the_schema_of_its_type(name: str) -> None:
 
 def test_there_is_no_other_file() -> None:
     assert sorted(path.name for path in FOLDER.iterdir()) == sorted(f"{name}.schema.json" for name in SCHEMAS)
+
+
+def test_every_command_that_prints_json_has_its_schemas() -> None:
+    """And there is no schema of nothing."""
+    [commands] = [each for each in parser(*COMMANDS)._actions if isinstance(each, argparse._SubParsersAction)]
+    printing = {name for name, made in commands.choices.items() if "--json" in made._option_string_actions}
+    assert printing == set(OF_COMMANDS)
+    assert {*(name for names in OF_COMMANDS.values() for name in names), *OTHERS} == set(SCHEMAS)
 
 
 @pytest.mark.parametrize(
@@ -80,15 +80,12 @@ def test_what_a_command_prints_fits_its_schema(
     """Every field is described, and each is there."""
     leave(tmp_path, BUSY)
     main([*command, *([] if command[0] == "topology" else ["--state-dir", str(tmp_path)])])
-    schema = json.loads(schema_text(name))
-    assert unfit(json.loads(capsys.readouterr().out), schema, schema) == []
+    assert misfits(name, capsys.readouterr().out) == []
 
 
 def test_a_history_fits_its_schema() -> None:
     """As the API answers it."""
-    schema = json.loads(schema_text("history"))
-    told = json.loads(codec.encode(seen(owner("a", "1-2", 1), plain_one("b", 2)).history))
-    assert unfit(told, schema, schema) == []
+    assert misfits("history", codec.encode(seen(owner("a", "1-2", 1), plain_one("b", 2)).history)) == []
 
 
 @pytest.mark.parametrize(

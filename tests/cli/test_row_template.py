@@ -88,15 +88,19 @@ def test_a_format_excludes_what_prints_otherwise(capsys: pytest.CaptureFixture[s
         (Choice(is_owner_only=True), ["voice", "other", "asks"]),
         (Choice(cpus=CPUSet.parse("3,7")), ["other", "asks"]),
         (Choice(cpus=CPUSet.parse("1,7"), is_owner_only=True), ["voice"]),
+        (Choice(project="shop"), ["other", "web"]),
+        (Choice(project="sh?p*"), ["other", "asks", "web"]),
+        (Choice(project="shop", is_owner_only=True), ["other"]),
+        (Choice(project="none"), []),
     ],
 )
-def test_a_choice_is_of_owners_and_of_cpus(choice: Choice, names: list[str]) -> None:
-    """Both together if both are given; the machine stays whole."""
+def test_a_choice_is_of_owners_cpus_and_projects(choice: Choice, names: list[str]) -> None:
+    """All together if all are given; the machine stays whole."""
     status = seen(
         owner("voice", "1-2", 1),
-        owner("other", "3", 2),
-        plain_one("asks", 3, asked=4, cpus=CPUSet.parse("0,3")),
-        plain_one("web", 4, cpus=CPUSet.parse("0")),
+        owner("other", "3", 2, project="shop"),
+        plain_one("asks", 3, asked=4, cpus=CPUSet.parse("0,3"), project="shop-2"),
+        plain_one("web", 4, cpus=CPUSet.parse("0"), project="shop"),
     ).status
     chosen = choice.of(status)
     assert [each.name for each in chosen.containers] == names

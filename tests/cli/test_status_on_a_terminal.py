@@ -11,7 +11,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from sidecar.status.describe import status_of
@@ -25,11 +25,11 @@ FOUR = uniform(cores=4)
 class Terminal:
     """The command on a terminal of its own, with its output so far."""
 
-    def __init__(self, *args: str) -> None:
+    def __init__(self, *args: str, program: Sequence[str] = ("-m", "sidecar"), **environ_of_it: str) -> None:
         self._side, inner = pty.openpty()
-        environ = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", "LINES": "30"}
+        environ = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", "LINES": "30", **environ_of_it}
         environ.pop("NO_COLOR", None)
-        command = [sys.executable, "-m", "sidecar", *args]
+        command = [sys.executable, *program, *args]
         self.process = subprocess.Popen(
             command, stdin=inner, stdout=inner, stderr=inner, env=environ, preexec_fn=hear_interrupts
         )

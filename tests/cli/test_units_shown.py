@@ -174,3 +174,29 @@ def test_a_unit_that_rests_has_no_cpus_in_the_table() -> None:
     resting = msgspec.structs.replace(unit("cron.service"), phase=Phase.CREATED, cpuset="0,2", effective=None)
     lines = cmd_status.rendered(status_of(world(uniform(cores=3), resting), host=CONFINING), NOW, WORKS)
     assert any(line.split()[:3] == ["cron.service", "stranger", "-"] for line in lines)
+
+
+def owning() -> Status:
+    """A service with CPUs of its own beside a container with one."""
+    asking = msgspec.structs.replace(unit("db.service"), labels={"cpuset.exclusive": "2"})
+    made = world(uniform(cores=6), container("web", exclusive=1), asking, unit("ssh.service"), settings=STATIC)
+    return status_of(made, updated_at="2026-03-04T05:06:02Z", host=CONFINING)
+
+
+def test_a_unit_that_owns_has_a_letter_a_row_and_its_cpus() -> None:
+    """As a container that owns, in the table of units; it is not among those that are confined."""
+    lines = cmd_status.rendered(owning(), NOW, WORKS)
+    assert "B  db.service         exclusive  2-3    settled, alone" in lines
+    assert "socket 0   [0r] [1A] [2B] [3B] [4.] [5.]" in lines
+    assert "A web   B db.service   . shared   r reserved, shared" in lines
+    assert any("1 unit of the host is confined to the shared pool" in line for line in lines)
+    assert any(line.startswith("B  db.service") for line in cmd_top.rendered(owning(), NOW, WORKS))
+    [row] = [each for each in owning().units if each.name == "db.service"]
+    assert explained_tenant.rendered(row, WORKS) == [
+        "db.service (a unit of the host): exclusive, running, on 2-3",
+        "  It asked for 2 exclusive CPUs and was granted 2-3.",
+        "  It runs on exactly these, and no container and no other unit does.",
+    ]
+    view = cpu_view(owning(), 2)
+    assert view is not None
+    assert (view.owner, view.explanation[0]) == ("db.service", "It is granted to db.service.")

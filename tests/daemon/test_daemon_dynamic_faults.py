@@ -45,8 +45,8 @@ def tells_after_the_grace_began(patch: Patch) -> None:
     """Announce a take only after its grace began."""
     honest = Allocator.announce
 
-    def announce(self: Allocator, container: ContainerKey, *, begins_grace: bool = False) -> None:
-        if not begins_grace:
+    def announce(self: Allocator, container: ContainerKey, *, grace_seconds: float | None = None) -> None:
+        if grace_seconds is None:
             honest(self, container)
 
     patch.setattr(Allocator, "announce", announce)
@@ -55,9 +55,9 @@ def tells_after_the_grace_began(patch: Patch) -> None:
 def signals_before_it_tells(patch: Patch) -> None:
     honest = Allocator.announce
 
-    def announce(self: Allocator, container: ContainerKey, *, begins_grace: bool = False) -> None:
-        if begins_grace:
-            honest(self, container, begins_grace=True)
+    def announce(self: Allocator, container: ContainerKey, *, grace_seconds: float | None = None) -> None:
+        if grace_seconds is not None:
+            honest(self, container, grace_seconds=grace_seconds)
 
     patch.setattr(Allocator, "announce", announce)
 

@@ -7,10 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from sidecar.decide.container.container import Container, Standing, Wish
+from sidecar.decide.container.grip import Closed
 from sidecar.decide.container.machine import after, first_seen
 from sidecar.decide.container.news import LetGo, OrderApplied, OrderSent
 from sidecar.decide.container.place import Place
-from sidecar.decide.covering import after_hand, birthplaces, told_of_answers
+from sidecar.decide.covering import after_hand, birthplaces, covered, told_of_answers
 from sidecar.decide.facts import ContainerView, EngineInfo, Phase
 from sidecar.decide.hand_facts import AnswersHeld, HandLost
 from sidecar.decide.hand_state import HandState
@@ -196,3 +197,45 @@ def test_after_a_cpu_went_offline_newborns_may_be_anywhere_until_the_answers_are
     assert CPUSet.from_mask(hand.newborns(fewer)) == fewer
     assert CPUSet.from_mask(replace(hand, sent=replace(before, number=2, online=fewer)).newborns(fewer)) == fewer
     assert CPUSet.from_mask(replace(hand, held=replace(before, online=fewer)).newborns(fewer)) == POOL
+
+
+def _in(found: str, key: ContainerKey, *, is_missing: bool, name: str = "c") -> Container:
+    """Return a running container that a look found below this parent; if it is missing, the hand did not find it."""
+    view = ContainerView(engine="docker", id=key.id, name=name, phase=Phase.RUNNING, cpuset="2", found_below=found)
+    seen = first_seen(view, Place(OTHER, OTHER), Wish(standing=Standing.MANAGED), 0, SINCE + 1)
+    return replace(seen, grip=Closed("it has no cgroup", is_missing=True)) if is_missing else seen
+
+
+@pytest.mark.parametrize(
+    ("found", "other", "unwatched"),
+    [
+        ("/docker", "", ()),
+        ("/elsewhere", "/docker", ("",)),
+        ("", "/docker", ()),
+        ("", "/elsewhere", ("",)),
+        ("", "", ("",)),
+    ],
+)
+def test_one_that_the_hand_did_not_find_uncovers_others_only_if_it_is_elsewhere(
+    found: str, other: str, unwatched: tuple[str, ...]
+) -> None:
+    """While a container ends, it has no cgroup, and the engine still tells that it runs: tenants whose containers come
+    and go would else end the cover of all that name no parent.
+    """
+    second = ContainerKey("docker", "b" * 64)
+    hand = HandState(parents=("/docker",), since=SINCE, home=("/docker",), met=("/docker",))
+    world = begin(State(policy="static"), uniform(cores=4), Settings(policy=PolicyName.STATIC))
+    known = {KEY: _in(found, KEY, is_missing=True), second: _in(other, second, is_missing=False, name="d")}
+    world = covered(replace(world, hand=hand, containers=known), KEY, SINCE + 2)
+    assert world.hand is not None
+    assert world.hand.unwatched == unwatched
+
+
+def test_what_is_seen_below_a_watched_parent_shows_that_it_is_watched() -> None:
+    """However it was taken for another: the next look at any of its containers puts that right."""
+    hand = HandState(parents=("/docker",), since=SINCE, home=("/docker",), met=("/docker",), unwatched=("", "/x"))
+    world = begin(State(policy="static"), uniform(cores=4), Settings(policy=PolicyName.STATIC))
+    world = replace(world, hand=hand, containers={KEY: _in("/docker", KEY, is_missing=False)})
+    found = covered(world, KEY, SINCE + 2).hand
+    assert found is not None
+    assert found.unwatched == ("/x",)

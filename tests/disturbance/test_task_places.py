@@ -25,8 +25,12 @@ def task(proc: Path, group: str, flags: int) -> TaskPlace | None:
     ("group", "flags", "place"),
     [
         (f"/docker/{ID}", 0, TaskPlace(container=ID, unit=f"/docker/{ID}")),
-        (f"/system.slice/docker-{ID}.scope/inner", 0, TaskPlace(container=ID, unit=f"docker-{ID}.scope")),
-        ("/system.slice/ssh.service", 0, TaskPlace(unit="ssh.service")),
+        (
+            f"/system.slice/docker-{ID}.scope/inner",
+            0,
+            TaskPlace(container=ID, unit=f"docker-{ID}.scope", above=("system.slice",)),
+        ),
+        ("/system.slice/ssh.service", 0, TaskPlace(unit="ssh.service", above=("system.slice",))),
         ("/", 0x00200000, TaskPlace(is_kernel=True)),
         ("/", 0x04200000, TaskPlace(is_kernel=True, is_bound=True)),
         ("/", 0x00000004, None),
@@ -57,3 +61,9 @@ def test_numbers_of_tasks_are_the_kernels_in_the_first_namespace_alone(
 
 def test_where_the_namespace_cannot_be_read_it_is_not_the_hosts(tmp_path: Path) -> None:
     assert not sees_every_task(str(tmp_path))
+
+
+def test_a_task_is_of_each_unit_above_it() -> None:
+    """A slice that owns has services below it, and a service groups of its own."""
+    place = TaskPlace(unit="db.service", above=("apps.slice",))
+    assert [place.is_of(name) for name in ("db.service", "apps.slice", "ssh.service", ID)] == [True, True, False, False]

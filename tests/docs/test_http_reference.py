@@ -16,6 +16,7 @@ from sidecar.decide.facts import ContainerView, Fact
 from sidecar.held_starts import Desk
 from sidecar.log import now
 from sidecar.status.deadlines import Deadlines
+from sidecar.status.present_status import PresentStatus
 from state.topology import uniform
 from tests.cli.worlds import world
 from tests.docs.pages import ROOT, names, rows, section
@@ -73,7 +74,8 @@ def _board() -> Board:
 def _api() -> Api:
     outbox, _ = trio.open_memory_channel[Fact](1)
     starts = Starts(_board(), outbox, desk=Desk(), glance=_glance, tickets=lambda: 1)
-    return Api(_board(), outbox, Deadlines(now), clock=now, starts=starts)
+    board = _board()
+    return Api(board, outbox, PresentStatus(board, Deadlines(now)), clock=now, starts=starts)
 
 
 async def _glance(_: str) -> ContainerView:

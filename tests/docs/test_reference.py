@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from sidecar.__main__ import parser
+from sidecar.__main__ import COMMANDS, parser
 from sidecar.config.config import Config
 from sidecar.config.keys import KEYS
 from sidecar.decide.container.labels import LABELS, NAMES, Label, OnMistake
@@ -110,7 +110,7 @@ def test_every_placement_option_is_documented() -> None:
 
 
 def commands() -> dict[str, argparse.ArgumentParser]:
-    [action] = [each for each in parser()._actions if isinstance(each, argparse._SubParsersAction)]
+    [action] = [each for each in parser(*COMMANDS)._actions if isinstance(each, argparse._SubParsersAction)]
     return dict(action.choices)
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.__main__ import parser
+from sidecar.__main__ import COMMANDS, parser
 from sidecar.config.config import load
 from sidecar.projection.projections import Projections
 from state.cpuset import CPUSet
@@ -138,7 +138,7 @@ def lines_for_the_command() -> list[tuple[Block, str]]:
 @pytest.mark.parametrize(("block", "line"), lines_for_the_command(), ids=lambda value: str(value))
 def test_a_command_of_the_pages_has_right_usage(block: Block, line: str) -> None:
     """The command's own parser accepts it. A shell substitution counts as one word."""
-    parser().parse_args(shlex.split(re.sub(r"\$\([^)]*\)", "word", line)))
+    parser(*COMMANDS).parse_args(shlex.split(re.sub(r"\$\([^)]*\)", "word", line)))
 
 
 @pytest.mark.parametrize("block", [b for b in blocks_in("toml") if "scenario" not in b.words], ids=str)
@@ -162,7 +162,7 @@ def test_the_systemd_unit_starts_a_command_that_there_is(block: Block) -> None:
     unit.read_string(block.text)
     path, *words = shlex.split(unit["Service"]["ExecStart"])
     assert Path(path).name == "cpuset-sidecar"
-    parser().parse_args(words)
+    parser(*COMMANDS).parse_args(words)
     assert unit["Service"]["StateDirectory"] == unit["Service"]["RuntimeDirectory"] == "cpuset-sidecar"
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from sidecar.decide.container.labels import read_labels
+from sidecar.host.units.unit_labels import labels_of
 from tests.docs.units import PAGES, UNIT, blocks, by_events, drop_ins, judged, slices, strict
 
 ENGINE = {
@@ -26,6 +28,7 @@ KNOWN = {
     "security.md",
     "cgroup-v2-and-systemd.md",
     "confine-everybody-at-once.md",
+    "give-a-service-cpus.md",
 }
 """The pages with units. That of the shared slice has a quadlet's, beside what `install-slice` writes."""
 
@@ -74,3 +77,10 @@ def test_a_mistake_in_any_of_them_is_seen(name: str, tmp_path: Path) -> None:
     """So that silence means something."""
     files = {UNIT: by_events(), **drop_ins(), **slices()}
     assert judged(tmp_path, {**files, name: files[name].replace("=", "Wrong=")}) != ""
+
+
+def test_the_drop_in_of_a_service_asks_for_what_its_page_says() -> None:
+    """And for nothing that is unknown."""
+    labels = labels_of([drop_ins()[f"{UNIT}.d/cpus.conf"]])
+    assert labels == {"cpuset.exclusive": "2", "cpuset.numa": "single"}
+    assert read_labels(labels).mistakes == ()

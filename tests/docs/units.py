@@ -57,6 +57,7 @@ def drop_ins() -> dict[str, str]:
     return {
         f"{UNIT}.d/user.conf": only_block("security.md"),
         "user@.service.d/delegate.conf": only_block("cgroup-v2-and-systemd.md"),
+        f"{UNIT}.d/cpus.conf": only_block("give-a-service-cpus.md"),
     }
 
 

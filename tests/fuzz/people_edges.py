@@ -30,6 +30,8 @@ from sidecar.readers import closest
 from sidecar.simulation.scenario_file import scenario_of
 from sidecar.status.deadlines import Deadlines
 from sidecar.status.find_container import NotFound, find
+from sidecar.status.present_status import PresentStatus
+from sidecar.systemd_names import parent_in, pod_in
 from sidecar.words.misread import sentences
 from state.errors import StateError
 from tests.fuzz.edge import Edge
@@ -81,9 +83,12 @@ def scenario(chance: Random) -> None:
 
 
 def start(chance: Random) -> None:
-    """The question of a runtime."""
+    """The question of a runtime. Whatever its cgroup is called, it has a parent or none."""
     told = {"id": ID, "cpus": "0-3", "quota": 1, "memory": 2, "annotations": {"cpuset.exclusive": "1"}, "name": "x"}
-    parsed(document(told, chance), StartBody)
+    told["cgroup"] = chance.choice([f"/docker/{ID}", f"team.slice:docker:{ID}", f"/x/{ID}/libpod-{ID}"])
+    asked = parsed(document(told, chance), StartBody)
+    assert len(parent_in(asked.cgroup)) <= len(asked.cgroup)
+    assert pod_in(asked.cgroup) in asked.cgroup
 
 
 class _Named(NamedTuple):
@@ -127,7 +132,8 @@ def requests(chance: Random) -> None:
 async def _exchanged(content: bytes, reach: Access, lines: io.StringIO, chance: Random) -> bytes:
     outbox, _inbox = trio.open_memory_channel[Fact](10)
     story = _story()
-    api = Api(Board(story.world), outbox, Deadlines(lambda: NOW), clock=lambda: NOW)
+    board = Board(story.world)
+    api = Api(board, outbox, PresentStatus(board, Deadlines(lambda: NOW)), clock=lambda: NOW)
     client, server = memory_stream_pair()
     connection = HttpConnection(server, api.table(reach), lambda route, peer: False, Log(lines))
     received = bytearray()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from http.client import HTTPException
 from random import Random
@@ -36,15 +36,23 @@ class HostileTenant:
     """Acts in rounds, in four threads, until it is told to end.
 
     `victim` is a name of a projection, and an id. `parent` is the cgroup of the engine's containers, "" if no container
-    can be inside another.
+    can be inside another. `attacks` are its acts.
     """
 
-    def __init__(self, containers: Containers, chance: Random, victim: str, parent: str = "") -> None:
+    def __init__(
+        self,
+        containers: Containers,
+        chance: Random,
+        victim: str,
+        parent: str = "",
+        attacks: Sequence[Attack] = tuple(Attack),
+    ) -> None:
         self._containers = containers
         self._api = containers.api
         self._chance = chance
         self._victim = victim
         self._parent = parent
+        self._attacks = attacks
         self._guard = threading.Lock()
         self._own: list[str] = []
         self._count = 0
@@ -63,7 +71,7 @@ class HostileTenant:
             each.join()
 
     def _act(self, seed: float) -> None:
-        for attack in rounds(Random(seed), list(Attack)):
+        for attack in rounds(Random(seed), self._attacks):
             # The engine refuses some: a name in use, a container that another thread has removed.
             has_acted = True
             with suppress(ApiError, OSError, HTTPException):

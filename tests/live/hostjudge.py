@@ -23,10 +23,15 @@ _PAUSE: Final = 0.05
 
 def intruders(owner: str) -> list[str]:
     """Return the processes that may run on the owner's CPU, and are neither its own nor the kernel's."""
-    return sorted(seen(owner).values())
+    return intruders_on(LAST, owner)
 
 
-def seen(owner: str) -> dict[tuple[int, str], str]:
+def intruders_on(cpus: CPUSet, owner: str) -> list[str]:
+    """Return the same for an owner of these CPUs, by a part of its cgroup's path."""
+    return sorted(seen(owner, cpus).values())
+
+
+def seen(owner: str, cpus: CPUSet = LAST) -> dict[tuple[int, str], str]:
     """Return the same by id and start, which no two processes share."""
     found = {}
     for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
@@ -35,7 +40,7 @@ def seen(owner: str) -> dict[tuple[int, str], str]:
                 line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":\t" in line
             )
             is_of_kernel = pid == _KTHREADD or status["PPid"] == str(_KTHREADD)
-            if is_of_kernel or LAST.isdisjoint(CPUSet.parse(status["Cpus_allowed_list"])):
+            if is_of_kernel or cpus.isdisjoint(CPUSet.parse(status["Cpus_allowed_list"])):
                 continue
             group = Path(f"/proc/{pid}/cgroup").read_text().strip()
             start = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]

@@ -21,25 +21,34 @@ LANES: Final[Mapping[str, tuple[str, ...]]] = {
     # These stop, kill or freeze the engine, or install a runtime in it.
     "engine": (
         *("test_crash", "test_dynamic", "test_faults_engine", "test_faults_hang", "test_faults_socket"),
-        *("test_boot", "test_hand_stops", "test_slow_starts", "test_strict", "test_strict_boot"),
+        *(
+            "test_boot",
+            "test_hand_stops",
+            "test_slow_starts",
+            "test_strict",
+            "test_strict_boot",
+            "test_default_runtime",
+        ),
+        "test_standing_order",
     ),
     # These share an engine that stays up.
     "stories": (
         *("test_astray", "test_daemon", "test_disturbed", "test_doctor", "test_dynamic_small", "test_faults_answers"),
         *("test_faults_crowd", "test_faults_names", "test_faults_projections", "test_faults_sidecars"),
         *("test_faults_state", "test_faults_workloads", "test_lifecycle", "test_placing", "test_redeploys"),
-        *("test_compose", "test_page", "test_hooks", "test_prometheus", "test_shortage", "test_unprivileged"),
+        *("test_compose", "test_page", "test_hooks", "test_prometheus", "test_shortage"),
+        *("test_top", "test_unprivileged"),
     ),
     # Contract tests on Podman have this lane too.
-    "podman": ("test_podman", "test_pods", "test_strict_podman", "test_two_engines"),
+    "podman": ("test_podman", "test_pods", "test_strict_podman", "test_default_podman", "test_two_engines"),
     "swarm": ("test_swarm",),
-    "tenants": ("test_tenants",),
+    "tenants": ("test_tenants", "test_hostile_tenant", "test_tenants_inside"),
     # The host's engine, without a sidecar; contract tests on Docker have this lane too.
     "contract": ("test_alonejudge", "test_cgroups", "test_giant_label", "test_ground", "test_proxied"),
     HOST: (
         *("test_faults_clock", "test_hotplug", "test_hotplug_rules", "test_isolated", "test_late_cpus"),
-        *("test_hand_births", "test_hand_writes", "test_host_processes", "test_quadlets", "test_root_parent"),
-        *("test_slice", "test_systemd", "test_topology", "test_units", "test_without_service"),
+        *("test_busy_host", "test_hand_births", "test_hand_writes", "test_host_processes", "test_quadlets"),
+        *("test_root_parent", "test_slice", "test_systemd", "test_topology", "test_units", "test_without_service"),
     ),
 }
 """The modules of each lane. The longest lane first: it starts first. Only `host` comes later (conftest)."""

@@ -151,7 +151,8 @@ class PrivateEngine:
         """Write its own configuration, without the system's; a test's settings in it stay."""
         path = self.folder / "daemon.json"
         settings = json.loads(path.read_text()) if path.exists() else {"cgroup-parent": self.cgroup_parent}
-        path.write_text(json.dumps({**settings, "live-restore": live_restore}))
+        if settings.get("live-restore") is not live_restore:
+            path.write_text(json.dumps({**settings, "live-restore": live_restore}))
         return path
 
     def _is_frozen(self) -> bool:

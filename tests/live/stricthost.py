@@ -40,13 +40,18 @@ _PERIOD = 100_000
 
 def install(engine: PrivateEngine, folder: Path, *words: str, state: str = "state") -> subprocess.CompletedProcess[str]:
     """Call `install-runtime` for this engine and a sidecar below this folder."""
-    command = [
-        *(sys.executable, "-m", "sidecar", "install-runtime", "--for", "docker"),
+    command = [sys.executable, "-m", "sidecar", *install_words(engine, folder, *words, state=state)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=ROOT)
+
+
+def install_words(engine: PrivateEngine, folder: Path, *words: str, state: str = "state") -> list[str]:
+    """Return the arguments of this program with which that is called."""
+    return [
+        *("install-runtime", "--for", "docker"),
         *("--prefix", str(engine.folder / "strict"), "--daemon-json", str(engine.folder / "daemon.json")),
         *("--docker-pid", str(engine.folder / "pid"), "--engine", f"unix://{engine.socket_path}"),
         *("--state-dir", str(folder / state), "--projections", str(folder / "projections"), *words),
     ]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=ROOT)
 
 
 class Docker:
@@ -61,7 +66,7 @@ class Docker:
     def run(
         self, name: str, *words: str, runtime: str = RUNTIME, exclusive: int = 0, options: tuple[str, ...] = ()
     ) -> subprocess.CompletedProcess[str]:
-        """Call `docker run`, detached unless `options` differ."""
+        """Call `docker run`, with the options; without a runtime the engine's default one counts."""
         labels = ("--label", f"cpuset.exclusive={exclusive}") if exclusive else ()
         return self.call("run", *self._usual(name, runtime), *labels, *options, self._image, *words)
 
@@ -97,7 +102,8 @@ class Docker:
 
     def _usual(self, name: str, runtime: str) -> tuple[str, ...]:
         self.made.append(self.full(name))
-        return ("--network", "host", "--name", self.full(name), "--runtime", runtime, "--stop-signal", "KILL")
+        chosen = ("--runtime", runtime) if runtime else ()
+        return ("--network", "host", "--name", self.full(name), *chosen, "--stop-signal", "KILL")
 
     def _environment(self) -> dict[str, str]:
         return {**os.environ, "DOCKER_HOST": f"unix://{self.api.socket_path}"}
@@ -112,12 +118,18 @@ def docker(
         pytest.skip("the strict start is set up on a Docker engine of the tests' own only")
     if subprocess.run(["docker", "version"], capture_output=True, check=False).returncode not in (0, 1):
         pytest.skip("Docker's client is not here")
-    done = install(private_engine, tmp_path, "--patience", f"{PATIENCE_SECONDS:g}")
+    yield from installed(private_engine, ground, tmp_path)
+
+
+def installed(engine: PrivateEngine, ground: Ground, folder: Path, *words: str) -> Iterator[Docker]:
+    """Yield Docker's client on this engine, on which the runtime was installed; remove all of it in the end."""
+    done = install(engine, folder, "--patience", f"{PATIENCE_SECONDS:g}", *words)
     assert done.returncode == 0, done.stderr
     made = Docker(ground.api, ground.image, f"strict-{uuid.uuid4().hex[:6]}")
     yield made
     made.remove_all()
-    assert install(private_engine, tmp_path, "--remove").returncode == 0
+    done = install(engine, folder, "--remove")
+    assert done.returncode == 0, done.stderr
 
 
 def shell(docker: Docker, name: str, script: str, **more: object) -> subprocess.CompletedProcess[str]:

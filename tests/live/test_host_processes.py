@@ -13,12 +13,12 @@ from typing import Final
 import pytest
 
 from sidecar.host.units.host_tasks import HostTasks
-from sidecar.status.document import SharingStatus
+from sidecar.status.document import ContainerStatus, SharingStatus
 from state.cpuset import CPUSet
+from state.projection import read
 from tests.live.containers import Containers
-from tests.live.hostjudge import intruders, judged
+from tests.live.hostjudge import intruders, intruders_on
 from tests.live.kernelview import online
-from tests.live.lodgers import build, burst, lodgers
 from tests.live.privateengine import PrivateEngine
 from tests.live.sidecarprocess import LAST, SidecarProcess
 from tests.live.waiting import PATIENCE, eventually
@@ -38,8 +38,6 @@ pytestmark = [
 _CONTAINER: Final = re.compile(r"[0-9a-f]{64}")
 ONE: Final = {"cpuset.exclusive": "1"}
 SERVICES: Final = 10
-SPINNING: Final = 3
-ROUNDS: Final = 4
 
 
 @pytest.fixture
@@ -117,29 +115,6 @@ def test_no_process_of_the_host_may_run_on_an_owners_cpu(
     see_that_none_intrudes(confining, owner)
 
 
-def test_a_busy_host_keeps_off_within_a_second(
-    confining: SidecarProcess, own_engine: PrivateEngine, workloads: Containers, busy: list[str], tmp_path: Path
-) -> None:
-    """Forty services that start processes, some that compute, timers, sessions, bursts and a build; a sidecar that is
-    killed in the midst leaves nobody there either, once another one runs.
-    """
-    owner = owner_alone(confining, workloads)
-    for name in busy[:SPINNING]:
-        spin(name)
-    with judged(owner) as judge, lodgers():
-        for number in range(ROUNDS):
-            burst()
-            build(own_engine, workloads, tmp_path / str(number))
-            if number == ROUNDS // 2:
-                with judge.looking_away():
-                    confining.kill()
-                    burst()
-                    confining.start()
-    print(f"seen {judge.looks} times; the longest that a process was allowed there: {judge.longest:.2f} s")
-    assert judge.looks > ROUNDS
-    assert judge.late == [], confining.log()[-4000:]
-
-
 def test_a_second_sidecar_does_not_confine_the_same_units(
     confining: SidecarProcess, own_engine: PrivateEngine, tmp_path: Path
 ) -> None:
@@ -215,3 +190,118 @@ def test_what_people_confined_themselves_stays(
     owner = workloads.run("owner", labels=ONE)
     sidecar.until(owner, lambda it: it.refusal, "there is no other CPU for it")
     assert (ROOT / "system.slice" / busy[0] / "cpuset.cpus").read_text().strip() == str(LAST)
+
+
+@pytest.fixture
+def owning(busy: list[str]) -> Iterator[str]:
+    """The name of a service that asks for a CPU by a drop-in, and is not started yet; its files go at the end."""
+    name = busy[0]
+    folder = Path("/run/systemd/system")
+    unit, drop_in = folder / name, folder / f"{name}.d" / "cpus.conf"
+    unit.write_text("[Service]\nExecStart=/bin/sh -c 'while :; do :; done'\n")
+    drop_in.parent.mkdir(exist_ok=True)
+    drop_in.write_text("[Service]\nX-CpusetExclusive=1\n")
+    systemctl("daemon-reload")
+    yield name
+    subprocess.run(["systemctl", "stop", name], check=False, capture_output=True)
+    drop_in.unlink()
+    drop_in.parent.rmdir()
+    unit.unlink()
+    subprocess.run(["systemctl", "daemon-reload"], check=False, capture_output=True)
+
+
+def systemctl(*words: str) -> str:
+    return subprocess.run(["systemctl", *words], check=True, capture_output=True, text=True).stdout
+
+
+def unit_of(sidecar: SidecarProcess, name: str) -> ContainerStatus | None:
+    return next((each for each in sidecar.status().units if each.name == name), None)
+
+
+def cpus_of(name: str) -> CPUSet:
+    """Return where each process of a service may run, by the kernel."""
+    processes = (ROOT / "system.slice" / name / "cgroup.procs").read_text().split()
+    found = [Path(f"/proc/{each}/status").read_text().partition("Cpus_allowed_list:")[2] for each in processes]
+    assert found, f"{name} runs nothing"
+    [cpus] = {text.split()[0] for text in found}
+    return CPUSet.parse(cpus)
+
+
+def until_alone(sidecar: SidecarProcess, name: str) -> CPUSet:
+    """Wait until a service has a CPU to itself; return it."""
+    eventually(lambda: (found := unit_of(sidecar, name)) and found.is_alone, f"{name} is alone", seconds=20)
+    found = unit_of(sidecar, name)
+    assert found is not None
+    assert found.sharing is SharingStatus.EXCLUSIVE
+    assert cpus_of(name) == found.granted
+    return found.granted
+
+
+def test_a_service_that_asks_has_a_cpu_of_its_own(
+    confining: SidecarProcess, workloads: Containers, busy: list[str], owning: str
+) -> None:
+    """No other process may run there, neither a container's nor the host's; its directory tells it; a release gives
+    back what it had.
+    """
+    systemctl("start", owning)
+    own = until_alone(confining, owning)
+    spin(busy[1])
+    workloads.run("plain")
+    group = f"/system.slice/{owning}"
+
+    try:
+        eventually(lambda: not intruders_on(own, group), "none intrudes", seconds=10)
+    except AssertionError:
+        raise AssertionError(f"{intruders_on(own, group)} may run there; the log: {confining.log()[-4000:]}") from None
+    told = read(f"{confining.projections}/by-unit/{owning}")
+    assert (told.cpus, told.alone, told.name) == (own, True, owning)
+    confining.terminate()
+    assert cpus_of(owning) == own, "a stop of the sidecar changes nothing"
+    assert confining.command("release").returncode == 0
+    assert cpus_of(owning) == online()
+    assert systemctl("show", "-P", "AllowedCPUs", owning).split() == []
+
+
+def test_a_restart_of_an_owning_service_keeps_its_cpu_and_a_stop_gives_it_up(
+    confining: SidecarProcess, workloads: Containers, owning: str
+) -> None:
+    """As of a container: within `linger` (10 s) it is the same CPU, from the first instruction on."""
+    systemctl("start", owning)
+    own = until_alone(confining, owning)
+    systemctl("restart", owning)
+    assert cpus_of(owning) == own
+    assert until_alone(confining, owning) == own
+    systemctl("kill", "--signal=KILL", owning)
+    eventually(lambda: not (found := unit_of(confining, owning)) or not found.granted, "it gave it up", seconds=40)
+    systemctl("reset-failed", owning)
+    systemctl("start", owning)
+    assert len(until_alone(confining, owning)) == 1
+
+
+def test_a_service_that_asks_while_it_runs_is_served_by_a_reload(
+    confining: SidecarProcess, owning: str, workloads: Containers
+) -> None:
+    """And one that asks no more is confined as before. Containers are not moved onto its CPU meanwhile."""
+    drop_in = Path("/run/systemd/system") / f"{owning}.d" / "cpus.conf"
+    drop_in.write_text("[Service]\n")
+    systemctl("daemon-reload")
+    systemctl("start", owning)
+    eventually(lambda: unit_of(confining, owning), "it is confined", seconds=20)
+    drop_in.write_text("[Service]\nX-CpusetExclusive=1\n")
+    systemctl("daemon-reload")
+    own = until_alone(confining, owning)
+    drop_in.write_text("[Service]\n")
+    systemctl("daemon-reload")
+    eventually(lambda: (found := unit_of(confining, owning)) and not found.granted, "it is confined again", seconds=20)
+    eventually(lambda: own <= cpus_of(owning), "its CPU is in the shared pool again", seconds=10)
+
+
+def test_a_sidecar_that_was_killed_finds_its_owning_service_again(
+    confining: SidecarProcess, workloads: Containers, owning: str
+) -> None:
+    systemctl("start", owning)
+    own = until_alone(confining, owning)
+    confining.kill()
+    assert cpus_of(owning) == own
+    confining.start()
+    assert until_alone(confining, owning) == own

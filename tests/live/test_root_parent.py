@@ -15,7 +15,8 @@ from tests.live.containers import Containers
 from tests.live.kernelview import KernelView, allowed_of
 from tests.live.privateengine import PrivateEngine
 from tests.live.sidecarprocess import REST, SidecarProcess
-from tests.live.test_tenants import on_docker, remove_groups, widen
+from tests.live.test_tenants import on_docker, widen
+from tests.live.test_tenants_inside import remove_groups
 from tests.live.waiting import eventually
 from tests.live.watching import ONE, until_alone
 

@@ -6,9 +6,7 @@ import json
 import threading
 import time
 from contextlib import ExitStack, suppress
-from functools import partial
 from pathlib import Path
-from random import Random
 from typing import Final
 
 import pytest
@@ -19,15 +17,12 @@ from tests.live.births import judged
 from tests.live.containers import Containers
 from tests.live.crowd import footprint
 from tests.live.engineapi import ApiError, EngineApi, lock_held
-from tests.live.hostile import HostileTenant
 from tests.live.kernelview import KernelView, online
-from tests.live.privateengine import PrivateEngine
 from tests.live.sidecarfixtures import Ground
 from tests.live.sidecarprocess import LAST, REST, SidecarProcess
 from tests.live.stage import ask
 from tests.live.waiting import PATIENCE, eventually, stays
 from tests.live.watching import ONE, WAITING, problems, until_alone, until_shared
-from tests.support.attacks import UNMANAGED, Attack
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 
@@ -192,27 +187,6 @@ def test_a_name_of_the_unmanaged_hides_no_container_that_runs(
     assert is_apart()
 
 
-@pytest.mark.intrudes("a container is born inside the owner")
-def test_a_cgroup_inside_an_owners_is_told_and_counted(
-    running: SidecarProcess, own_engine: PrivateEngine, workloads: Containers
-) -> None:
-    """It cannot be moved away: the owner is told beside which one it runs, and all is well when that is gone."""
-    if own_engine.cgroup_parent.endswith(".slice"):
-        pytest.skip("systemd takes no cgroup of a container as a parent")
-    owner = workloads.run("owner", labels=ONE)
-    until_alone(running, owner)
-    inside = workloads.run("inside", CgroupParent=f"{own_engine.cgroup_parent}/{owner}")
-    found = running.until(owner, lambda it: it.neighbours, "not alone any more")
-    assert not found.is_alone
-    assert [each.name for each in found.neighbours] == [f"{workloads.prefix}-inside"]
-    [said] = running.until(inside, lambda it: it.warnings, "what to do").warnings
-    assert "recreate it with another cgroup_parent" in said
-    eventually(lambda: (told := running.projection(owner)) and not told.alone, "it is told")
-    workloads.api.remove(inside)
-    until_alone(running, owner)
-    eventually(lambda: (told := running.projection(owner)) and told.alone, "alone again")
-
-
 @pytest.mark.parametrize("act", ["label", "pin"])
 def test_no_container_takes_itself_out(
     act: str, running: SidecarProcess, workloads: Containers, kernel: KernelView
@@ -250,95 +224,6 @@ def test_an_id_as_a_name_shadows_no_container(running: SidecarProcess, workloads
     assert answer["sharing"] == SharingStatus.EXCLUSIVE
 
 
-@pytest.mark.parametrize("whose", ["a container's inside another", "the owner's"])
-def test_a_parent_that_is_called_like_a_container_is_nobodys(
-    whose: str,
-    request: pytest.FixtureRequest,
-    running: SidecarProcess,
-    own_engine: PrivateEngine,
-    workloads: Containers,
-    kernel: KernelView,
-    tmp_path: Path,
-) -> None:
-    """Its name is that of a container which is elsewhere: what is inside gets neither that one's CPUs nor all."""
-    if own_engine.cgroup_parent.endswith(".slice"):
-        pytest.skip("systemd takes no cgroup of a container as a parent")
-    owner = workloads.run("owner", labels=ONE)
-    until_alone(running, owner)
-    engines = own_engine.cgroup_parent
-    for number in range(ARRIVALS):
-        if whose == "the owner's":
-            parent = f"{engines}/side/{owner}"
-        else:
-            outer = workloads.run(f"outer-{number}")
-            parent = f"{engines}/{workloads.run(f'inner-{number}', CgroupParent=f'{engines}/{outer}')}"
-        request.addfinalizer(partial(remove_groups, parent))
-        evil = workloads.create(f"evil-{number}", CgroupParent=parent)
-        running.until(evil, lambda it: it.warnings, "what to do")
-        with judged(kernel, owner, tmp_path) as seen:
-            workloads.api.act(evil, "start")
-            time.sleep(1.0)
-        assert seen.notes is not None
-        assert any(evil in group for group in seen.notes.groups())
-        stayed = [each.state / 1e6 for each in seen.notes.stays() if evil in each.group]
-        assert sum(stayed) <= INSTANT_MS, stayed
-        workloads.api.remove(evil)
-    until_alone(running, owner)
-
-
-@pytest.mark.intrudes("neighbours are updated onto the CPU of the owner")
-def test_acts_of_all_kinds_at_random_delay_no_arrival_and_disturb_no_owner(
-    sidecar: SidecarProcess, own_engine: PrivateEngine, workloads: Containers, kernel: KernelView, tmp_path: Path
-) -> None:
-    """Beside a tenant that does all of this at once: arrivals one after the other, then an owner that stays."""
-    parent = "" if own_engine.cgroup_parent.endswith(".slice") else own_engine.cgroup_parent
-    sidecar.configure(unmanaged=[f"{workloads.prefix}-{UNMANAGED}"])
-    sidecar.start()
-    named = {"cpuset.projection": "voice"}
-    undisturbed = [arrival(sidecar, workloads, f"before-{number}") for number in range(ARRIVALS)]
-    took: list[tuple[float, float]] = []
-    with HostileTenant(workloads, Random(1), "voice", parent) as tenant:
-        while len(took) < ARRIVALS or set(tenant.acts) != set(Attack):
-            took.append(arrival(sidecar, workloads, f"beside-{len(took)}"))
-        owner = workloads.run("owner", labels={**WAITING, **named})
-        until_alone(sidecar, owner)
-        with judged(kernel, owner, tmp_path) as seen:
-            time.sleep(LOOP_SECONDS)
-    print(seen.exposure, "started and alone at most after", slowest(undisturbed), slowest(took), dict(tenant.acts))
-    assert seen.exposure.percent <= 5.0, seen.exposure
-    # The requests keep the engine busy, too.
-    assert max(alone for _, alone in took) <= 3 * UNDISTURBED
-    assert footprint(sidecar.pid).resident_kib <= MOST_MEMORY
-    until_alone(sidecar, owner)
-
-
-def remove_groups(path: str) -> None:
-    """Remove the empty groups of a path, the deepest first, in all hierarchies."""
-    names = path.strip("/").split("/") if path != "/" else []
-    for depth in range(len(names), 0, -1):
-        for each in Path("/sys/fs/cgroup").glob("/".join(("*", *names[:depth]))):
-            with suppress(OSError):
-                each.rmdir()
-
-
-def arrival(sidecar: SidecarProcess, workloads: Containers, name: str) -> tuple[float, float]:
-    """Run a container that asks for the CPU, and remove it. Return the seconds until the engine had started it, and
-    until it was alone.
-    """
-    began = time.monotonic()
-    one = workloads.run(name, labels=WAITING)
-    started = time.monotonic() - began
-    until_alone(sidecar, one)
-    took = started, time.monotonic() - began
-    workloads.api.remove(one)
-    return took
-
-
-def slowest(took: list[tuple[float, float]]) -> tuple[float, ...]:
-    """Return the longest times of arrivals, in seconds."""
-    return tuple(round(max(each), 2) for each in zip(*took, strict=True))
-
-
 def written_bytes(pid: int) -> int:
     """Return how many bytes a process has written, to files and elsewhere."""
     lines = Path(f"/proc/{pid}/io").read_text().splitlines()
@@ -350,42 +235,3 @@ def widen(api: EngineApi, id: str, is_over: threading.Event) -> None:
     while not is_over.is_set():
         with suppress(ApiError, OSError):
             api.update(id, CpusetCpus=str(online()))
-
-
-@pytest.mark.intrudes("neighbours are updated onto the CPU of the owner")
-def test_containers_inside_ones_own_hold_no_owners_cpu(
-    running: SidecarProcess, own_engine: PrivateEngine, workloads: Containers, kernel: KernelView, tmp_path: Path
-) -> None:
-    """A container, one inside its cgroup, and one inside that, all widened by their author's requests without a pause.
-    On version 1 the outer group cannot leave a CPU that an inner one has.
-    """
-    if own_engine.cgroup_parent.endswith(".slice"):
-        pytest.skip("systemd takes no cgroup of a container as a parent")
-    chain: list[str] = []
-    for number in range(3):
-        parent = "/".join((own_engine.cgroup_parent, *chain))
-        chain.append(workloads.run(f"nested-{number}", CgroupParent=parent))
-    outermost = kernel.parent(chain[0]) / chain[0]
-    owner = workloads.run("owner", labels=ONE)
-    until_alone(running, owner)
-    is_over = threading.Event()
-    users = [threading.Thread(target=widen, args=(workloads.api, id, is_over)) for id in chain for _ in range(2)]
-    with judged(kernel, owner, tmp_path) as seen:
-        for each in users:
-            each.start()
-        time.sleep(LOOP_SECONDS)
-        is_over.set()
-        for each in users:
-            each.join()
-    print(seen.exposure)
-    assert seen.exposure.percent <= 5.0, seen.exposure
-    eventually(lambda: kernel.allowed_below(outermost) == REST, "all of them are off the owner's CPU")
-    until_alone(running, owner)
-    workloads.api.remove(owner)
-    eventually(lambda: kernel.allowed_below(outermost) == online(), "all of them have all CPUs again")
-    # The kernel keeps its group, because the others are inside it.
-    workloads.api.remove(chain[0])
-    second = workloads.run("second", labels=ONE)
-    until_alone(running, second)
-    eventually(lambda: kernel.allowed_below(outermost) == REST, "those that were left behind are off the owner's CPU")
-    running.until(second, lambda it: it.is_alone, "it is told")

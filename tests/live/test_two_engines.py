@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -20,6 +21,7 @@ from tests.live.kernelview import KernelView, online
 from tests.live.privateengine import PrivateEngine, opened
 from tests.live.privatepodman import PrivatePodman
 from tests.live.sidecarprocess import LAST, SidecarProcess
+from tests.live.stage import ask
 from tests.live.users import User
 from tests.live.waiting import PATIENCE, eventually
 from tests.live.watcher import Watcher
@@ -171,3 +173,41 @@ def excuse_the_unrecorded(sidecar: SidecarProcess, both: Iterable[Containers], w
                 configured = made.api.inspect(id)["HostConfig"]["CpusetCpus"]
                 if told is not None and told.settled and told.cpus != CPUSet.parse(configured or str(online())):
                     watcher.excuse(id)
+
+
+def test_a_users_own_podman_is_an_engine_of_its_own_name(
+    own_engine: PrivateEngine,
+    podman: PrivatePodman,
+    sidecar: SidecarProcess,
+    workloads: Containers,
+    others: Containers,
+    kernel: KernelView,
+) -> None:
+    """Here the test's Podman stands for it. What the sidecar tells has that name: status, books, readiness, metrics."""
+    if own_engine.api.is_podman:
+        pytest.skip("it is about Docker and Podman: one of them is enough as the first")
+    places = [f"docker=unix://{own_engine.api.socket_path}", f"podman:1000=unix://{podman.api.socket_path}"]
+    sidecar.configure(engine="auto", hand="off", engines=places)
+    sidecar.start()
+    plain, owner = workloads.run("plain"), others.run("owner", labels=ONE)
+    sidecar.until(owner, lambda it: it.is_alone, "alone")
+    assert kernel.allowed(owner) == LAST
+    assert kernel.allowed(plain).isdisjoint(LAST)
+    assert {each.name: each.is_ready for each in sidecar.status().engines} == {"docker": True, "podman:1000": True}
+    assert [each.engine for each in sidecar.status().containers if each.id == owner] == ["podman:1000"]
+    assert {str(key) for key in sidecar.books().assignments} == {f"podman:1000:{owner}"}
+    assert json.loads(ask(sidecar.state_dir, "GET", "/readyz")) == {"status": "ready"}
+    figures = ask(sidecar.state_dir, "GET", "/metrics")
+    assert 'cpuset_sidecar_engine_ready{engine="podman:1000"} 1.0' in figures
+    for words in (("top", "--once"), ("explain", "owner"), ("status",)):
+        shown = sidecar.command(*words)
+        assert shown.returncode == 0, shown.stderr
+        assert "owner" in shown.stdout
+    podman.kill()
+    eventually(
+        lambda: json.loads(ask(sidecar.state_dir, "GET", "/readyz")).get("waits_for") == ["podman:1000"], "it is lost"
+    )
+    assert 'cpuset_sidecar_engine_ready{engine="podman:1000"} 0.0' in ask(sidecar.state_dir, "GET", "/metrics")
+    refused = sidecar.command("release", "owner")
+    assert refused.returncode != 0
+    assert "podman:1000 is not reached" in refused.stderr

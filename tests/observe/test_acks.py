@@ -68,7 +68,7 @@ class Bench:
         self.post(replace(world, state=world.state.holding(made)))
         known = self.board.latest.containers[key]
         names, projection = names_of(self.board.latest, known), projection_of(self.board.latest, known)
-        self.projections.announce(key.id, names, projection, begins_grace=True)
+        self.projections.announce(key.id, names, projection, grace_seconds=projection.deadline_seconds)
         await trio.sleep(2 * acks.PAUSE)
         return self.projections.awaited(key.id, leaving)[-1]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import NamedTuple
 
 import pytest
 import trio
@@ -15,19 +16,29 @@ from sidecar.log import Log
 from sidecar.observe.unit_hints import PAUSE_SECONDS, follow_units
 
 
-class Source:
-    """Tells of these units, and then ends. `missed`: it drops one before it ends."""
+class Hint(NamedTuple):
+    name: str
+    is_new: bool = True
+    is_up: bool = False
 
-    def __init__(self, names: tuple[str, ...], *, missed: bool = False) -> None:
-        self._names, self._missed = names, missed
+
+class Source:
+    """Tells of these units, and then ends. `missed`: it drops one before it ends; `reread`: files are read."""
+
+    def __init__(self, hints: tuple[Hint, ...], *, missed: bool = False, reread: bool = False) -> None:
+        self._hints, self._missed, self._reread = hints, missed, reread
 
     @property
-    def new_units(self) -> AsyncIterator[str]:
+    def hints(self) -> AsyncIterator[Hint]:
         return self._told()
 
-    async def _told(self) -> AsyncIterator[str]:
-        for name in self._names:
-            yield name
+    async def _told(self) -> AsyncIterator[Hint]:
+        for hint in self._hints:
+            yield hint
+
+    def has_reread(self) -> bool:
+        reread, self._reread = self._reread, False
+        return reread
 
     async def subscribe(self) -> None:
         await trio.lowlevel.checkpoint()
@@ -37,11 +48,29 @@ class Source:
         return missed
 
 
+class Units:
+    """Services are to be looked at when they come, and an owner when it changes."""
+
+    def __init__(self, seen: list[str]) -> None:
+        self.seen = seen
+
+    def tell(self, name: str) -> bool:
+        return name.endswith(".service")
+
+    def changed(self, name: str, *, is_up: bool) -> bool:
+        return name == "owner.service"
+
+    def reread(self) -> None:
+        self.seen.append("files")
+
+
 @pytest.mark.trio
 async def test_what_comes_is_looked_at_and_what_was_missed_is_found(autojump_clock: trio.testing.MockClock) -> None:
     """After each connection, and where hints were dropped, everything is looked at; the reason is logged once."""
     out, turns, seen = io.StringIO(), list[Source | None](), list[str]()
-    turns += [Source(("a.service", "x.mount")), None, None, Source(("b.service",), missed=True)]
+    changed = (Hint("a.service", is_new=False), Hint("owner.service", is_new=False, is_up=True))
+    turns += [Source((Hint("a.service"), Hint("x.mount"), *changed)), None, None]
+    turns += [Source((Hint("b.service"),), missed=True), Source((Hint("", is_new=False),), reread=True)]
 
     @asynccontextmanager
     async def connect() -> AsyncIterator[Source]:
@@ -50,14 +79,16 @@ async def test_what_comes_is_looked_at_and_what_was_missed_is_found(autojump_clo
             raise EngineUnavailable("no bus")
         yield source
 
-    with trio.move_on_after(4.5 * PAUSE_SECONDS):
+    with trio.move_on_after(5.5 * PAUSE_SECONDS):
         await follow_units(
             connect,
-            lambda name: name.endswith(".service"),
+            Units(seen),
             seen.append,
             lambda: seen.append("everything"),
             Log(out),
         )
-    assert seen == ["everything", "a.service", "everything", "b.service", "everything"]
+    first, second = ["files", "everything", "a.service", "owner.service"], ["files", "everything", "b.service"]
+    assert seen == [*first, *second, "everything", "files", "everything", "files", "everything"]
     said = [line.partition("reason=")[2] for line in out.getvalue().splitlines()]
-    assert said == ['"the connection ended"', '"no bus"', '"the connection ended"', '"no bus"']
+    ended = '"the connection ended"'
+    assert said == [ended, '"no bus"', ended, ended, '"no bus"']

@@ -36,7 +36,8 @@ class Root:
         return read(self.path / "by-id" / container[:12])
 
     def announce(self, leaving: CPUSet, *, grace: float = 2.0, begins: bool = True, pool: str = "0") -> None:
-        self.projections.announce(A, ["voice"], take(leaving, grace=grace, pool=pool), begins_grace=begins)
+        told = take(leaving, grace=grace, pool=pool)
+        self.projections.announce(A, ["voice"], told, grace_seconds=grace if begins else None)
 
     def write(self, leaving: CPUSet, *, grace: float = 2.0, pool: str = "0") -> None:
         self.projections.write(A, ["voice"], take(leaving, grace=grace, pool=pool))
@@ -117,6 +118,17 @@ def test_of_several_graces_the_one_that_ends_first_is_told(root: Root) -> None:
     root.now += 1.0
     root.write(BOTH, pool="0,7")
     assert root.told().deadline_seconds == 1.0
+
+
+def test_graces_of_several_lengths_that_begin_together_each_end_at_their_time(root: Root) -> None:
+    """As after a restart: the projection has the shortest, and each take is announced with its own."""
+    told = take(BOTH, grace=2.0)
+    for seconds in (20.0, 2.0):
+        root.projections.announce(A, ["voice"], told, grace_seconds=seconds)
+    assert root.told().deadline_seconds == 2.0
+    root.now += 2.5
+    root.write(TWO, grace=20.0)
+    assert root.told().deadline_seconds == 17.5
 
 
 def test_what_is_withdrawn_in_the_middle_leaves_no_time_with_nothing_leaving(root: Root) -> None:
@@ -208,9 +220,9 @@ def test_an_acknowledgement_of_another_container_by_the_same_name_does_not_count
     """`by-name/voice` passes to the next container with the acknowledgement of the last one in it."""
     for pool in ("0,5", "0,6", "0,7"):
         root.projections.write(A, ["voice"], take(CPUSet(), pool=pool))
-    root.projections.announce(A, ["voice"], take(TWO), begins_grace=True)
+    root.projections.announce(A, ["voice"], take(TWO), grace_seconds=2.0)
     (root.path / "by-name" / "voice" / "ack").write_text("4\n")
-    root.projections.announce(B, ["voice"], take(TWO, container=B), begins_grace=True)
+    root.projections.announce(B, ["voice"], take(TWO, container=B), grace_seconds=2.0)
     root.projections.remove(A)
     assert (root.path / "by-name" / "voice" / "ack").read_text() == "4\n"
     assert 4 not in root.projections.awaited(B, TWO)

@@ -120,6 +120,6 @@ def test_what_a_workload_fills_the_disk_with_is_removed(
 
     monkeypatch.setattr(os, "write", on_a_full_disk)
     leaving = msgspec.structs.replace(told(A, "2-3"), leaving=CPUSet.parse("3"))
-    projections.announce(A, ["voice"], leaving, begins_grace=True)
+    projections.announce(A, ["voice"], leaving, grace_seconds=2.0)
     assert str(read(root / "by-name/voice").leaving) == "3"
     assert sorted(os.listdir(root / "by-id" / b)) == ["cpuset", "lease", "status.json"]

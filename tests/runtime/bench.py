@@ -111,9 +111,9 @@ class Workbench:
         self.sidecar.answers = list(answers)
         self.sidecar.start()
 
-    def call(self, *words: str, **options: Any) -> subprocess.CompletedProcess[str]:
-        """Call the runtime with these arguments."""
-        command = [self.places.runtime, *words]
+    def call(self, *words: str, program: str = "", **options: Any) -> subprocess.CompletedProcess[str]:
+        """Call the runtime, or another front, with these arguments."""
+        command = [program or self.places.runtime, *words]
         return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **options)
 
     def create(self, *before: str, after: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:

@@ -54,13 +54,14 @@ def test_what_begins_no_container_becomes_the_real_runtime_with_the_same_words(
 
 
 def test_create_is_asked_for_with_what_the_bundle_says(bench: Workbench) -> None:
-    """The id, the limits, our annotations and no others."""
+    """The id, its cgroup, the limits, our annotations and no others."""
     bench.put(SPEC)
     bench.answer((200, {"update": None}))
     assert bench.create().returncode == 0
     assert bench.sidecar.asked == [
         {
             "id": ID,
+            "cgroup": f"/docker/{ID}",
             "cpus": "0-3",
             "mems": "",
             "quota": 200000,

@@ -25,6 +25,7 @@ def test_the_bundle_is_changed_on_its_way(bench: Workbench) -> None:
     assert [each["destination"] for each in spec["mounts"]] == ["/run/cpuset-sidecar"]
     assert spec["x"] == [1, "é"]
     assert bench.sidecar.asked[0]["id"] == ID
+    assert bench.sidecar.asked[0]["cgroup"] == f"machine.slice:libpod:{ID}"
     assert bench.sidecar.asked[0]["annotations"] == {"cpuset.exclusive": "1"}
 
 

@@ -126,3 +126,23 @@ def test_a_release_lasts_until_the_next_start() -> None:
     sim.advance(4)
     assert (len(sim.cpus_of("own")), len(said(sim, "own", "granted"))) == (2, 2)
     assert why(sim, What.RELEASE)[1].startswith("not done: ")
+
+
+def test_beside_a_number_that_waits_for_the_next_request_a_notice_counts_at_once() -> None:
+    """It keeps its 2 CPUs as its floor, and loses what is above them with the notice of the new rule."""
+    config, rule = (
+        replace(CONFIG, grace_seconds=3.0),
+        Rule(name="a", labels={"cpuset.exclusive": "2", "cpuset.max": "6"}),
+    )
+    sim = host(config=replace(config, rules=(rule,)))
+    sim.create("a")
+    sim.start("a")
+    sim.advance(2)
+    labels = {"cpuset.exclusive": "1", "cpuset.max": "6", "cpuset.grace": "15s"}
+    sim.reload(replace(config, rules=(Rule(name="a", labels=labels),)))
+    sim.advance(5)
+    runs(sim, "b", 5)
+    sim.advance(19)
+    assert len(sim.cpus_of("a")) == 6
+    sim.advance(21)
+    assert (len(sim.cpus_of("a")), len(sim.cpus_of("b"))) == (2, 5)

@@ -70,7 +70,7 @@ def test_a_sidecar_that_is_away_is_waited_for() -> None:
 
 
 def test_the_times_are_those_of_the_program() -> None:
-    given = parser().parse_args(["install-runtime"])
+    given = parser("install-runtime").parse_args(["install-runtime"])
     assert (given.patience, start_route.ANSWER_SECONDS) == (PATIENCE_SECONDS, ANSWER_SECONDS)
 
 

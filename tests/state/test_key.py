@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Mapping
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -52,6 +53,21 @@ def test_a_key_reads_as_people_would_say_it() -> None:
     assert ContainerKey.parse("6f0c") == ContainerKey("", "6f0c")
     assert str(ContainerKey("", "6f0c")) == "6f0c"
     assert ContainerKey("podman", "0123456789abcdef").short == "0123456789ab"
+
+
+@pytest.mark.parametrize(
+    ("text", "engine", "id"),
+    [
+        ("podman:1000:6f0c", "podman:1000", "6f0c"),
+        ("systemd:ssh.service", "systemd", "ssh.service"),
+        ("systemd:odd:name@1:2.service", "systemd", "odd:name@1:2.service"),
+    ],
+)
+def test_a_name_may_have_the_mark(text: str, engine: str, id: str) -> None:
+    """That of a user's own engine, and that of a unit; an id never has."""
+    key = ContainerKey.parse(text)
+    assert (key.engine, key.id, str(key)) == (engine, id, text)
+    assert ContainerKey.parse(str(ContainerKey(engine, id))) == key
 
 
 def test_a_key_is_no_id() -> None:

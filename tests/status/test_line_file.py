@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from sidecar.status.event_file import LIMIT, event_file, event_of, shortened
+from sidecar.status.grant_history import GrantChange
+from sidecar.status.history_file import HistoryFile
 from sidecar.status.line_file import LineFile
 from sidecar.status.status_file import SHARED_MODE
 from state.errors import StateError
@@ -46,13 +48,33 @@ def test_another_version_and_a_link_are_errors(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("mode", "expected"), [(0o700, 0o600), (SHARED_MODE, 0o640)])
-def test_the_group_of_a_shared_directory_may_read_events(tmp_path: Path, mode: int, expected: int) -> None:
+def test_the_group_of_a_shared_directory_may_read_what_is_shared(tmp_path: Path, mode: int, expected: int) -> None:
+    """Events and the last hour, which the API shows the group as well; another file stays its owner's."""
     tmp_path.chmod(mode)
+    events, hour = event_file(str(tmp_path)), HistoryFile(str(tmp_path))
+    private = LineFile(str(tmp_path), "private", version=1, limit=100)
+    change = GrantChange(at=1.0)
+    for _ in range(2):
+        events.append([b"{}"])
+        hour.append([change])
+        private.append([b"{}"])
+        assert os.stat(tmp_path / "events.jsonl").st_mode & 0o777 == expected
+        assert os.stat(tmp_path / "history.jsonl").st_mode & 0o777 == expected
+        assert os.stat(tmp_path / "private").st_mode & 0o777 == 0o600
+        events.replace([b"{}"])
+        hour.replace([change])
+
+
+def test_a_file_of_the_time_before_its_directory_was_shared_is_to_be_replaced(tmp_path: Path) -> None:
+    """Once: a file system without modes would ask for it at each event."""
+    event_file(str(tmp_path)).append([b"{}"])
+    tmp_path.chmod(SHARED_MODE)
     file = event_file(str(tmp_path))
-    file.append([b"{}"])
-    assert os.stat(tmp_path / "events.jsonl").st_mode & 0o777 == expected
-    file.replace([b"{}"])
-    assert os.stat(tmp_path / "events.jsonl").st_mode & 0o777 == expected
+    assert file.append([b"{}"])
+    assert not file.append([b"{}"])
+    file.replace(file.read())
+    assert os.stat(tmp_path / "events.jsonl").st_mode & 0o777 == 0o640
+    assert not event_file(str(tmp_path)).append([b"{}"])
 
 
 def test_the_last_events_are_kept() -> None:

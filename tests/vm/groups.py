@@ -187,6 +187,14 @@ GROUPS: Final = (
         seconds=1500,
     ),
     Group(
+        name="docker-busy-host",
+        about="the same on a host that is busy in every way",
+        engine=DOCKER,
+        machine=PLAIN,
+        tests=("tests/live/test_busy_host.py",),
+        seconds=1500,
+    ),
+    Group(
         name="podman-units",
         about="daemon-reload",
         engine=PODMAN,

@@ -12,6 +12,7 @@ from sidecar.cli import arguments
 from sidecar.workload import cmd_ack
 from state.cpuset import CPUSet
 from state.errors import ProjectionError, ProjectionMissing
+from tests.support.schemas import misfits
 from tests.workload.execs import Told
 
 
@@ -66,15 +67,18 @@ def test_json_says_what_was_done(projection: Told, capsys: pytest.CaptureFixture
     """With null for nothing."""
     projection.tell(CPUSet.parse("0-3"))
     assert run("--dir", projection.directory, "--json") == 0
-    assert json.loads(capsys.readouterr().out)["acknowledged"] is None
+    nothing = capsys.readouterr().out
+    assert json.loads(nothing)["acknowledged"] is None
     asked = projection.tell(CPUSet.parse("0-3"), leaving=CPUSet.parse("3"))
     assert run("--dir", projection.directory, "--json") == 0
-    assert json.loads(capsys.readouterr().out) == {
+    told = capsys.readouterr().out
+    assert json.loads(told) == {
         "acknowledged": asked,
         "generation": asked,
         "leaving": "3",
         "directory": str(projection.directory),
     }
+    assert [*misfits("ack", nothing), *misfits("ack", told)] == []
 
 
 def test_no_projection_is_an_error(projection: Told) -> None:

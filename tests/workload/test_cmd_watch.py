@@ -25,6 +25,7 @@ from sidecar.workload import cmd_watch
 from sidecar.workload.gates import Until
 from state.cpuset import CPUSet
 from state.projection import Projection, Reading, Sharing
+from tests.support.schemas import misfits
 
 A, B = "a" * 64, "b" * 64
 PROGRAM = """
@@ -119,7 +120,9 @@ def test_json_is_the_whole_state(projections: Projections, tmp_path: Path) -> No
     directory = tmp_path / "by-id" / A[:12]
     with watching("--json", directory) as process:
         told_in_full = {**json.loads((directory / "status.json").read_bytes()), "vouched": True}
-        assert json.loads(line(process)) == told_in_full
+        shown = line(process)
+        assert json.loads(shown) == told_in_full
+        assert misfits("reading", shown) == []
 
 
 def test_a_directory_that_is_not_there_yet_is_waited_for_aloud(projections: Projections, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import functools
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, closing
+from contextlib import AbstractAsyncContextManager, closing, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -60,7 +60,7 @@ from sidecar.config.config import Config
 from sidecar.config.keys import KEYS
 from sidecar.config.running_settings import read_settings
 from sidecar.decide.settings import PolicyName
-from sidecar.engines.address import addresses
+from sidecar.engines.found_places import engine_places
 from sidecar.failures import ConfigError, ContainerGone, EngineLacks, SidecarError
 from sidecar.hand.inotify_limits import inotify_use
 from sidecar.hand.reflex_queue import find_library
@@ -70,6 +70,7 @@ from sidecar.host.install.daemon_json import DAEMON_JSON, read_daemon_json
 from sidecar.misreadings import Absent, Misreading
 from sidecar.ports import Engine, Kernel
 from sidecar.status.status_file import is_daemon_running, read_status
+from sidecar.words.around import cure_of
 from sidecar.words.counts import counted
 from sidecar.words.settings_text import settings_of
 from state.claim import claimed
@@ -87,7 +88,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "doctor",
-        help="what will not work on this host, and how to fix it",
         description="Check the engine, kernel, machine, directories, configuration and containers, and report\n"
         "what will not work and how to fix it. With --quiet, measure what runs on a container's exclusive CPUs and\n"
         "is not its own, and say which switch would silence it. Changes nothing.",
@@ -103,7 +103,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add_json(parser)
     add_no_color(parser)
     add_config(parser, KEYS)
-    parser.set_defaults(func=functools.partial(run, parser))
+    parser.set_defaults(func=functools.partial(run, parser), doing="looking at engine, machine and settings")
 
 
 def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
@@ -138,7 +138,7 @@ def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
 
 def examine(config: Config, kernel: Kernel, ask: Callable[[str], EngineReport]) -> list[Finding]:
     """Read everything once, and return the findings."""
-    (_, first), *rest = addresses(config.engine, config.engines)
+    (_, first), *rest = engine_places(config.engine, config.engines)
     report, further = ask(first), [(name, ask(at)) for name, at in rest]
     seen = tuple(msgspec.structs.replace(view, effective=kernel.effective_cpus(view)) for view in report.views)
     report = msgspec.structs.replace(report, views=seen)
@@ -182,6 +182,7 @@ def examine(config: Config, kernel: Kernel, ask: Callable[[str], EngineReport]) 
             ]
         ),
         *_check_hand(config, report, is_running=is_running is True),
+        *_check_around(config, is_running=is_running is True),
         *_check_groups(config, report, topology.online if topology else EMPTY),
         *_check_units(config, books, topology),
         *check_swarm(config, report.engine, node_capacity(config, topology, books, seen) if topology else None),
@@ -211,6 +212,15 @@ def _taken(config: Config, report: EngineReport, *, is_running: bool) -> tuple[s
     except StateError:
         return ()
     return hand.taken if hand else ()
+
+
+def _check_around(config: Config, *, is_running: bool) -> Iterator[Finding]:
+    """Yield which starts went around the front, where containers start through one; the running daemon counts them."""
+    with suppress(StateError):
+        around = read_status(config.state_dir).around if is_running else None
+        if around is not None:
+            verdict = Verdict.WARN if around.starts else Verdict.OK
+            yield Finding("starts", verdict, around.text, cure_of(around.starts) if around.starts else "")
 
 
 def _check_groups(config: Config, report: EngineReport, online: CPUSet) -> Iterator[Finding]:

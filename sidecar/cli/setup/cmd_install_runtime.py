@@ -6,42 +6,33 @@ import argparse
 import os
 import subprocess
 from collections.abc import Iterator
-from typing import Any
 
 from sidecar.api.unix_socket import NAME
 from sidecar.cli.arguments import typed
 from sidecar.cli.flags import add_config, next_daemons_config
-from sidecar.cli.setup import dockerd_process
-from sidecar.cli.setup.install_arguments import Done, add_installing, print_done, root_of, stays
+from sidecar.cli.setup import docker_side, dockerd_process, podman_side
+from sidecar.cli.setup.install_arguments import Done, add_installing, print_done, root_of
 from sidecar.cli.setup.podman_monitors import monitored
 from sidecar.decide.container.start import STRICT_RUNTIME
-from sidecar.engines.address import AUTO, address
 from sidecar.failures import ConfigError, EngineUnavailable, SidecarError
-from sidecar.host.install import runtime_files
-from sidecar.host.install.daemon_json import (
-    DAEMON_JSON,
-    DaemonJson,
-    read_daemon_json,
-    take_back,
-    value_at,
-    with_value,
-    without,
-    write_daemon_json,
-)
+from sidecar.host.install import docker_runtimes, podman_runtimes, runtime_files
+from sidecar.host.install.fronts import Front, front_files, gone_files, passing_files, recorded_fronts
 from sidecar.host.install.runtime_files import Installation, Places
 from sidecar.readers import duration, word
 from sidecar.words.settings_text import settings_of
 
-_KEYS = ("runtimes", STRICT_RUNTIME)
-
 _DESCRIPTION = f"""Set up the strict start: an OCI runtime `{STRICT_RUNTIME}` that asks the sidecar before it creates a
 container, so that the container starts on its CPUs or not at all. Only containers created with that runtime are
-affected. dockerd reloads its configuration and is not restarted. --remove undoes this."""
+affected. With --default, every container of the engine's default runtime asks as well; with --wrap NAME, every one of
+that runtime. dockerd reloads its configuration and is not restarted. --remove undoes this, and with --default or
+--wrap only that."""
 
 _EPILOG = """examples:
   cpuset-sidecar install-runtime --dry-run
   cpuset-sidecar install-runtime
   docker run --runtime cpuset --label cpuset.exclusive=2 ...
+  cpuset-sidecar install-runtime --default --wrap nvidia
+  cpuset-sidecar install-runtime --remove --default
   cpuset-sidecar install-runtime --remove
 
 with the sidecar in a container, from its image, with the host's file system at /host:
@@ -54,7 +45,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "install-runtime",
-        help="set up the strict start on this host, or remove it",
         description=_DESCRIPTION,
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -67,6 +57,16 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         metavar="ENGINE",
         default="auto",
         help="the engine to configure: docker, podman or auto (default: those on the host)",
+    )
+    parser.add_argument(
+        "--default", action="store_true", help="every container that names no runtime asks; the real one stays behind"
+    )
+    parser.add_argument(
+        "--wrap",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="so does every container of this runtime; repeatable",
     )
     parser.add_argument("--hook", action="store_true", help="for Podman: also a precreate hook, enabled by annotations")
     parser.add_argument("--runtime", default="auto", metavar="NAME", help="the real runtime (default: runc, else crun)")
@@ -84,7 +84,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     parser.add_argument("--docker-pid", default=dockerd_process.PID_FILE, metavar="PATH", help="dockerd's pid file")
     add_config(parser, ("state_dir", "projections", "engine"))
-    parser.set_defaults(func=run)
+    parser.set_defaults(func=run, doing="looking at the engine and the host")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -95,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _install(args: argparse.Namespace, root: str) -> Done:
-    """Check everything before the first file is written, and tell the engine last."""
+    """Check everything before the first file is written, and tell the engines last."""
     (config, whose), places = next_daemons_config(args, root), _places(args)
     made = Installation(
         real=runtime_files.find_real(root, args.runtime),
@@ -106,26 +106,22 @@ def _install(args: argparse.Namespace, root: str) -> Done:
     )
     runtime_files.see_that_private(root, places)
     docker, podman = _engines(args, root)
-    planned = runtime_files.changes(root, runtime_files.runtime_files(places, made))
+    wanted = [*runtime_files.runtime_files(places, made)]
+    in_docker = docker_side.planned(args, root, places) if docker else None
+    for front in in_docker.fronts if in_docker else ():
+        wanted += front_files(places, made, front)
     if podman:
-        planned += runtime_files.changes(root, runtime_files.podman_files(places, with_hook=args.hook))
+        wanted += podman_side.planned(args, root, places, made, has_docker=docker)
+    planned = runtime_files.changes(root, iter(wanted))
     notes = [*([settings_of(whose)] if whose else []), *_doubts(root, made)]
-    file = _daemon_json(args, root) if docker else None
-    settings: dict[str, Any] = {}
-    if file:
-        _see_that_free(file, places)
-        settings = with_value(file.settings, _KEYS, {"path": places.runtime})
-        file = None if _is_ours(file, places) else file
-    written = tuple(each.path for each in planned) + ((file.path,) if file else ())
+    file = in_docker.file.path if in_docker and in_docker.is_changed else ""
+    written = (*(each.path for each in planned), *((file,) if file else ()))
     if args.dry_run:
         return Done(written=written, notes=tuple(notes), is_dry=True)
     runtime_files.carry_out(root, planned)
     notes += _compiled(root, places, made)
-    if file:
-        kept = write_daemon_json(file, settings)
-        notes += [f"the previous {kept.path} is kept in {kept.backup}"] if kept.backup else []
-    if docker:
-        notes += _reloaded(args, root, wanted=True)
+    if in_docker:
+        notes += docker_side.carry_out(args, root, places, in_docker)
     if podman:
         notes.append(
             f"Podman: use --runtime {STRICT_RUNTIME} from its next call on. Its service reads its settings "
@@ -135,20 +131,38 @@ def _install(args: argparse.Namespace, root: str) -> Done:
 
 
 def _remove(args: argparse.Namespace, root: str) -> Done:
-    places = _places(args)
-    notes = _users_told(args, root, places)
-    file = _daemon_json(args, root)
-    ours = _is_ours(file, places)
-    planned = runtime_files.changes(root, runtime_files.all_gone(places))
-    removed = tuple(each.path for each in planned)
-    written = (file.path,) if ours else ()
+    """Remove everything, or with --default or --wrap those fronts alone. The engines are told first."""
+    places, is_all = _places(args), not (args.default or args.wrap)
+    notes = _users_told(args, root, places) if is_all else []
+    fronts = {
+        engine: [each for each in recorded_fronts(root, places, engine) if is_all or _is_meant(args, each)]
+        for engine in (docker_runtimes.ENGINE, podman_runtimes.ENGINE)
+    }
+    in_docker, in_podman = fronts.values()
+    gone = [planned for each in (*in_docker, *in_podman) for planned in gone_files(places, each)]
+    gone += runtime_files.all_gone(places) if is_all else []
+    written = docker_side.would_write(args, root, places, in_docker, with_strict=is_all)
     if args.dry_run:
+        removed = tuple(each.path for each in runtime_files.changes(root, iter(gone)))
         return Done(written=written, removed=removed, notes=tuple(notes), is_dry=True)
-    if ours:
-        notes += _forgotten(args, root, file)
-    runtime_files.carry_out(root, planned)
+    done = docker_side.remove(args, root, places, in_docker, with_strict=is_all)
+    left = podman_side.remove(root, places, in_podman)
+    passing = [planned for each in (*done.passing, *left.passing) for planned in passing_files(places, each)]
+    gone = [planned for each in (*done.gone, *left.gone) for planned in gone_files(places, each)]
+    gone += runtime_files.all_gone(places) if is_all else []
+    changed = runtime_files.changes(root, iter([*left.planned, *passing, *gone]))
+    runtime_files.carry_out(root, changed)
     runtime_files.remove_directories(root, places)
-    return Done(written=written, removed=removed, notes=tuple(notes))
+    return Done(
+        written=(*written, *(each.path for each in changed if each.content is not None)),
+        removed=tuple(each.path for each in changed if each.content is None),
+        notes=(*notes, *done.notes, *left.notes),
+    )
+
+
+def _is_meant(args: argparse.Namespace, front: Front) -> bool:
+    """Return whether --remove with --default or --wrap is about this front."""
+    return front.name in args.wrap or (args.default and front.is_default)
 
 
 def _users_told(args: argparse.Namespace, root: str, places: Places) -> list[str]:
@@ -156,7 +170,7 @@ def _users_told(args: argparse.Namespace, root: str, places: Places) -> list[str
     using, notes = list[dockerd_process.User](), list[str]()
     for socket in _sockets(args, root):
         try:
-            using += dockerd_process.users(socket)
+            using += [user for user in dockerd_process.containers(socket) if user.is_strict]
         except EngineUnavailable as error:
             notes.append(f"cannot tell whether containers use it: {error}")
     live = sorted({*(user.name for user in using if user.is_live), *monitored(places.runtime)})
@@ -182,21 +196,6 @@ def _places(args: argparse.Namespace) -> Places:
     )
 
 
-def _forgotten(args: argparse.Namespace, root: str, file: DaemonJson) -> list[str]:
-    """Take the runtime out of dockerd's configuration file, and have dockerd forget it.
-
-    A missing table changes nothing at a reload, but an empty one does: so dockerd is given an empty one first.
-    """
-    settings = without(file.settings, _KEYS)
-    notes: list[str] = []
-    for step, kept in enumerate(take_back(file, settings, {_KEYS[0]: {}, **settings})):
-        if not step:
-            notes += _reloaded(args, root, wanted=False)
-        elif kept.backup:
-            notes.append(stays(kept))
-    return notes
-
-
 def _engines(args: argparse.Namespace, root: str) -> tuple[bool, bool]:
     """Return whether Docker, and whether Podman, is to learn of it."""
     if args.wanted != "auto":
@@ -210,69 +209,16 @@ def _engines(args: argparse.Namespace, root: str) -> tuple[bool, bool]:
     return docker, podman
 
 
-def _daemon_json(args: argparse.Namespace, root: str) -> DaemonJson:
-    """Return dockerd's configuration file: as given, as dockerd reports, or the usual one. ConfigError."""
-    running = _running(args, root)
-    path = args.daemon_json or (running and running.flag("config-file")) or DAEMON_JSON
-    found = read_daemon_json(path if root == "/" or args.daemon_json else os.path.join(root, path.lstrip("/")))
-    if running and (reason := dockerd_process.conflict(running.words)):
-        raise ConfigError(reason)
-    return found
-
-
-def _see_that_free(file: DaemonJson, places: Places) -> None:
-    present = value_at(file.settings, _KEYS)
-    if present is not None and not _is_ours(file, places):
-        raise ConfigError(
-            f"{file.path} has another runtime {STRICT_RUNTIME!r}, {present!r}: nothing was changed; rename that one"
-        )
-
-
-def _is_ours(file: DaemonJson, places: Places) -> bool:
-    present = value_at(file.settings, _KEYS)
-    return isinstance(present, dict) and present.get("path") == places.runtime
-
-
-def _running(args: argparse.Namespace, root: str) -> dockerd_process.Dockerd | None:
-    pid_file = args.docker_pid
-    if root != "/" and pid_file == dockerd_process.PID_FILE:
-        # /var/run is a link of the host's.
-        pid_file = os.path.join(root, "run/docker.pid")
-    return dockerd_process.find_dockerd(pid_file)
-
-
-def _socket(args: argparse.Namespace, root: str) -> str:
-    """Return Docker's socket; "" if none should be asked."""
-    configured = next_daemons_config(args, root)[0].engine
-    path = "/var/run/docker.sock" if configured == AUTO else address(configured, "the setting `engine`").path
-    return path if path and args.wanted != "podman" and os.path.exists(path) else ""
-
-
 def _sockets(args: argparse.Namespace, root: str) -> list[str]:
     """Return the sockets of all engines that can be asked, each once."""
     own = os.path.join(os.environ.get("XDG_RUNTIME_DIR") or "/run", "podman/podman.sock")
     podman = os.path.join(root, (own if os.geteuid() else "/run/podman/podman.sock").lstrip("/"))
-    found = {os.path.realpath(path): path for path in (_socket(args, root), podman) if path and os.path.exists(path)}
+    found = {
+        os.path.realpath(path): path
+        for path in (docker_side.docker_socket(args, root), podman)
+        if path and os.path.exists(path)
+    }
     return list(found.values())
-
-
-def _reloaded(args: argparse.Namespace, root: str, *, wanted: bool) -> Iterator[str]:
-    """Have dockerd reload its configuration, and verify that it did."""
-    running = _running(args, root)
-    if running is None:
-        yield "dockerd is not visible from here: it reads this at its next start, or run `systemctl reload docker`"
-        return
-    running.reload()
-    knows = "knows" if wanted else "no longer knows"
-    if not (socket := _socket(args, root)):
-        yield "dockerd was told to reload its configuration; without its socket this is not verified"
-    elif dockerd_process.until_known(socket, STRICT_RUNTIME, wanted=wanted):
-        yield f"dockerd {knows} the runtime {STRICT_RUNTIME}, without a restart"
-    else:
-        raise SidecarError(
-            f"dockerd was told to reload its configuration, but its list of runtimes did not change within "
-            f"{dockerd_process.RELOAD_SECONDS:g} s: see its log"
-        )
 
 
 def _doubts(root: str, made: Installation) -> Iterator[str]:

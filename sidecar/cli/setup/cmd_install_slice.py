@@ -54,7 +54,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "install-slice",
-        help="let one cgroup confine the shared pool on this host, or undo it",
         description=_DESCRIPTION,
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -68,7 +67,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="the engine's cgroup driver: systemd, cgroupfs or auto (default: ask the engine)",
     )
     add_config(parser, ("engine", "shared_slice", "state_dir"))
-    parser.set_defaults(func=run)
+    parser.set_defaults(func=run, doing="looking at the engine and the host")
 
 
 def run(args: argparse.Namespace) -> int:

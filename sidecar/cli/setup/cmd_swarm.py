@@ -89,7 +89,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add the command and its arguments."""
     parser = subparsers.add_parser(
         "swarm",
-        help="tell Swarm's scheduler how many CPUs this node can grant",
         description="Advertise the CPUs that this node can grant exclusively as a generic resource, in dockerd's\n"
         "configuration file; everything else in it is kept. The number comes from the running daemon, or else\n"
         "from the configuration on this machine.",
@@ -108,7 +107,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     add_installing(parser, undo="advertise no CPUs any more")
     add_config(parser, KEYS)
-    parser.set_defaults(func=run)
+    parser.set_defaults(func=run, doing="looking at the engine and the machine")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -54,6 +55,11 @@ class Dockerd(msgspec.Struct, frozen=True):
             ) from error
 
 
+def is_maybe_unseen(pid_file: str, found: Dockerd | None) -> bool:
+    """Return whether a daemon may run that is not to be seen from here: its pid file is."""
+    return found is None and os.path.exists(pid_file)
+
+
 def find_dockerd(pid_file: str = PID_FILE, proc: str = "/proc") -> Dockerd | None:
     """Return the daemon whose pid stands in this file; None where none runs, or it is not to be seen from here."""
     try:
@@ -66,19 +72,26 @@ def find_dockerd(pid_file: str = PID_FILE, proc: str = "/proc") -> Dockerd | Non
     return Dockerd(pid, tuple(words[1:])) if os.path.basename(words[0]) == "dockerd" else None
 
 
-def runtimes(path: str) -> dict[str, str]:
-    """Return the runtimes that the engine on this socket knows, with their paths. EngineUnavailable."""
-    told = _ask(path, "/info").get("Runtimes")
-    known = told if isinstance(told, dict) else {}
-    return {name: str(each.get("path", "")) for name, each in known.items() if isinstance(each, dict)}
+class Runtimes(msgspec.Struct, frozen=True):
+    """What an engine tells of its runtimes: which one is the default, and the path of each, "" if it tells none."""
+
+    default: str
+    paths: Mapping[str, str]
 
 
-def until_known(path: str, runtime: str, *, wanted: bool) -> bool:
-    """Return whether the engine comes to know a runtime, or to know it no more, within `RELOAD_SECONDS`.
-    EngineUnavailable.
-    """
+def runtimes(path: str) -> Runtimes:
+    """Return the runtimes that the engine on this socket knows. EngineUnavailable."""
+    told = _ask(path, "/info")
+    known = told.get("Runtimes")
+    known = known if isinstance(known, dict) else {}
+    paths = {name: str(each.get("path", "")) for name, each in known.items() if isinstance(each, dict)}
+    return Runtimes(str(told.get("DefaultRuntime") or ""), paths)
+
+
+def until_so(path: str, is_so: Callable[[Runtimes], bool]) -> bool:
+    """Return whether the engine's runtimes come to be so within `RELOAD_SECONDS`. EngineUnavailable."""
     end = time.monotonic() + RELOAD_SECONDS
-    while (runtime in runtimes(path)) != wanted:
+    while not is_so(runtimes(path)):
         if time.monotonic() > end:
             return False
         time.sleep(0.05)
@@ -86,14 +99,23 @@ def until_known(path: str, runtime: str, *, wanted: bool) -> bool:
 
 
 class User(msgspec.Struct, frozen=True):
-    """A container that was made with the runtime."""
+    """A container, with the name or path of its runtime; `started` is when it last began, in the engine's way to write
+    times, "" if that is not known.
+    """
 
     name: str
+    runtime: str
     is_live: bool
+    started: str = ""
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether it was made with the strict runtime."""
+        return is_strict_runtime(self.runtime)
 
 
-def users(path: str) -> list[User]:
-    """Return the containers that were made with the strict runtime. EngineUnavailable.
+def containers(path: str) -> list[User]:
+    """Return all containers, by name. EngineUnavailable.
 
     Podman behind this socket tells their runtimes by its own API alone.
     """
@@ -104,9 +126,27 @@ def users(path: str) -> list[User]:
     for listed in _ask(path, f"{own}/containers/json?all=true"):
         with suppress(KeyError, TypeError, SidecarError):
             described = _ask(path, f"{own}/containers/{listed['Id']}/json")
-            if is_strict_runtime(described.get("OCIRuntime") or described["HostConfig"].get("Runtime") or ""):
-                live = bool(described["State"].get("Running"))
-                found.append(User(str(described["Name"]).removeprefix("/"), live))
+            runtime = described.get("OCIRuntime") or described["HostConfig"].get("Runtime") or ""
+            state = described["State"]
+            name = str(described["Name"]).removeprefix("/")
+            found.append(User(name, str(runtime), bool(state.get("Running")), str(state.get("StartedAt") or "")))
+    return sorted(found, key=lambda user: user.name)
+
+
+def recorded_containers(data_root: str) -> list[User]:
+    """Return the containers in the records of a Docker engine that does not run. Each of them may be live: with
+    live-restore containers outlive their engine.
+    """
+    found = []
+    for path in glob.glob(f"{glob.escape(data_root)}/containers/*/hostconfig.json"):
+        folder = os.path.dirname(path)
+        try:
+            with open(path, "rb") as host, open(f"{folder}/config.v2.json", "rb") as own:
+                runtime, name = json.load(host).get("Runtime"), json.load(own).get("Name")
+        except (OSError, ValueError, AttributeError):
+            continue
+        shown = str(name or os.path.basename(folder)[:12]).removeprefix("/")
+        found.append(User(shown, str(runtime or ""), is_live=True))
     return sorted(found, key=lambda user: user.name)
 
 

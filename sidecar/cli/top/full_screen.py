@@ -13,8 +13,9 @@ import msgspec
 
 from sidecar.cli.machine_drawing import coloured, plain
 from sidecar.cli.printout import has_colours
+from sidecar.cli.status_choice import ALL, Choice
 from sidecar.cli.top.measuring_process import MeasuringProcess, measuring
-from sidecar.cli.top.screen import Look, Screen, Seen, drawn
+from sidecar.cli.top.screen import Look, Screen, Seen, Still, drawn, is_still, still_of
 from sidecar.cli.top.tenant_table import tenant_rows
 from sidecar.cli.top.terminal import Terminal, taken_terminal
 from sidecar.cli.top.time_lines import ASCII_BARS, BARS
@@ -74,7 +75,9 @@ class _Drawing:
 
     def __init__(self, look: Look) -> None:
         self._look = look
-        self._of: tuple[Seen, View, os.terminal_size] | None = None
+        self._of: tuple[Seen, View, Look] | None = None
+        self._size = os.terminal_size((0, 0))
+        self._still: Still | None = None
         self._screen = Screen(lines=(), layout=Layout())
 
     @property
@@ -83,27 +86,35 @@ class _Drawing:
 
     def of(self, seen: Seen, view: View, size: os.terminal_size) -> Screen:
         """Return the screen of this size."""
-        if self._of is None or self._of[0] is not seen or self._of[1:] != (view, size):
+        before = self._of
+        if before is None or before[0] is not seen or (before[1], self._size) != (view, size):
             look = msgspec.structs.replace(self._look, width=size.columns, height=size.lines)
-            self._screen, self._of = drawn(seen, view, look), (seen, view, size)
+            if before is None or self._still is None or not is_still(before, seen, view, look):
+                self._still = still_of(seen, view, look)
+            self._screen, self._of, self._size = drawn(seen, view, look, self._still), (seen, view, look), size
         return self._screen
 
 
-def full_screen(state_dir: str, options: Sequence[str]) -> int:
-    """Show the screen until `q` or Ctrl-C. `options` name the state directory for another command. StateError without a
-    status.
+def full_screen(state_dir: str, options: Sequence[str], choice: Choice = ALL) -> int:
+    """Show the screen until `q` or Ctrl-C. `options` name the state directory for another command, and `choice` is
+    what is shown. StateError without a status.
     """
     read_status(state_dir)
     has_bars = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     paint = coloured if has_colours() else plain
     bars = BARS if has_bars else ASCII_BARS
     with taken_terminal() as terminal, measuring(options, time.monotonic) as measurer:
-        _show(state_dir, terminal, measurer, Look(width=0, height=0, paint=paint, bars=bars))
+        _show(state_dir, terminal, measurer, Look(width=0, height=0, paint=paint, bars=bars), _first_view(choice))
     return 0
 
 
-def _show(state_dir: str, terminal: Terminal, measurer: MeasuringProcess, look: Look) -> None:
-    view, sources = View(), _Sources(StatusFollower(state_dir), _Hour(state_dir))
+def _first_view(choice: Choice) -> View:
+    """Return the view of this choice; that of owners is a key's, which ends it."""
+    return View(choice=msgspec.structs.replace(choice, is_owner_only=False), only_owners=choice.is_owner_only)
+
+
+def _show(state_dir: str, terminal: Terminal, measurer: MeasuringProcess, look: Look, view: View) -> None:
+    sources = _Sources(StatusFollower(state_dir), _Hour(state_dir))
     seen = _read(sources, None)
     read_at = time.monotonic()
     drawing = _Drawing(look)

@@ -16,7 +16,7 @@ HELP: Final = (
     "enter right     all about the marked one: why, what is on its way, its changes in the last hour",
     "d               measure for some seconds what else runs on its CPUs (root)",
     "m               the whole map of the machine",
-    "/               filter by name, id, kind or state; Enter keeps the filter, Escape clears it",
+    "/               filter by name, id, project, kind or state; Enter keeps the filter, Escape clears it",
     "o               only containers that have or ask for CPUs of their own, or all again",
     "s tab           sort by the next column; so does a press on its head",
     "r               the other way round",

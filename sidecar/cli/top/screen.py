@@ -72,15 +72,64 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     bars: str
 
 
-def drawn(seen: Seen, view: View, look: Look) -> Screen:
-    """Return the screen."""
+class Still(msgspec.Struct, frozen=True, kw_only=True):
+    """What of a screen stays as it is while only the time and the mark are others: most of the work, on a large host.
+    `heads` are the lines of the headline, not cut, and `columns` those of the table.
+    """
+
+    status: Status
+    rows: list[TenantRow]
+    columns: TableHead
+    heads: list[str]
+    drawing: list[str]
+    problems: list[str]
+
+
+def drawn(seen: Seen, view: View, look: Look, still: Still | None = None) -> Screen:
+    """Return the screen; `still` is its part of another time, if `is_still` says that it holds."""
     if look.width < LEAST_WIDTH or look.height < LEAST_HEIGHT:
         return _too_small(look)
-    told = msgspec.structs.replace(seen, status=seen.sight.told(seen.status))
-    rows = tenant_rows(told.status, view, told.now, told.sight)
-    made = _table(told, view, look, rows) if view.panel is Panel.TABLE else _panel(told, view, look, rows)
+    still = still or still_of(seen, view, look)
+    told = msgspec.structs.replace(seen, status=still.status)
+    made = _table(told, view, look, still) if view.panel is Panel.TABLE else _panel(told, view, look, still.rows)
     lines = tuple(cut_to(line, look.width) for line in made.lines[: look.height])
     return Screen(lines=lines, layout=made.layout)
+
+
+def still_of(seen: Seen, view: View, look: Look) -> Still:
+    """Return the part of the screen that stays."""
+    status, width, height = seen.sight.told(seen.status), look.width, look.height
+    rows = tenant_rows(status, view, seen.now, seen.sight)
+    return Still(
+        status=status,
+        rows=rows,
+        columns=table_head(rows, _table_width(width), has_hour=width >= _HOUR_WIDTH and seen.history is not None),
+        heads=headline(status, seen.sight, None),
+        drawing=map_lines(status, width, max(3, height // 3), look.paint),
+        problems=_problems(status, width, max(1, height // 8)),
+    )
+
+
+def is_still(before: tuple[Seen, View, Look], seen: Seen, view: View, look: Look) -> bool:
+    """Return whether the part that stays is that of before. While a take counts down, the rows do not stay."""
+    was, viewed, looked = before
+    return (
+        was.status is seen.status
+        and (was.sight, was.history is None, looked) == (seen.sight, seen.history is None, look)
+        and _chosen_by(viewed) == _chosen_by(view)
+        and not any(each.leaving for each in seen.status.rows)
+    )
+
+
+def _chosen_by(view: View) -> View:
+    """Return the view without what has no say in which rows there are, and in which order."""
+    return View(
+        sort=view.sort,
+        is_reversed=view.is_reversed,
+        wanted=view.wanted,
+        only_owners=view.only_owners,
+        choice=view.choice,
+    )
 
 
 def marked_row(rows: Sequence[TenantRow], view: View) -> TenantRow | None:
@@ -95,23 +144,26 @@ def _too_small(look: Look) -> Screen:
     return Screen(lines=tuple(cut_to(line, look.width) for line in lines), layout=Layout())
 
 
-def _table(seen: Seen, view: View, look: Look, rows: list[TenantRow]) -> Screen:
-    width, height = look.width, look.height
-    above = _above(seen, view, look)
+def _table_width(width: int) -> int:
+    return width * 3 // 5 if width >= WIDE else width
+
+
+def _table(seen: Seen, view: View, look: Look, still: Still) -> Screen:
+    width, height, rows, head = look.width, look.height, still.rows, still.columns
+    above = _above(seen, view, look, still)
     bottom = _bottom(view, width)
     left = height - len(above) - len(bottom)
     is_wide = width >= WIDE
-    table_width = width * 3 // 5 if is_wide else width
+    table_width = _table_width(width)
     details_width = width - table_width - len(_GAP) if is_wide else width
     marked = marked_row(rows, view)
     details = _details(seen, marked, details_width, look.bars) if marked else _without_rows(seen, view, width)
     # The table keeps three fifths of the room, if it has so many rows.
     below = 0 if is_wide else min(len(details), left - 1 - min(max(len(rows), 1), (left - 1) * 3 // 5))
-    below = 0 if left - 1 - below < _LEAST_ROWS else below
+    below = 0 if left - 1 - below < min(_LEAST_ROWS, len(rows)) else below
     page = max(1, left - below - 1)
     ids = tuple(row.id for row in rows)
     first = first_of(view, ids, page)
-    head = table_head(rows, table_width, has_hour=width >= _HOUR_WIDTH and seen.history is not None)
     shown = rows[first : first + page]
     table = [
         head_line(head, view, table_width),
@@ -161,22 +213,21 @@ def _panel(seen: Seen, view: View, look: Look, rows: list[TenantRow]) -> Screen:
     return Screen(lines=(*lines, reverse(fitted(hints(view, width), width))), layout=layout)
 
 
-def _above(seen: Seen, view: View, look: Look) -> list[str]:
+def _above(seen: Seen, view: View, look: Look, still: Still) -> list[str]:
     """Return what stands above the table."""
     status, width, height = seen.status, look.width, look.height
-    heads = headline(status, seen.sight, None)
-    whole = [line for each in heads for line in folded(each, width, "    ")]
+    whole = [line for each in still.heads for line in folded(each, width, "    ")]
     if len(whole) > (most := max(1, height // 18)):
-        whole = [cut_to(each, width) for each in heads[:most]]
+        whole = [cut_to(each, width) for each in still.heads[:most]]
     fresh = freshness(status, seen.now, seen.sight)
     if view.is_paused:
         fresh = f"PAUSED, p goes on; as it was at {seen.now.astimezone():%H:%M:%S}: {fresh}"
     if status.acknowledged or status.forced:
         fresh += f"; takes so far: {status.acknowledged} acknowledged, {status.forced} forced"
-    problems = _problems(status, width, max(1, height // 8))
-    drawing = map_lines(status, width, max(3, height // 3), look.paint)
+    if view.choice.words:
+        fresh = f"only what {' and '.join(view.choice.words)}; {fresh}"
     fresh = cut_to(printable(fresh), width)
-    return [*whole, look_at(fresh) if seen.sight.is_last_word else fresh, *drawing, *problems]
+    return [*whole, look_at(fresh) if seen.sight.is_last_word else fresh, *still.drawing, *still.problems]
 
 
 def _problems(status: Status, width: int, height: int) -> list[str]:
@@ -203,10 +254,14 @@ def _details(seen: Seen, marked: TenantRow, width: int, bars: str) -> list[str]:
 
 
 def _without_rows(seen: Seen, view: View, width: int) -> list[str]:
-    filters = [f"has {view.wanted!r} in its name, id, kind or state"] if view.wanted else []
+    filters = [*view.choice.words]
+    filters += [f"has {view.wanted!r} in its name, id, project, kind or state"] if view.wanted else []
     filters += ["has or asks for CPUs of its own"] if view.only_owners else []
+    cures = ["Escape clears the filter"] if view.wanted else []
+    cures += ["o shows all"] if view.only_owners else []
     if filters and seen.status.rows:
-        return folded(printable(f"nothing {' and '.join(filters)}: Escape clears the filter, o shows all"), width)
+        cure = f": {', '.join(cures)}" if cures else ""
+        return folded(printable(f"nothing {' and '.join(filters)}{cure}"), width)
     return ["no containers"]
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from sidecar.cli.cmd_status import state_of
 from sidecar.cli.machine_drawing import Paint, letters_of
+from sidecar.cli.status_choice import is_owner
 from sidecar.cli.top.cell_text import bold, cells_of, cut_to, fitted, reverse
 from sidecar.cli.top.time_lines import most_held, time_line
 from sidecar.cli.top.view import View
@@ -69,7 +70,8 @@ _KEYS: Final[Mapping[str, Callable[[TenantRow], Any]]] = {
 def tenant_rows(status: Status, view: View, now: datetime, sight: Sight) -> list[TenantRow]:
     """Return the rows in their order: those with CPUs of their own or that ask for some, other containers, units."""
     letters = letters_of(status)
-    rows = [_row(each, letters.get(each.id, " "), now, status.waiting, sight) for each in status.rows]
+    chosen = (each for each in status.rows if view.choice.has(each))
+    rows = [_row(each, letters.get(each.id, " "), now, status.waiting, sight) for each in chosen]
     wanted = view.wanted.casefold()
     rows = [row for row in rows if _fits(row, wanted) and (is_owner(row.tenant) or not view.only_owners)]
     rows.sort(key=_rank)
@@ -83,11 +85,6 @@ def _rank(row: TenantRow) -> tuple[int, int]:
     if row.tenant.granted:
         return 0, row.tenant.since
     return (3 if row.tenant.kind is ViewKind.UNIT else 1 if row.tenant.asked else 2), 0
-
-
-def is_owner(each: ContainerStatus) -> bool:
-    """Return whether it has CPUs of its own, or asks for some."""
-    return bool(each.asked or each.granted) or each.sharing is SharingStatus.EXCLUSIVE
 
 
 def table_head(rows: Sequence[TenantRow], width: int, *, has_hour: bool) -> TableHead:
@@ -115,7 +112,10 @@ def table_head(rows: Sequence[TenantRow], width: int, *, has_hour: bool) -> Tabl
         else:
             left -= grown - LEAST_HOUR
             widths["HOUR"] = grown
-    widths["STATE"] = max(1, widths["STATE"] + left)
+    # A name is cut before the state says nothing: the marked one's is whole beside or below the table.
+    cut = max(0, min(min(widths["STATE"], _LEAST_STATE) - widths["STATE"] - left, widths["NAME"] - _LEAST_NAME))
+    widths["NAME"] -= cut
+    widths["STATE"] = max(1, widths["STATE"] + left + cut)
     head, at = [], start
     for name, size in widths.items():
         head.append((name, at, min(width, at + size)))
@@ -181,7 +181,8 @@ def _row(each: ContainerStatus, letter: str, now: datetime, waiting: int, sight:
 
 
 def _fits(row: TenantRow, wanted: str) -> bool:
-    texts = (row.tenant.name, row.tenant.id, row.cells["NAME"], row.cells["KIND"], row.cells["STATE"])
+    tenant, cells = row.tenant, row.cells
+    texts = (tenant.name, tenant.id, tenant.project, cells["NAME"], cells["KIND"], cells["STATE"])
     return not wanted or any(wanted in text.casefold() for text in texts)
 
 

@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from sidecar.cli.status_choice import ALL, Choice
 from sidecar.cli.top.input_events import Event, KeyPress, Mouse
 
 replace = msgspec.structs.replace
@@ -57,7 +58,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
     """The view. `marked` is an id, and `at` its row when it was last seen, for when it is gone. `first` is the first
-    row that is shown, `top` the first line of a panel.
+    row that is shown, `top` the first line of a panel. `choice` is that of the command line, `only_owners` a key's.
     """
 
     panel: Panel = Panel.TABLE
@@ -71,6 +72,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     is_typing: bool = False
     is_paused: bool = False
     only_owners: bool = False
+    choice: Choice = ALL
     ask: ViewAsk = ViewAsk.NOTHING
 
 

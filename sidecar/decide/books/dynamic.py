@@ -35,13 +35,19 @@ from sidecar.decide.books.grants import (
 )
 from sidecar.decide.books.load_wish import with_measured
 from sidecar.decide.books.original_set import layered, with_original_sets_on_cores
-from sidecar.decide.books.pinned import off_the_pinned
+from sidecar.decide.books.pinned import claimed_by_pins, off_the_pinned
 from sidecar.decide.books.replacing import in_whole_cores
 from sidecar.decide.books.room import room_in
 from sidecar.decide.books.size_causes import Events, losses, why_gained, why_lost
 from sidecar.decide.books.sizes import Claims, least_for, least_of, sizes, unit_for
 from sidecar.decide.books.takers import with_true_takers
-from sidecar.decide.books.takes import changed, held, taken_for, without_ended_takes
+from sidecar.decide.books.takes import (
+    changed,
+    held,
+    taken_for,
+    without_ended_takes,
+    without_takes_of_what_was_not_its_own,
+)
 from sidecar.decide.books.vacancies import answered
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.placement.order.packed import packed
@@ -68,7 +74,7 @@ class DynamicPolicy:
         was_released = any(key not in state.assignments for key in world.state.assignments)
         held_before = state.exclusive
         state = off_the_pinned(world, state)
-        pinned = world.strangers & (held_before - state.exclusive)
+        pinned = claimed_by_pins(world) & (held_before - state.exclusive)
         # 2. Arrivals.
         before, arrivals = state.grants, Arrivals(world)
         state = answered(world, state, partial(_answer, arrivals), last)
@@ -85,7 +91,7 @@ class DynamicPolicy:
                 better = answered(world, better, partial(_answer, Arrivals(world)))
             state = better
         state = with_true_takers(world.state, with_original_sets_on_cores(world, state))
-        state = with_measured(world, _without_takes_of_what_was_not_its_own(world, state))
+        state = with_measured(world, without_takes_of_what_was_not_its_own(world, state))
         return unless_only_told_anew(world.state, state)
 
     def desired(self, world: World, container: Container) -> CPUSet | None:
@@ -99,29 +105,6 @@ class DynamicPolicy:
         if assignment:
             return held(assignment, container)
         return world.pool_for(container, world.state.vacated)
-
-
-def _without_takes_of_what_was_not_its_own(world: World, state: State) -> State:
-    """Return the State without takes of CPUs that were not a grant's own before this decision: it did not hold them,
-    another container was still leaving them, the shared pool kept them as yet, or it had not entered them yet.
-
-    A container that runs somewhere among all others has no right to stay there.
-    """
-    for key, each in state.assignments.items():
-        if each.leaving is None:
-            continue
-        before, container = world.state.assignments.get(key), world.containers.get(key)
-        if before is not None:
-            had = (before.cpus - world.state.leaving - world.state.lent) | (
-                before.leaving.cpus if before.leaving else EMPTY
-            )
-        else:
-            had = container.place.seen if container and keeps(world, world.state, container) else EMPTY
-        if container is not None:
-            had &= CPUSet.from_mask(container.footprint)
-        if each.leaving.cpus - had:
-            state = state.holding(replace(each, leaving=each.leaving.within(had)))
-    return state
 
 
 def _answer(arrivals: Arrivals, world: World, state: State, container: Container, demand: Demand) -> State | Refusal:

@@ -27,7 +27,7 @@ from state.model import Assignment, State
 
 def off_the_pinned(world: World, state: State) -> State:
     """Return the State in which grants left the CPUs of containers pinned by hand, as far as there are others."""
-    claimed = _claimed(world)
+    claimed = claimed_by_pins(world)
     if claimed.isdisjoint(state.exclusive):
         return state
     for grant in in_order(state):
@@ -40,7 +40,7 @@ def off_the_pinned(world: World, state: State) -> State:
     return state
 
 
-def _claimed(world: World) -> CPUSet:
+def claimed_by_pins(world: World) -> CPUSet:
     """Return the CPUs to which containers are pinned by hand, and where they may run or go back to. Members of the
     shared group do not count: they run only where the group does.
     """

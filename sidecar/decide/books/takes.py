@@ -7,7 +7,8 @@
    container off.
 3. CPUs that its footprint no longer touches are not leaving any more.
 4. CPUs that it gains again are not leaving any more: a growth cancels a take.
-5. A further shrink is a take of its own: CPUs that were leaving before are due when their own grace is over. An
+5. What was not in force yet when it was lost is not leaving: the container never had it as its own.
+6. A further shrink is a take of its own: CPUs that were leaving before are due when their own grace is over. An
    acknowledgement covers all leaving CPUs.
 
 `moves/timers` decides which grace may begin, and when it is over.
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sidecar.decide.books.grants import keeps
 from sidecar.decide.container.askers import is_coming
 from sidecar.decide.container.container import Container
 from sidecar.decide.facts import TakeAcknowledged
@@ -31,15 +33,17 @@ from state.model import KEPT_MOVES, Assignment, Move, State
 def held(assignment: Assignment, container: Container) -> CPUSet:
     """Return where an exclusive container should run now: its grant, and leaving CPUs while it may stay on them.
 
-    It does not enter CPUs again that it has already left. A container that does not run, and is configured for others
-    than its own, as before its first order, has none to stay on: an order onto leaving CPUs would enter them.
+    It does not enter CPUs again that it has already left: one that does not run is where it would start, which is known
+    by what the hand answers. If that is elsewhere than its own, as before its first order, it has none to stay on: an
+    order onto leaving CPUs would enter them.
     """
     leaving = assignment.leaving
     if leaving is None or is_inert(container):
         return assignment.cpus
-    is_elsewhere = not container.written <= assignment.cpus | leaving.cpus
-    if container.is_idle and not container.is_starting and is_elsewhere:
-        return assignment.cpus
+    if container.is_idle and not container.is_starting:
+        would_start = container.written
+        is_elsewhere = not would_start <= assignment.cpus | leaving.cpus
+        return assignment.cpus if is_elsewhere else assignment.cpus | (leaving.waiting & would_start)
     return assignment.cpus | (leaving.waiting & container.present)
 
 
@@ -59,7 +63,7 @@ def changed(state: State, key: ContainerKey, cause: Cause, *, gained: CPUSet = E
     # 4. Gained CPUs are not leaving any more.
     leaving = was.leaving.within(was.leaving.cpus - gained) if was.leaving else None
     if lost:
-        # 5. Earlier takes continue next to the new one.
+        # 6. Earlier takes continue next to the new one.
         old, due, earlier = (leaving.cpus, leaving.due, leaving.batches) if leaving else (EMPTY, EMPTY, ())
         # Its notice is promised when it is announced (`moves/timers`).
         leaving = Leaving(cpus=old | lost, number=state.takes, cause=cause, due=due, earlier=earlier)
@@ -104,6 +108,30 @@ def without_ended_takes(world: World, state: State) -> State:
             rest = rest.over(rest.number)
         if rest != leaving:
             state = state.holding(replace(assignment, leaving=rest))
+    return state
+
+
+def without_takes_of_what_was_not_its_own(world: World, state: State) -> State:
+    """Return the State without takes of CPUs that were not a grant's own before this decision: it did not hold them,
+    another container was still leaving them, the shared pool kept them as yet, or it had not entered them yet.
+
+    A container that runs somewhere among all others has no right to stay there.
+    """
+    for key, each in state.assignments.items():
+        if each.leaving is None:
+            continue
+        before, container = world.state.assignments.get(key), world.containers.get(key)
+        if before is not None:
+            had = (before.cpus - world.state.leaving - world.state.lent) | (
+                before.leaving.cpus if before.leaving else EMPTY
+            )
+        else:
+            had = container.place.seen if container and keeps(world, world.state, container) else EMPTY
+        if container is not None:
+            had &= CPUSet.from_mask(container.footprint)
+        # 5. Not in force yet.
+        if each.leaving.cpus - had:
+            state = state.holding(replace(each, leaving=each.leaving.within(had)))
     return state
 
 

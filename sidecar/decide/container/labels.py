@@ -1,7 +1,7 @@
 """The labels of a container: one table of their names, readers and defaults, and the reading of a container's labels.
 
-An invalid label never keeps a container from starting. A value that cannot be read is a mistake, listed next to the
-values; all mistakes are found. The label's row determines the consequence: a refusal of exclusive CPUs, or a warning.
+A value that cannot be read is a mistake, listed next to the values; all mistakes are found. The label's row determines
+the consequence: a refusal of exclusive CPUs, or a warning. Under the strict start each is a refusal (`wish`).
 """
 
 from __future__ import annotations

@@ -131,13 +131,14 @@ class Disputed(msgspec.Struct, frozen=True):
 
 class HoldBegan(msgspec.Struct, frozen=True):
     """Its runtime asks about the start of this number. `view` and `place` are what the runtime's bundle shows, if that
-    is news as a look would be (`with_bundle`).
+    is news as a look would be (`with_bundle`). `is_usual`: it did not choose that runtime.
     """
 
     number: int
     began: int
     view: ContainerView | None = None
     place: Place | None = None
+    is_usual: bool = False
 
 
 class HoldGivenUp(msgspec.Struct, frozen=True):

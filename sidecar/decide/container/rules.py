@@ -1,4 +1,5 @@
-"""Rules of the configuration: labels for containers that cannot have any, found by name, project or image. Pure.
+"""Rules of the configuration: labels for containers that cannot have any, found by name, project or image, and for
+units of the host, found by name. Pure.
 
 The first rule that matches a container is its rule. A label of the container wins over the same label of its rule.
 """
@@ -29,19 +30,26 @@ def ruled(view: ContainerView, rules: Sequence[Rule]) -> tuple[ContainerView, st
     if no label of the rule counts.
     """
     view = addressed(view)
-    rule = rule_of(view, rules) if rules and view.kind is ViewKind.CONTAINER else None
+    rule = rule_of(view, rules) if rules else None
     if rule is None or rule.labels.keys() <= view.labels.keys():
         return view, ""
     return msgspec.structs.replace(view, labels={**rule.labels, **view.labels}), rule.place
 
 
+def unit_patterns(rules: Iterable[Rule]) -> tuple[str, ...]:
+    """Return the names of units to which rules give labels, as patterns."""
+    return tuple(rule.unit for rule in rules if rule.unit)
+
+
 def idle_rules(views: Iterable[ContainerView], rules: Sequence[Rule]) -> tuple[Rule, ...]:
-    """Return the rules that are no container's."""
+    """Return the rules that are no container's, of those that are not for units of the host."""
     used = [rule_of(view, rules) for view in views]
-    return tuple(rule for rule in rules if rule not in used)
+    return tuple(rule for rule in rules if rule not in used and not rule.unit)
 
 
 def _is_matched(view: ContainerView, rule: Rule) -> bool:
     """Return whether every pattern that the rule has matches."""
+    if view.kind is not ViewKind.CONTAINER or rule.unit:
+        return view.kind is ViewKind.UNIT and bool(rule.unit) and fnmatchcase(view.name, rule.unit)
     texts = ((rule.name, view.name), (rule.project, view.labels.get(PROJECT, "")), (rule.image, view.image))
     return all(not pattern or fnmatchcase(text, pattern) for pattern, text in texts)

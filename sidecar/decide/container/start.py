@@ -25,18 +25,22 @@ class Asks(msgspec.Struct, frozen=True, tag="asks"):
 
 
 class Held(msgspec.Struct, frozen=True, tag="held"):
-    """Its runtime holds the start of this number until it is answered. Meanwhile the engine keeps its lock."""
+    """Its runtime holds the start of this number until it is answered. Meanwhile the engine keeps its lock. `is_usual`:
+    it did not choose that runtime, so it may start unseen another time: it is Plain again after this start.
+    """
 
     number: int
+    is_usual: bool = False
 
 
 class Answered(msgspec.Struct, frozen=True, tag="answered"):
     """A start was answered with these CPUs, its own alone if `is_exclusive`. Until a look or an order, it may be still
-    to come, or have failed.
+    to come, or have failed. `is_usual` as of the start that was held.
     """
 
     cpus: CPUSet
     is_exclusive: bool = False
+    is_usual: bool = False
 
 
 Start = Plain | Asks | Held | Answered

@@ -38,25 +38,25 @@ def _held(container: Container, news: HoldBegan) -> Container:
         view=_made(news.view or container.view, phase=Phase.CREATED, effective=None),
         place=news.place or container.place,
         known=max(container.known, news.began),
-        start=Held(news.number),
+        start=Held(news.number, news.is_usual),
         doubts=tuple(each for each in container.doubts if each.ends in BEHIND_A_START),
         is_lapsed=False,
     )
 
 
 def _asks(container: Container, _: object) -> Container:
-    """Expect no start until the runtime asks again."""
-    return _made(container, start=Asks())
+    """Expect no start until the runtime asks again; any start, if the container did not choose that runtime."""
+    return _made(container, start=_next(container))
 
 
 def _answered(container: Container, news: HoldAnswered) -> Container:
     """Expect a run on the CPUs of the answer, on the configured ones if it has no update, and none if it refuses."""
     if news.is_refused:
-        return _made(container, start=Asks())
+        return _made(container, start=_next(container))
     if news.update is not None:
-        return _made(container, start=Answered(news.update.cpus, news.is_exclusive))
+        return _made(container, start=Answered(news.update.cpus, news.is_exclusive, _is_usual(container)))
     doubts = with_doubt(container.doubts, Doubt(container.place.configured, Ends.LOOK))
-    return _made(container, start=Asks(), doubts=doubts)
+    return _made(container, start=_next(container), doubts=doubts)
 
 
 def _shown(container: Container, news: Looked) -> Container:
@@ -72,7 +72,16 @@ def _happened(container: Container, news: Looked) -> Container:
     view = news.view
     is_under_way = view.is_glance and view.phase is not Phase.DEAD
     is_unshown = view.phase.is_live and view.effective is None and news.wish.standing is Standing.MANAGED
-    return container if is_under_way or is_unshown else _made(container, start=Asks())
+    return container if is_under_way or is_unshown else _made(container, start=_next(container))
+
+
+def _is_usual(container: Container) -> bool:
+    return isinstance(container.start, Held | Answered) and container.start.is_usual
+
+
+def _next(container: Container) -> Start:
+    """Return what is known of its start after this one."""
+    return Plain() if _is_usual(container) else Asks()
 
 
 STARTS: Final[Mapping[tuple[type[Start], type[StartNews]], Rule]] = {

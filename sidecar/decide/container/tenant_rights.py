@@ -1,7 +1,7 @@
 """What a container's own labels may say: those that the owner of the host does not allow are as if they were absent.
 
 A tenant writes the labels of its containers; the owner writes the configuration, and the labels of its rules. So only a
-container's own labels need a right (`settings.may`):
+container's own labels need a right (`settings.may`), and none of a unit of the host, whose files the owner writes:
 
 1. `cpuset.manage=off` would let it run on the CPUs of others.
 2. `cpuset.priority` would put it before others in the queue.
@@ -17,11 +17,14 @@ import msgspec
 
 from sidecar.decide.container.labels import mistake, read_labels
 from sidecar.decide.container.originals import cpu_limit
-from sidecar.decide.facts import ContainerView
+from sidecar.decide.facts import ContainerView, ViewKind
 from sidecar.decide.settings import PolicyName, Settings, TenantRight
 from state.demand import QuotaRule
-from state.mistakes import Mistake, NotAllowed
+from state.mistakes import Mistake, NotAllowed, NotOfUnits
 from state.model import Originals
+
+OF_CONTAINERS: Final = ("cpuset.mems", "cpuset.quota", "cpuset.projection", "cpuset.for")
+"""Labels that have no effect on units: the sidecar sets their CPUs alone, and they mount no projection."""
 
 MANAGE: Final = "cpuset.manage"
 _PRIORITY = "cpuset.priority"
@@ -34,6 +37,12 @@ def as_allowed(
     """Return the container with the labels that count, and a mistake for each of its own that needs a right which
     tenants do not have. `ruled` is the same container with the labels of its rule as well.
     """
+    if view.kind is ViewKind.UNIT:
+        unheeded = tuple(
+            mistake(name, ruled.labels[name], NotOfUnits()) for name in OF_CONTAINERS if name in ruled.labels
+        )
+        labels = {name: text for name, text in ruled.labels.items() if name not in OF_CONTAINERS}
+        return msgspec.structs.replace(ruled, labels=labels), unheeded
     denied = {
         label: right
         for label, right in _needed(view, ruled, settings, originals)

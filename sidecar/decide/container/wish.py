@@ -2,8 +2,8 @@
 
 As in the kubelet, a container gets a whole number of exclusive CPUs, at least one. It asks by label
 (`cpuset.exclusive`) or, with `opt_in = guaranteed`, by its limits: a whole-number CPU limit, and a memory limit that
-equals the reservation or has none. An invalid label never keeps a container from starting: the container stays in the
-shared pool, with the reason.
+equals the reservation or has none. An invalid label keeps no container from starting but one whose runtime asks first:
+the container stays in the shared pool, with the reason.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ def wish_of(
        it rests: as long as it runs it is in the shared pool, whatever it is called now.
     4. The number of CPUs is determined first, because the bounds depend on it.
     5. A container with a mistake that prevents a grant is refused, with all its mistakes at once.
-    6. One whose runtime asks before it starts is refused for an unknown label as well: what it was to ask for is not
-       known. One that runs was started before, and stays.
+    6. One whose runtime asks before it starts is refused for any label that is unknown or has an invalid value, also
+       where it asks for no CPUs: what it was to ask for is not known. One that runs was started before, and stays.
     7. One whose cgroup parent is another container, or that has no cgroup of its own, runs where others do, and cannot
        be placed: no order reaches it, and it starts only where nothing is asked. It counts where it is seen, so no
        other one is called alone there.
@@ -101,10 +101,11 @@ def wish_of(
     own = addressed(view)
     view, rule = ruled(own, settings.rules)
     view, denied = as_allowed(own, view, settings, originals)
-    if denied:
+    if denied and view.kind is not ViewKind.UNIT:
         view, rule = ruled(view, settings.rules)
     made = _wish(view, settings, originals, online, devices, is_placed=is_placed)
-    if made.is_kept_out and (is_unmanaged(view, settings) or not _opts_out(own, denied)):
+    is_by_owner = view.kind is ViewKind.UNIT or is_unmanaged(view, settings) or not _opts_out(own, denied)
+    if made.is_kept_out and is_by_owner:
         made = msgspec.structs.replace(made, is_kept_out_by_owner=True)
     if not rule and not denied:
         return made
@@ -148,13 +149,16 @@ def _wish(
         labels = read_labels(view.labels, size)
     standing, mems = _standing(view, settings, originals, online), labels.values.mems
     pin = EMPTY if standing is Standing.STRANGER else cpus_of(originals.cpuset, EMPTY)
-    warnings = (*unheeded(view.labels, settings.policy), *labels.harmless, *_missing(labels.values.near, devices or {}))
-    unknown = tuple(each for each in warnings if isinstance(each.flaw, UnknownLabel))
-    if unknown and is_strict_runtime(view.runtime) and not view.phase.is_live:
-        # 6. Nothing unknown.
-        others = tuple(each for each in warnings if each not in unknown)
-        refusal = Refusal(RefusalCode.BAD_LABEL, Mistakes((*unknown, *labels.refusing)))
-        return Wish(standing=standing, mems=mems, warnings=others, refusal=refusal, pin=pin)
+    without_effect = unheeded(view.labels, settings.policy)
+    invalid = (*labels.harmless, *_missing(labels.values.near, devices or {}))
+    warnings = (*without_effect, *invalid)
+    if is_strict_runtime(view.runtime) and not view.phase.is_live:
+        # 6. Nothing that cannot be read.
+        unknown = tuple(each for each in without_effect if isinstance(each.flaw, UnknownLabel))
+        if unread := (*unknown, *invalid, *(labels.refusing if unknown or invalid or count == 0 else ())):
+            others = _but_those_of(unread, warnings)
+            refusal = Refusal(RefusalCode.BAD_LABEL, Mistakes(unread))
+            return Wish(standing=standing, mems=mems, warnings=others, refusal=refusal, pin=pin)
     if count == 0:
         # Mistakes that would refuse a demand are warnings here: they prevent nothing, but the labels were not meant so.
         warnings = _warned(warnings, *labels.refusing, mismatch(view, 0), _of_pod(view))
@@ -163,9 +167,7 @@ def _wish(
     mistakes = tuple(_mistakes(view, settings, originals, labels, count))
     if mistakes or isinstance(count, Mistake):
         refusal = Refusal(_code_of(mistakes[0]), Mistakes(mistakes))
-        # A label that refuses has an effect under each policy.
-        wrong = {each.label for each in mistakes}
-        warnings = tuple(each for each in warnings if each.label not in wrong or not isinstance(each.flaw, NoEffect))
+        warnings = _but_those_of(mistakes, warnings)
         return Wish(standing=standing, mems=mems, warnings=warnings, refusal=refusal, pin=pin)
     demand = _demand(view, settings, labels.values, count)
     warnings = _warned(warnings, mismatch(view, count), _cut_notice(view, settings, labels.values))
@@ -340,6 +342,13 @@ def _of_pod(view: ContainerView) -> Mistake | None:
     """Return the mistake of giving a pod a label that asks for CPUs, without the container that it is for."""
     is_lost = view.is_infra and FOR not in view.labels and _COUNT in view.labels
     return mistake(_COUNT, view.labels[_COUNT], OfPod()) if is_lost else None
+
+
+def _but_those_of(mistakes: tuple[Mistake, ...], warnings: tuple[Mistake, ...]) -> tuple[Mistake, ...]:
+    """Return the warnings that are none of these mistakes. A label that refuses has an effect under each policy."""
+    wrong = {each.label for each in mistakes}
+    others = (each for each in warnings if each not in mistakes)
+    return tuple(each for each in others if each.label not in wrong or not isinstance(each.flaw, NoEffect))
 
 
 def _warned(warnings: tuple[Mistake, ...], *more: Mistake | None) -> tuple[Mistake, ...]:

@@ -4,7 +4,7 @@
 force, and nothing that the sidecar can see may run on them (`World.may_run`). Every known container counts, managed or
 not. What no look has shown does not count: processes of the host, containers of other engines, and a container that is
 just being created. Where containers start without the engine's service, none is alone while that is away, unless a hand
-answers births (`World.is_blind`).
+answers births (`World.is_blind`). Nor is any before the units of the host are known that are to be confined.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from sidecar.natural_order import natural
 
 def is_alone(world: World, container: Container) -> bool:
     """Return whether a container has a grant that is in force, and no other known container may run on its CPUs."""
-    if is_left_alone(world, container) or world.is_blind or not is_settled(world, container):
+    if is_left_alone(world, container) or world.is_blind or not world.sources.are_seen:
+        return False
+    if not is_settled(world, container):
         return False
     return not world.company.others(container.footprint) & container.footprint
 
@@ -25,10 +27,17 @@ def is_alone(world: World, container: Container) -> bool:
 def neighbours(world: World, container: Container) -> tuple[Container, ...]:
     """Return the other containers that may run where a container with a grant runs: those that the sidecar never moves
     first, then by name. Empty without a grant, or if it runs no process.
+
+    1. What is placed may run on all of its footprint: if two may run nowhere there, no other one may.
+    2. Otherwise each is asked.
     """
     key = container.view.key
     if key not in world.state.assignments or container.is_idle:
         return ()
+    # 1. For all of them at once: an owner is mostly alone, and each would ask all others.
+    if container.wish.standing is Standing.MANAGED and not world.company.crowded & container.footprint:
+        return ()
+    # 2. One by one.
     others = (other for at, other in world.containers.items() if at != key)
     found = [other for other in others if world.may_run(other) & container.footprint]
     return tuple(sorted(found, key=lambda each: (not is_never_moved(each), natural(each.view.name), each.view.id)))

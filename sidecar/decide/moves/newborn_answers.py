@@ -11,9 +11,10 @@
 3. All others get the vacated part of the shared pool, under the rules of a live container: they stay where the last
    answer put them, and enter what no exclusive footprint touches. Each container that is known has an entry for that.
    What is not known keeps the CPUs that its own runtime writes, but for owned ones: another engine's, a build's.
-4. A container's group is below its parent. What has its name elsewhere was asked for as a parent, and is a newborn like
-   all others. Where parents are named at all, a container that was only glanced at may be below any, and so may one in
-   a pod.
+4. A container's group is below its parent, which never changes: the books have it of each container that the sidecar
+   placed. What has its name elsewhere was asked for as a parent, and is a newborn like all others. Where parents are
+   named at all, or one is found elsewhere, a container whose parent no look and no books show may be below any, and so
+   may one in a pod.
 5. Under the policy none, in a release, and with a shared group, no newborn gets anything.
 
 One order is outstanding at a time. A container enters CPUs only once the hand holds answers without them: until then
@@ -27,12 +28,13 @@ from collections.abc import Iterable
 
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.covering import home_of, is_answered, told_of_answers
+from sidecar.decide.moves.plain import labels_tell
 from sidecar.decide.moves.settled import desires
 from sidecar.decide.moves.target import target
 from sidecar.decide.orders import Answers, HoldAnswers
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World, replace
-from sidecar.systemd_names import outside_containers
+from sidecar.systemd_names import outside_containers, parent_path
 from state.cpuset import EMPTY, CPUSet
 from state.key import ContainerKey
 from state.model import Assignment, State
@@ -58,6 +60,7 @@ def standing_answers(world: World) -> tuple[World, tuple[HoldAnswers, ...]]:
             named.add(outside_containers(view.cgroup_parent, view.pod))
     parents = tuple(sorted(named - {""}))
     order = HoldAnswers(world.numbers, answers, parents, home_of(world, hand), world.state.online)
+    order = replace(order, labels_tell=labels_tell(world.settings))
     if hand.held is not None and _is_held(hand.held, order):
         return world, ()
     running = {key for key, each in world.containers.items() if not each.is_idle}
@@ -79,8 +82,8 @@ def _is_held(held: HoldAnswers, order: HoldAnswers) -> bool:
             named={key: parent for key, parent in answers.named.items() if key not in gone},
             unplaced=answers.unplaced - gone,
         )
-    around = (held.parents, held.home, held.online)
-    return answers == order.answers and around == (order.parents, order.home, order.online)
+    around = (held.parents, held.home, held.online, held.labels_tell)
+    return answers == order.answers and around == (order.parents, order.home, order.online, order.labels_tell)
 
 
 def _all_own(held: HoldAnswers | None, answers: Answers) -> set[ContainerKey]:
@@ -126,10 +129,11 @@ def answers_of(world: World) -> Answers:
     left = _configured(world, (key for key, cpus in own.items() if cpus is None))
     answers = Answers(others=others, own=own, owned=(state.exclusive - state.lent) | state.leaving, left=left)
     # 4.
-    named = {key: parent for key, each in world.containers.items() if key in own and (parent := _parent_of(each))}
-    if not named:
+    places = {key: _place_of(world, key) for key in own}
+    named = {key: place for key, place in places.items() if place}
+    unplaced = frozenset(key for key, place in places.items() if place is None)
+    if not named and not any(_is_found_away(world, key) for key in unplaced):
         return answers
-    unplaced = frozenset(key for key in own if not _is_placed(world.containers.get(key)))
     return replace(answers, named=named, unplaced=unplaced)
 
 
@@ -139,15 +143,27 @@ def _from_the_state(state: State, grant: Assignment) -> CPUSet:
     return ((grant.cpus - state.leaving) | stays) - state.lent or state.refuge
 
 
-def _parent_of(container: Container) -> str:
-    """Return the cgroup parent that a container names; "" if it names none, or that is not known."""
-    view = container.view
-    return "" if view.is_glance or not view.cgroup_parent else view.found_below or view.cgroup_parent
+def _place_of(world: World, key: ContainerKey) -> str | None:
+    """Return the cgroup parent below which a container is born; "" if it names none, and None if that is not known."""
+    container = world.containers.get(key)
+    if container is None:
+        originals = world.state.originals.get(key)
+        return originals.parent if originals is not None else None
+    view, parent = container.view, world.parent_of(container)
+    if view.pod:
+        return None
+    if not parent or not view.found_below:
+        return parent
+    # A glance shows no process: what it found may only be called like this container.
+    is_it = not view.is_glance or view.found_below.endswith(parent_path(parent))
+    return view.found_below if is_it else parent
 
 
-def _is_placed(container: Container | None) -> bool:
-    """Return whether it is known where a container is born."""
-    return container is not None and not container.view.is_glance and not container.view.pod
+def _is_found_away(world: World, key: ContainerKey) -> bool:
+    """Return whether something that has a container's name runs elsewhere than those that name no parent."""
+    container, hand = world.containers.get(key), world.hand
+    found = container.view.found_below if container else ""
+    return bool(found) and (hand is None or found not in home_of(world, hand))
 
 
 def is_let_be(container: Container) -> bool:

@@ -63,6 +63,13 @@ def asks_nothing(told: ContainerView, settings: Settings) -> bool:
     return ruled(told, settings.rules)[0].labels.keys() <= IDENTIFYING
 
 
+def labels_tell(settings: Settings) -> bool:
+    """Return whether the labels of a container alone tell that it asks for nothing: no limit, and no rule, asks for it
+    or keeps it out.
+    """
+    return settings.opt_in is not OptIn.GUARANTEED and not settings.rules and not settings.unmanaged
+
+
 def awaits_record(world: World, container: Container) -> bool:
     """Return whether the engine's record of a newcomer waits until it has lasted for a moment.
 

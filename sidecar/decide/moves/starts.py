@@ -9,7 +9,8 @@ A runtime that asks (`StartHeld`) starts nothing until it is answered, and then 
 3. A container of the shared pool is answered at once, with the pool except CPUs that exclusive containers have not left
    yet.
 4. A refused container does not start, whatever its label asks for on a shortage. To let it share, choose another
-   runtime.
+   runtime. One that did not choose this runtime, which stands before the engine's own (`Held.is_usual`), starts in the
+   shared pool, unless it asks to be stopped; and so does one of whose CPUs a stranger has some.
 5. The start of a container that the sidecar does not place goes on unchanged.
 6. From its answer until a look or an order, the container is in doubt: its start may be still to come, or may have
    failed. The engine does one thing at a time for a container, so either of them comes after the start (`machine`).
@@ -41,8 +42,8 @@ from sidecar.decide.orders import AnswerStart, Update
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.sightings import believed, recognized, with_bundle
 from sidecar.decide.world import World
-from state.cpuset import CPUSet
-from state.demand import QuotaRule
+from state.cpuset import EMPTY, CPUSet
+from state.demand import Demand, QuotaRule, Shortage
 from state.refusal import Refusal, RefusalCode, Taken
 
 _PERIOD: Final = 100_000
@@ -56,9 +57,10 @@ def after_hold(world: World, fact: StartHeld) -> World:
     key, bundle = fact.view.key, fact.view
     if key not in world.containers:
         world = believed(world, bundle, fact.began)
-    known, told = world.containers[key], news.HoldBegan(fact.number, fact.began)
+    known, told = world.containers[key], news.HoldBegan(fact.number, fact.began, is_usual=fact.is_usual)
     if (view := with_bundle(world, known, bundle)) is not known.view:
-        told = news.HoldBegan(fact.number, fact.began, view, place_of(view, world.state.online))
+        place = place_of(view, world.state.online)
+        told = news.HoldBegan(fact.number, fact.began, view, place, is_usual=fact.is_usual)
     return world.with_container(recognized(world, after(known, told)))
 
 
@@ -94,12 +96,14 @@ def answer_to(world: World, container: Container, number: int) -> AnswerStart | 
     if world.is_releasing or (not is_ours and container.wish.refusal is None):
         # 5. Not placed by the sidecar.
         return AnswerStart(key, number)
+    is_usual = isinstance(container.start, Held) and container.start.is_usual
     if settings.policy is not PolicyName.NONE and container.wish.standing is Standing.UNMANAGED:
         # 4. Inside another container.
-        return AnswerStart(key, number, refusal=container.wish.refusal)
+        return AnswerStart(key, number, refusal=None if is_usual else container.wish.refusal)
     if world.is_absent(key):
         return None
-    if refused := world.state.refusals.get(key):
+    refused = world.state.refusals.get(key)
+    if refused and not (is_usual and may_share(refused.demand)):
         # 4. Refused.
         return AnswerStart(key, number, refusal=refused.refusal)
     wanted = policy_named(settings.policy).desired(world, container)
@@ -110,9 +114,12 @@ def answer_to(world: World, container: Container, number: int) -> AnswerStart | 
         # 7. Not what waits behind this start, or behind others like it.
         reached, own = _before_what_follows(world), container.coming_by_hand
     is_exclusive = key in world.state.assignments
+    taken = wanted & world.strangers if is_exclusive else EMPTY
+    if taken and is_usual:
+        is_exclusive, wanted = False, world.pool_for(container, world.state.shared)
     if is_exclusive:
         # 2. All of it, and alone.
-        if taken := wanted & world.strangers:
+        if taken:
             return AnswerStart(key, number, refusal=Refusal(RefusalCode.TAKEN_BY_STRANGER, Taken(taken)))
         if (reached.others(own) | world.state.lent.mask) & wanted.mask & ~reserved:
             return None
@@ -120,13 +127,18 @@ def answer_to(world: World, container: Container, number: int) -> AnswerStart | 
             # The hand would write something else at its birth.
             return None
         cpus = wanted
-    elif container.wish.demand is not None:
+    elif container.wish.demand is not None and not (refused or taken):
         # Not decided yet.
         return None
     else:
         # 3. The pool.
         cpus = CPUSet.from_mask(wanted.mask & ~(reached.exclusive & ~reserved) or world.state.refuge.mask)
     return AnswerStart(key, number, update=_bundle(world, container, cpus), exclusive=is_exclusive)
+
+
+def may_share(demand: Demand | None) -> bool:
+    """Return whether a container starts in the shared pool where its demand, None if it cannot be read, is refused."""
+    return demand is None or demand.shortage is not Shortage.STOP
 
 
 def _before_what_follows(world: World) -> Reach:

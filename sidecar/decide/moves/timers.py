@@ -26,6 +26,7 @@ from sidecar.decide.facts import Phase, Purpose, TimerEnded
 from sidecar.decide.moves.plain import RECORD_SECONDS, awaits_record
 from sidecar.decide.orders import StartTimer
 from sidecar.decide.world import World, replace, without
+from state.cpuset import CPUSet
 from state.key import ContainerKey
 from state.leaving import Batch
 from state.model import Assignment, Rest
@@ -63,7 +64,7 @@ def timers(world: World) -> tuple[World, tuple[StartTimer, ...]]:
         if leaving is not None and (batches := leaving.batches):
             begun = before.get(Purpose.GRACE, NOTHING_BEGUN)
             for batch in _that_begin(container, batches, begun):
-                seconds = _notice_of(world, assignment, batch.notice_seconds)
+                seconds = notice_of(world, assignment, batch)
                 orders.append(StartTimer(key, Purpose.GRACE, batch.number, seconds))
                 leaving, begun = leaving.announced(batch.number, seconds), batch.number
             if leaving != assignment.leaving:
@@ -157,9 +158,17 @@ def _rest_of(world: World, grant: Assignment, container: Container) -> Rest:
     return Rest(seconds=max(linger, least), started_at=started)
 
 
-def grace_of(world: World, assignment: Assignment) -> float:
-    """Return the seconds of notice before CPUs are taken from a grant: as announced for its last take if that lasts."""
-    return _notice_of(world, assignment, assignment.leaving.notice_seconds if assignment.leaving else None)
+def notice_of(world: World, assignment: Assignment, take: Batch) -> float:
+    """Return the seconds of notice of a take from a grant: as announced, or else as it would be now."""
+    return _notice_of(world, assignment, take.notice_seconds)
+
+
+def longest_notice(world: World, assignment: Assignment, cpus: CPUSet) -> float:
+    """Return the seconds of notice of the take that may last longest, of those that concern these CPUs; 0 if none is
+    waited for.
+    """
+    takes = assignment.leaving.batches if assignment.leaving else ()
+    return max((notice_of(world, assignment, each) for each in takes if each.cpus & cpus), default=0.0)
 
 
 def _notice_of(world: World, assignment: Assignment, promised: float | None) -> float:

@@ -180,6 +180,20 @@ def take_back(
     yield Written(found.path, changed=True, backup=stays)
 
 
+def unfinished(found: DaemonJson, table: str) -> Mapping[str, Any] | None:
+    """Return the settings of before, if a removal was ended after it had written this table empty; None if not."""
+    if found.settings.get(table) != {}:
+        return None
+    folder, name = os.path.split(found.path)
+    with files.directory(folder) as at:
+        copy = newest_copy(at, name)
+    if copy is None or not _is_ours(found, copy):
+        return None
+    before = _settings_in(copy, found.path)
+    rest = {key: value for key, value in found.settings.items() if key != table}
+    return before if rest == {key: value for key, value in before.items() if key != table} else None
+
+
 def _is_ours(found: DaemonJson, copy: KeptCopy) -> bool:
     """Return whether the content is as we write it on top of this copy."""
     return found.content == encode_settings(found.settings, copy.content)

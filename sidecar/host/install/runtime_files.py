@@ -25,7 +25,7 @@ from state.errors import FileUnreadable, FileUnwritable
 USUAL: Final = "/usr/local"
 """Where programs go that do not belong to the distribution."""
 
-_MODULES: Final = ("__init__.py", "bundle.py", "front.py")
+_MODULES: Final = ("__init__.py", "bundle.py", "front.py", "standing.py")
 _FOUND_IN: Final = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 _LIMIT: Final = 1024 * 1024
 
@@ -69,6 +69,27 @@ class Places(msgspec.Struct, frozen=True):
         """The settings, as a shell reads them."""
         return f"{'' if self.prefix == USUAL else self.prefix}/etc/cpuset-sidecar/runtime.conf"
 
+    def front(self, engine: str, name: str) -> str:
+        """The front that an engine calls instead of its own runtime of this name."""
+        return f"{self.library}/fronts/{engine}/{name}"
+
+    def front_real(self, engine: str, name: str) -> str:
+        """What stands behind that front, where the engine calls it with arguments."""
+        return f"{self.library}/reals/{engine}/{name}"
+
+    def front_settings(self, engine: str, name: str) -> str:
+        """The settings of that front, as a shell reads them."""
+        return f"{os.path.dirname(self.settings)}/fronts/{engine}/{name}.conf"
+
+    def front_record(self, engine: str, name: str) -> str:
+        """The record of what that front stands before, and of what was there before it."""
+        return f"{os.path.dirname(self.settings)}/fronts/{engine}/{name}.json"
+
+    @property
+    def podman_fronts(self) -> str:
+        """The file by which Podman knows the fronts before its own runtimes."""
+        return f"{self.podman}/containers.conf.d/51-cpuset-sidecar-fronts.conf"
+
     @property
     def podman_settings(self) -> str:
         """The file by which Podman knows the runtime."""
@@ -105,8 +126,8 @@ def runtime_files(places: Places, made: Installation) -> Iterator[Planned]:
     package = package_files("sidecar.runtime")
     for name in _MODULES:
         yield Planned(f"{places.package}/{name}", package.joinpath(name).read_bytes())
-    yield Planned(places.settings, _settings_text(places, made).encode())
-    yield Planned(places.runtime, _script("cpuset-runc", places), 0o755)
+    yield Planned(places.settings, settings_text(places, made).encode())
+    yield Planned(places.runtime, front_script(places.settings, "runc", "strict"), 0o755)
 
 
 def podman_files(places: Places, *, with_hook: bool) -> Iterator[Planned]:
@@ -114,7 +135,7 @@ def podman_files(places: Places, *, with_hook: bool) -> Iterator[Planned]:
     supports = ", ".join(f'"{name}"' for name in SUPPORTS_JSON)
     lines = ["# Written by `cpuset-sidecar install-runtime`.", "[engine]", f"runtime_supports_json = [{supports}]"]
     if with_hook:
-        yield Planned(places.hook, _script("cpuset-precreate", places), 0o755)
+        yield Planned(places.hook, _script("cpuset-precreate", {"CONF": places.settings}), 0o755)
         yield Planned(places.podman_hook, _hook_text(places).encode())
         lines.append(f'hooks_dir = ["/usr/share/containers/oci/hooks.d", "{os.path.dirname(places.podman_hook)}"]')
     lines += ["", "[engine.runtimes]", f'{STRICT_RUNTIME} = ["{places.runtime}"]', ""]
@@ -135,7 +156,7 @@ def changes(root: str, wanted: Iterator[Planned]) -> list[Planned]:
 
 def is_foreign(root: str, path: str) -> bool:
     """Return whether there is such a file, and its first line does not say that this program wrote it. StateError."""
-    folder, name = os.path.split(_below(root, path))
+    folder, name = os.path.split(below(root, path))
     try:
         with files.directory(folder) as at:
             content = files.read_bounded(at, name, _LIMIT)
@@ -150,7 +171,7 @@ def see_that_private(root: str, places: Places) -> None:
     """
     top = os.path.realpath(root)
     for path in (places.runtime, f"{places.package}/front.py", places.settings):
-        at = os.path.realpath(_below(root, path))
+        at = os.path.realpath(below(root, path))
         while (at := os.path.dirname(at)) not in (top, "/"):
             try:
                 found = os.stat(at)
@@ -168,7 +189,7 @@ def see_that_private(root: str, places: Places) -> None:
 def carry_out(root: str, planned: list[Planned]) -> None:
     """Write and remove files, each in one step. Raise StateError if one fails."""
     for each in planned:
-        folder, name = os.path.split(_below(root, each.path))
+        folder, name = os.path.split(below(root, each.path))
         if each.content is None:
             with suppress(FileUnreadable), files.directory(folder) as at:
                 files.remove(at, name)
@@ -182,12 +203,16 @@ def remove_directories(root: str, places: Places) -> None:
     """Remove our directories if only compiled Python files are left in them."""
     compiled = f"{places.package}/__pycache__"
     with suppress(OSError):
-        for name in os.listdir(_below(root, compiled)):
+        for name in os.listdir(below(root, compiled)):
             if name.endswith(".pyc"):
-                os.unlink(os.path.join(_below(root, compiled), name))
-    for path in (compiled, places.package, places.library, os.path.dirname(places.settings)):
+                os.unlink(os.path.join(below(root, compiled), name))
+    settings, engines = os.path.dirname(places.settings), ("docker", "podman")
+    empty = [f"{above}/{name}" for above in (f"{places.library}/fronts", f"{places.library}/reals") for name in engines]
+    empty += [f"{settings}/fronts/{name}" for name in engines]
+    empty += [f"{places.library}/fronts", f"{places.library}/reals", f"{settings}/fronts"]
+    for path in (*empty, compiled, places.package, places.library, settings):
         with suppress(OSError):
-            os.rmdir(_below(root, path))
+            os.rmdir(below(root, path))
 
 
 def find_real(root: str, wanted: str) -> str:
@@ -196,7 +221,7 @@ def find_real(root: str, wanted: str) -> str:
     """
     names = ("runc", "crun") if wanted == "auto" else (wanted,)
     for name in names:
-        if found := _program(root, name):
+        if found := program(root, name):
             if os.path.basename(found) == STRICT_PROGRAM:
                 raise ConfigError(f"{found} cannot be its own real runtime: name runc or crun")
             return found
@@ -206,7 +231,7 @@ def find_real(root: str, wanted: str) -> str:
 def find_python(root: str, wanted: str) -> str:
     """Return the host's Python, not a version manager's. Raise ConfigError if there is none."""
     for name in (wanted,) if wanted else ("/usr/bin/python3", "/usr/local/bin/python3", "/bin/python3"):
-        if found := _program(root, name):
+        if found := program(root, name):
             return found
     raise ConfigError(
         f"the host has no {wanted or 'python3 in /usr/bin or /usr/local/bin'}, which the runtime needs (3.9 or newer, "
@@ -214,19 +239,20 @@ def find_python(root: str, wanted: str) -> str:
     )
 
 
-def _program(root: str, name: str) -> str:
+def program(root: str, name: str) -> str:
     """Return a program's path on the host; "" if there is none."""
     for path in (name,) if name.startswith("/") else tuple(f"{place}/{name}" for place in _FOUND_IN):
-        real = _below(root, path)
+        real = below(root, path)
         # A link on the host may point to nowhere from here.
         if os.path.islink(real) and root != "/":
-            real = _below(root, os.path.join(os.path.dirname(path), os.readlink(real)))
+            real = below(root, os.path.join(os.path.dirname(path), os.readlink(real)))
         if os.path.isfile(real) and os.stat(real).st_mode & stat.S_IXUSR:
             return path
     return ""
 
 
-def _settings_text(places: Places, made: Installation) -> str:
+def settings_text(places: Places, made: Installation) -> str:
+    """Return the settings of the runtime, or of a front, as a shell reads them."""
     pairs: Mapping[str, str] = {
         "real": made.real,
         "python": made.python,
@@ -239,9 +265,16 @@ def _settings_text(places: Places, made: Installation) -> str:
     return head + "".join(f"{key}={shlex.quote(value)}\n" for key, value in pairs.items())
 
 
-def _script(name: str, places: Places) -> bytes:
+def front_script(settings: str, real: str, kind: str) -> bytes:
+    """Return the script of a front with these settings; `real` and `kind` are what it goes by without them."""
+    return _script("cpuset-runc", {"CONF": settings, "REAL": real, "KIND": kind})
+
+
+def _script(name: str, words: Mapping[str, str]) -> bytes:
     content = package_files("sidecar.runtime").joinpath(name).read_text()
-    return content.replace("'@CONF@'", shlex.quote(places.settings)).encode()
+    for word, value in words.items():
+        content = content.replace(f"'@{word}@'", shlex.quote(value))
+    return content.encode()
 
 
 def _hook_text(places: Places) -> str:
@@ -256,7 +289,7 @@ def _hook_text(places: Places) -> str:
 
 
 def _is_so(root: str, planned: Planned) -> bool:
-    path = _below(root, planned.path)
+    path = below(root, planned.path)
     folder, name = os.path.split(path)
     try:
         with files.directory(folder) as at:
@@ -275,5 +308,6 @@ def _make(folder: str) -> None:
         raise FileUnwritable(f"cannot make the directory {folder}: {files.reason(error)}") from error
 
 
-def _below(root: str, path: str) -> str:
+def below(root: str, path: str) -> str:
+    """Return where a path of the host is to be found from here."""
     return path if root == "/" else os.path.join(root, path.lstrip("/"))

@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 from sidecar.astray import Astray
 from sidecar.decide.facts import ContainerView
+from sidecar.failures import EngineRefused
 from sidecar.host_ports import UnitLook
 from sidecar.ports import Kernel, WriteEars
 from state.cpuset import CPUSet
@@ -52,6 +53,9 @@ class HostParts:
         self._left = tuple(each.name for each in parts if _is_left(each.name, leave))
         self._holes: dict[str, str] = {}
 
+    async def meet(self) -> None:
+        """None of them asks for CPUs of its own."""
+
     def all(self) -> tuple[str, ...]:
         """Return the names of those that are there."""
         self._holes = dict.fromkeys(self._left, _LEFT)
@@ -67,6 +71,19 @@ class HostParts:
         """Return whether it is one of them: nothing tells of these by itself."""
         return name in self._parts
 
+    def changed(self, name: str, *, is_up: bool) -> bool:
+        """Return False: nothing tells of these by itself."""
+        del name, is_up
+        return False
+
+    def reread(self) -> None:
+        """They have no files."""
+
+    def rule(self, patterns: tuple[str, ...]) -> bool:
+        """Return False: none of them has CPUs of its own."""
+        del patterns
+        return False
+
     async def look(self, name: str) -> UnitLook | None:
         """Return what a part is now; None if it is not there."""
         part = self._parts.get(name)
@@ -75,6 +92,14 @@ class HostParts:
     async def confine(self, name: str, cpus: CPUSet) -> None:
         """Set its CPUs, in force on return. Raise EngineFailed."""
         await self._parts[name].confine(cpus)
+
+    async def stop(self, name: str) -> None:
+        """Raise EngineRefused: none of them asks for anything."""
+        raise EngineRefused(f"{name} is not stopped by the sidecar")
+
+    async def signal(self, name: str, signal: str) -> None:
+        """Raise EngineRefused: none of them asks for anything."""
+        raise EngineRefused(f"{name} gets no SIG{signal} from the sidecar")
 
     def effective(self, name: str) -> CPUSet | None:
         """Return where a part may run; None if it is not known."""

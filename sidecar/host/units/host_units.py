@@ -1,8 +1,8 @@
 """The units of systemd that have no container below them, by their cgroups (v2), and where they may run. Reads only.
 
 A slice with a container below it is no unit to confine: what confines it confines the container. So the groups below it
-are looked at instead. Below a service with containers (a user's manager with rootless ones) are no units of this
-systemd: it is named, and nothing below it.
+are looked at instead, and so are those below a slice in which a unit is to have CPUs of its own. Below a service with
+containers (a user's manager with rootless ones) are no units of this systemd: it is named, and nothing below it.
 """
 
 from __future__ import annotations
@@ -38,30 +38,57 @@ class HostUnit(NamedTuple):
     path: str = ""
 
 
-def host_units(root: str, online: CPUSet, parents: Collection[str] = ()) -> Iterator[HostUnit]:
+def host_units(
+    root: str, online: CPUSet, parents: Collection[str] = (), asking: Collection[str] = ()
+) -> Iterator[HostUnit]:
     """Yield the highest units without containers below a v2 hierarchy's root, and services that have some. The slices
-    named in `parents` count as having some: an engine makes them there.
+    named in `parents` count as having some: an engine makes them there. The units named in `asking` are to have CPUs of
+    their own, so a slice is no unit if one of them is below it.
 
     Nothing keeps a unit from the online CPUs unless its cgroup says so.
     """
     above = _cpus(root, online)
     for name in _groups(root):
         if unit_named(name).endswith(".slice") or name == "init.scope":
-            yield from _units(root, f"/{name}", above, parents)
+            yield from _units(root, f"/{name}", above, parents, asking)
 
 
-def _units(root: str, path: str, above: CPUSet, parents: Collection[str]) -> Iterator[HostUnit]:
+def _units(
+    root: str, path: str, above: CPUSet, parents: Collection[str], asking: Collection[str]
+) -> Iterator[HostUnit]:
     at, name = f"{root}{path}", unit_named(path.rpartition("/")[2])
     if not name or is_container(name):
         return
-    cpus = _cpus(at, above)
-    if name not in parents and not holds_container(at):
+    cpus, is_slice = _cpus(at, above), name.endswith(".slice")
+    is_parted = name in parents or holds_container(at) or (is_slice and holds_unit(at, asking))
+    if not is_parted:
         yield HostUnit(name, cpus, path=path)
-    elif name.endswith(".slice"):
+    elif is_slice:
         for child in _groups(at):
-            yield from _units(root, f"{path}/{child}", cpus, parents)
+            yield from _units(root, f"{path}/{child}", cpus, parents, asking)
     else:
         yield HostUnit(name, cpus, has_containers=True, path=path)
+
+
+def names_in_slices(root: str) -> list[str]:
+    """Return the names of all units of this systemd that have a cgroup."""
+    found, within = [], [""]
+    while within:
+        path = within.pop()
+        for group in _groups(f"{root}{path}"):
+            name = unit_named(group)
+            if name and not is_container(name):
+                found.append(name)
+                within += [f"{path}/{group}"] if name.endswith(".slice") else []
+    return found
+
+
+def holds_unit(path: str, names: Collection[str]) -> bool:
+    """Return whether one of these units is below the slice at this directory."""
+    return bool(names) and any(
+        unit_named(child) in names or (unit_named(child).endswith(".slice") and holds_unit(f"{path}/{child}", names))
+        for child in _groups(path)
+    )
 
 
 def paths_of(root: str, names: Collection[str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""One connection to systemd that is kept: calls side by side, and the names of new units as hints (decision 0068).
+"""One connection to systemd that is kept: calls side by side, and hints of units that come or change (decision 0068).
 
 The daemon takes the hints from it, and sets CPUs by calls of their own (`unit_properties`). Where the connection
 breaks, each waiting call fails and the hints end. Units may have come meanwhile, so its user connects again and looks
@@ -8,10 +8,11 @@ at all of them, as after a hint that found no room: it is dropped, and `has_miss
 from __future__ import annotations
 
 import itertools
+import re
 import struct
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import trio
 
@@ -32,8 +33,27 @@ if TYPE_CHECKING:
 _NAME: Final = "org.freedesktop.systemd1"
 _OBJECT: Final = "/org/freedesktop/systemd1"
 _MANAGER: Final = f"{_NAME}.Manager"
-_RULE: Final = f"type='signal',sender='{_NAME}',interface='{_MANAGER}',member='UnitNew'"
+_PROPERTIES: Final = "org.freedesktop.DBus.Properties"
+_OF_MANAGER: Final = f"type='signal',sender='{_NAME}',interface='{_MANAGER}',member="
+_RULES: Final = (
+    f"{_OF_MANAGER}'UnitNew'",
+    f"{_OF_MANAGER}'Reloading'",
+    f"type='signal',sender='{_NAME}',interface='{_PROPERTIES}',member='PropertiesChanged',arg0='{_NAME}.Unit'",
+)
+_UNITS: Final = f"{_OBJECT}/unit/"
+_ESCAPED: Final = re.compile(rb"_([0-9a-f]{2})")
+_UP: Final = ("active", "activating", "reloading")
 _HINTS: Final = 1024
+
+
+class UnitHint(NamedTuple):
+    """What systemd told of a unit, by its name: that it is loaded (`is_new`), or that it changed, and runs now or is
+    about to if it `is_up`. A hint without a name is none, but for what goes with it (`has_reread`).
+    """
+
+    name: str
+    is_new: bool = False
+    is_up: bool = False
 
 
 class SystemdConnection:
@@ -46,18 +66,25 @@ class SystemdConnection:
         self._sending = trio.Lock()
         self._broken = ""
         self._has_missed = False
-        self._hint, self.new_units = trio.open_memory_channel[str](_HINTS)
+        self._has_reread = False
+        self._hint, self.hints = trio.open_memory_channel[UnitHint](_HINTS)
 
     async def subscribe(self) -> None:
-        """Have the bus and systemd tell of new units from now on."""
+        """Have the bus and systemd tell of units that come or change from now on."""
         bus = "org.freedesktop.DBus"
-        await self.ask("new units", Call("/org/freedesktop/DBus", bus, "AddMatch", "s", (_RULE,)), to=bus)
+        for rule in _RULES:
+            await self.ask("new units", Call("/org/freedesktop/DBus", bus, "AddMatch", "s", (rule,)), to=bus)
         await self.ask("new units", Call(_OBJECT, _MANAGER, "Subscribe", "", ()))
 
     def has_missed(self) -> bool:
         """Return whether hints were dropped since the last time this was asked."""
         missed, self._has_missed = self._has_missed, False
         return missed
+
+    def has_reread(self) -> bool:
+        """Return whether systemd read files of units again since the last time this was asked."""
+        reread, self._has_reread = self._has_reread, False
+        return reread
 
     async def ask(self, about: str, call: Call, *, to: str = _NAME) -> tuple[Any, ...]:
         """Return the answer to a call. Raise our errors for systemd's, and EngineUnavailable without an answer."""
@@ -122,17 +149,36 @@ class SystemdConnection:
         if found := self._waiting.get(int(fields.get(HeaderFields.reply_serial, 0))):
             found[1].append(message)
             found[0].set()
-        elif message.header.message_type is MessageType.signal and fields.get(HeaderFields.member) == "UnitNew":
-            try:
-                self._hint.send_nowait(str(message.body[0]))
-            except (trio.WouldBlock, trio.BrokenResourceError):
-                self._has_missed = True
+        elif message.header.message_type is MessageType.signal:
+            member, path = fields.get(HeaderFields.member), str(fields.get(HeaderFields.path, ""))
+            if member == "UnitNew":
+                self._send_hint(UnitHint(str(message.body[0]), is_new=True))
+            elif member == "PropertiesChanged" and path.startswith(_UNITS):
+                state = message.body[1].get("ActiveState", ("s", ""))[1]
+                self._send_hint(UnitHint(_unit_at(path), is_up=state in _UP))
+            elif member == "Reloading" and not message.body[0]:
+                self._has_reread = True
+                self._send_hint(UnitHint(""))
+
+    def _send_hint(self, hint: UnitHint) -> None:
+        try:
+            self._hint.send_nowait(hint)
+        except (trio.WouldBlock, trio.BrokenResourceError):
+            self._has_missed = True
 
     def _end(self, why: str) -> None:
         self._broken = self._broken or why
         for arrived, _ in self._waiting.values():
             arrived.set()
         self._hint.close()
+
+
+def _unit_at(path: str) -> str:
+    """Return the unit of an object (`object_path`)."""
+    escaped = path.removeprefix(_UNITS).encode("ascii", "replace")
+    parts = _ESCAPED.split(escaped)
+    whole = b"".join(bytes([int(part, 16)]) if odd % 2 else part for odd, part in enumerate(parts))
+    return whole.decode("utf-8", "replace")
 
 
 @asynccontextmanager

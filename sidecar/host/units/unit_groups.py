@@ -5,6 +5,10 @@ its own counts while it rests, and wherever its cgroup is. systemd keeps the sam
 all others: what is a container's, or holds one, is never a unit. Slices in which engines make their containers are
 never confined as a whole: what comes later must not be born into confinement. A unit that systemd told of a moment ago,
 and that has no cgroup, is about to get one, unless it is a container's.
+
+A unit may ask for CPUs of its own, by its files or by the configuration (`asking_units`). A slice that has it below is
+no unit then: what confines it confines the owner. Of such a unit alone systemd is asked at each look: when its run
+began, and whether it is about to run.
 """
 
 from __future__ import annotations
@@ -12,14 +16,25 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final, Protocol
 
 import trio
 
-from sidecar.failures import EngineFailed
-from sidecar.host.units.host_units import holds_container, host_units, is_container, is_in_container, paths_of
+from sidecar.failures import EngineError, EngineFailed
+from sidecar.host.units.asking_units import AskingUnits, Describing, may_ask
+from sidecar.host.units.host_units import (
+    holds_container,
+    holds_unit,
+    host_units,
+    is_container,
+    is_in_container,
+    names_in_slices,
+    paths_of,
+)
+from sidecar.host.units.unit_properties import UnitDescription, signal_number
 from sidecar.host_ports import UnitLook
 from sidecar.systemd_names import group_named, slice_path
 from state.cpuset import EMPTY, CPUSet
@@ -53,11 +68,17 @@ _HAS_CONTAINERS: Final = "has containers below it"
 _LEFT: Final = "left alone, as configured"
 
 
-class Systemd(Protocol):
-    """What sets CPUs of units."""
+class Systemd(Describing, Protocol):
+    """What sets CPUs of units, and describes these."""
 
     async def allow_cpus(self, unit: str, cpus: CPUSet) -> None:
         """Set the AllowedCPUs of a unit until the next reboot; the empty set takes the property away."""
+
+    async def stop(self, unit: str) -> None:
+        """Stop a unit."""
+
+    async def kill(self, unit: str, signal: int) -> None:
+        """Send a signal to a unit's main process."""
 
 
 class UnitGroups:
@@ -73,11 +94,13 @@ class UnitGroups:
         *,
         parent: str = "",
         leave: Sequence[str] = (),
+        ruled: Sequence[str] = (),
         control: Sequence[str] = CONTROL,
     ) -> None:
-        """Make it; `parent` is the slice in which the engine makes containers, if that is known, and `leave` are
-        patterns of names that are left alone.
+        """Make it; `parent` is the slice in which the engine makes containers, if that is known, `leave` are patterns
+        of names that are left alone, and `ruled` those of names to which the configuration gives labels.
         """
+        self._asking = AskingUnits(systemd, ruled)
         self._parents = (*PARENTS, *slice_path(parent).split("/")) if parent.endswith(".slice") else PARENTS
         self._root = str(root)
         self._systemd = systemd
@@ -88,11 +111,23 @@ class UnitGroups:
         self._holes: dict[str, str] = {}
         self._told: dict[str, float] = {}
 
+    async def meet(self) -> None:
+        """Find out which units ask for CPUs of their own. Raise EngineError if systemd does not tell."""
+        names = {*names_in_slices(self._root), *self._told, *self._kept_names()}
+        self._asking.retain(names)
+        await self._asking.meet(name for name in names if not self._is_left(name))
+
+    def rule(self, patterns: tuple[str, ...]) -> bool:
+        """Take it that the configuration gives labels to the units of these names; return whether that is news."""
+        is_news, self._asking.patterns = patterns != self._asking.patterns, patterns
+        return is_news
+
     def all(self) -> tuple[str, ...]:
         """Return the names of the units that can be confined now, of those that are about to start, and of those for
         which CPUs are set: these count within another unit as well, and while they rest.
         """
-        found = [each for each in host_units(self._root, self._online(), self._parents) if _is_kind(each.name)]
+        units = host_units(self._root, self._online(), self._parents, self._asking.names)
+        found = [each for each in units if _is_kind(each.name)]
         self._holes = {each.name: _HAS_CONTAINERS for each in found if each.has_containers}
         self._holes |= {each.name: _LEFT for each in found if self._is_left(each.name)}
         self._paths = {each.name: each.path for each in found if each.name not in self._holes}
@@ -100,8 +135,9 @@ class UnitGroups:
         self._told = {
             name: at for name, at in self._told.items() if name not in self._paths and now - at < SOON_SECONDS
         }
-        kept = {name for each in self._control for name in _names_with_cpus(each)}
-        kept = {name for name in kept - self._paths.keys() - self._holes.keys() if not self._is_left(name)}
+        kept = {
+            name for name in self._kept_names() - self._paths.keys() - self._holes.keys() if not self._is_left(name)
+        }
         elsewhere = paths_of(self._root, kept)
         self._paths |= {name: path for name, path in elsewhere.items() if not self._is_containers(path)}
         return tuple(dict.fromkeys((*self._paths, *self._told, *sorted(kept - elsewhere.keys()))))
@@ -120,10 +156,27 @@ class UnitGroups:
         if name.endswith(".scope") and not self._path(name):
             # A scope takes in processes that run already, so there is no earlier; and a session's is below a slice.
             return False
-        if name in self._paths or len(self._told) >= _MOST_TOLD:
+        # What an owner does next is told as a change.
+        if name in self._paths or self._asking.asks(name) or len(self._told) >= _MOST_TOLD:
             return False
         self._told[name] = trio.current_time()
         return True
+
+    def changed(self, name: str, *, is_up: bool) -> bool:
+        """Take it that systemd told of a change; return whether it is one to look at: that of an owner, and of a
+        service that runs and was not met.
+        """
+        if not may_ask(name) or is_container(name) or name.startswith(_USERS_MANAGER) or self._is_left(name):
+            return False
+        if not self._asking.asks(name):
+            return is_up and not self._asking.is_known(name) and name not in self._paths
+        if is_up and len(self._told) < _MOST_TOLD:
+            self._told[name] = trio.current_time()
+        return True
+
+    def reread(self) -> None:
+        """Read the files of all units again: systemd has."""
+        self._asking.forget()
 
     async def look(self, name: str) -> UnitLook | None:
         """Return a unit's cgroup, and the CPUs that are set for it; None if there is no such unit. One that has
@@ -131,17 +184,34 @@ class UnitGroups:
         """
         if is_container(name):
             return None
+        with suppress(EngineError):
+            await self._asking.meet([name])
         if path := self._path(name) or self._sought(name):
-            if not self._is_containers(path):
-                return UnitLook(path, _set(f"{self._root}{path}/cpuset.cpus"), runs=True)
-            if self._path(name) and not self._online() <= (
-                CPUSet.parse(_set(f"{self._root}{path}/cpuset.cpus")) or self._online()
-            ):
+            return await self._look_at_group(name, path)
+        is_soon = name in self._told and trio.current_time() - self._told[name] < SOON_SECONDS
+        if self._asking.asks(name):
+            said = await self._asking.described(name) if is_soon else self._asking.said(name)
+            return self._resting(name, said, is_coming=is_soon and said.is_coming)
+        rests_with = self._kept(name)
+        return UnitLook("", rests_with, runs=False) if rests_with or is_soon else None
+
+    async def _look_at_group(self, name: str, path: str) -> UnitLook | None:
+        cpus = _set(f"{self._root}{path}/cpuset.cpus")
+        if self._is_parted(name, path):
+            if self._path(name) and not self._online() <= (CPUSet.parse(cpus) or self._online()):
                 await self.confine(name, self._online())
             return None
-        rests_with = self._kept(name)
-        is_soon = name in self._told and trio.current_time() - self._told[name] < SOON_SECONDS
-        return UnitLook("", rests_with, runs=False) if rests_with or is_soon else None
+        if not self._asking.asks(name):
+            return UnitLook(path, cpus, runs=True)
+        said, labels = await self._asking.described(name), self._asking.labels(name)
+        return UnitLook(path, cpus, runs=True, labels=labels, asks=True, started=_stamp(said.started))
+
+    def _resting(self, name: str, said: UnitDescription, *, is_coming: bool) -> UnitLook | None:
+        """Return the look at an owner that runs nothing; None if systemd keeps no CPUs for it and it does not come."""
+        if not (rests_with := self._kept(name)) and not is_coming:
+            return None
+        started, labels = _stamp(said.started), self._asking.labels(name)
+        return UnitLook("", rests_with, runs=False, labels=labels, asks=True, started=started, is_coming=is_coming)
 
     async def confine(self, name: str, cpus: CPUSet) -> None:
         """Set the CPUs of a unit, and wait until the kernel has them. Of one that may run everywhere the property is
@@ -151,6 +221,14 @@ class UnitGroups:
         await self._see_in_force(name, cpus)
         if self._online() <= cpus:
             await self._systemd.allow_cpus(name, EMPTY)
+
+    async def stop(self, name: str) -> None:
+        """Have systemd stop an owner."""
+        await self._systemd.stop(name)
+
+    async def signal(self, name: str, signal: str) -> None:
+        """Have systemd send a signal to an owner's main process."""
+        await self._systemd.kill(name, signal_number(signal))
 
     async def _see_in_force(self, name: str, wanted: CPUSet) -> None:
         if not (path := self._path(name)):
@@ -166,6 +244,15 @@ class UnitGroups:
 
     def _is_containers(self, path: str) -> bool:
         return is_in_container(path) or holds_container(f"{self._root}{path}")
+
+    def _is_parted(self, name: str, path: str) -> bool:
+        """Return whether a unit holds containers, or an owner: then it is not confined as a whole."""
+        is_slice = name.endswith(".slice")
+        return self._is_containers(path) or (is_slice and holds_unit(f"{self._root}{path}", self._asking.names))
+
+    def _kept_names(self) -> set[str]:
+        """Return the units for which systemd keeps CPUs."""
+        return {name for each in self._control for name in _names_with_cpus(each)}
 
     def _kept(self, name: str) -> str:
         """Return the CPUs that systemd keeps for a unit; "" if none."""
@@ -186,6 +273,13 @@ class UnitGroups:
         """
         path = self._paths.get(name) or f"/system.slice/{group_named(name)}"
         return path if os.path.isdir(f"{self._root}{path}") else ""
+
+
+def _stamp(microseconds: int) -> str:
+    """Return a time as engines write it (RFC 3339, UTC); "" for none."""
+    if not microseconds:
+        return ""
+    return f"{datetime.fromtimestamp(microseconds // 1_000_000, UTC):%Y-%m-%dT%H:%M:%S}.{microseconds % 1_000_000:06}Z"
 
 
 def _is_kind(name: str) -> bool:

@@ -1,4 +1,5 @@
-"""Properties of systemd's units, over D-Bus: the CPUs that a slice may use (org.freedesktop.systemd1(5)).
+"""Properties of systemd's units, over D-Bus: the CPUs that a unit may use, its files, and its state
+(org.freedesktop.systemd1(5)).
 
 One connection per call: calls are seconds or more apart, and the bus may restart in between. The
 library builds and reads the messages, and is imported with the first call; the socket is trio's, so that every wait
@@ -9,8 +10,9 @@ systemd takes CPUs as bytes, the lowest CPU in the lowest bit of the first.
 
 from __future__ import annotations
 
+import signal as signals
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import trio
@@ -45,6 +47,22 @@ _WRONG: Final = ("org.freedesktop.DBus.Error.InvalidArgs", "org.freedesktop.syst
 _ABSENT: Final = ("org.freedesktop.DBus.Error.ServiceUnknown", "org.freedesktop.DBus.Error.NameHasNoOwner")
 
 
+_UNIT: Final = f"{_NAME}.Unit"
+_UNCOMING: Final = ("inactive", "failed", "deactivating")
+_AT_ONCE: Final = 32
+"""Questions that are sent before the first of their answers is read: each answer has some ten KiB."""
+
+
+class UnitDescription(NamedTuple):
+    """What systemd says of a unit: its files in the order in which it reads them; when its present run, or its last
+    one, began, in microseconds since 1970, 0 if it has not run since it was loaded; and whether it runs or is about to.
+    """
+
+    files: tuple[str, ...] = ()
+    started: int = 0
+    is_coming: bool = False
+
+
 class UnitProperties:
     """systemd, by its bus."""
 
@@ -71,10 +89,34 @@ class UnitProperties:
         arguments = (unit, True, [("AllowedCPUs", ("ay", bytes_of(cpus)))])
         await self._ask(unit, Call(_OBJECT, f"{_NAME}.Manager", "SetUnitProperties", "sba(sv)", arguments))
 
-    async def _ask(self, unit: str, call: Call) -> tuple[Any, ...]:
+    async def stop(self, unit: str) -> None:
+        """Stop a unit, as `systemctl stop` does."""
+        await self._ask(unit, Call(_OBJECT, f"{_NAME}.Manager", "StopUnit", "ss", (unit, "replace")), "stop")
+
+    async def kill(self, unit: str, signal: int) -> None:
+        """Send a signal to the main process of a unit."""
+        arguments = (unit, "main", signal)
+        await self._ask(unit, Call(_OBJECT, f"{_NAME}.Manager", "KillUnit", "ssi", arguments), "signal")
+
+    async def described(self, units: Sequence[str]) -> dict[str, UnitDescription]:
+        """Return what systemd says of each unit: nothing of one that it cannot load. It loads those that are not."""
+        found: dict[str, UnitDescription] = {}
+        for first in range(0, len(units), _AT_ONCE):
+            some = units[first : first + _AT_ONCE]
+            calls = [
+                Call(object_path(each), "org.freedesktop.DBus.Properties", "GetAll", "s", (_UNIT,)) for each in some
+            ]
+            answers = await self._answers_to(calls)
+            found |= {each: _description_of(answer) for each, answer in zip(some, answers, strict=True)}
+        return found
+
+    async def _ask(self, unit: str, call: Call, act: str = "set the CPUs of") -> tuple[Any, ...]:
+        return body_of((await self._answers_to([call]))[0], unit, self._key, act)
+
+    async def _answers_to(self, calls: Sequence[Call]) -> list[Message]:
         try:
             with trio.fail_after(self._answer_seconds):
-                return body_of(await _answer(socket_of(self._address), call), unit, self._key)
+                return await _answers(socket_of(self._address), calls)
         except (FileNotFoundError, ConnectionRefusedError, PermissionError) as error:
             raise EngineLacks(
                 f"systemd cannot be reached at {self._address}: {files.reason(error)}: mount {SYSTEM_BUS} into the "
@@ -103,6 +145,15 @@ def bytes_of(cpus: CPUSet) -> bytes:
     return cpus.mask.to_bytes((cpus.mask.bit_length() + 7) // 8, "little")
 
 
+def signal_number(name: str) -> int:
+    """Return the number of a signal (`HUP`, `RTMIN+3`). Raise EngineRefused if this machine has none of this name."""
+    head, sign, offset = name.replace("-", "+-").partition("+")
+    number = getattr(signals, f"SIG{head}", None)
+    if number is None:
+        raise EngineRefused(f"there is no signal {name}")
+    return int(number) + (int(offset) if sign else 0)
+
+
 def object_path(unit: str) -> str:
     """Return the object of a unit: every character but letters and digits becomes _ and two hexadecimal digits."""
     escaped = "".join(each if each.isascii() and each.isalnum() else f"_{ord(each):02x}" for each in unit)
@@ -117,6 +168,25 @@ def _set_of(body: tuple[Any, ...]) -> CPUSet:
         raise EngineFailed("the answer of systemd about AllowedCPUs cannot be understood") from error
 
 
+def _description_of(answer: Message) -> UnitDescription:
+    from jeepney import MessageType
+
+    if answer.header.message_type is MessageType.error:
+        return UnitDescription()
+    try:
+        (properties,) = answer.body
+        told = {name: value for name, (_, value) in properties.items()}
+        paths = (str(told.get("FragmentPath", "")), *map(str, told.get("DropInPaths", ())))
+        has_job = bool(told.get("Job", (0, ""))[0])
+        return UnitDescription(
+            files=tuple(filter(None, paths)),
+            started=int(told.get("InactiveExitTimestamp", 0)),
+            is_coming=has_job or told.get("ActiveState", "inactive") not in _UNCOMING,
+        )
+    except (TypeError, ValueError, AttributeError, IndexError) as error:
+        raise EngineFailed("the answer of systemd about a unit cannot be understood") from error
+
+
 def socket_of(address: str) -> str:
     """Return the path of the first Unix socket in a D-Bus address. Raise EngineLacks if there is none."""
     from jeepney.bus import get_connectable_addresses
@@ -129,9 +199,9 @@ def socket_of(address: str) -> str:
         ) from error
 
 
-async def _answer(path: str, call: Call) -> Message:
-    """Make one call on a connection of its own: 1. authenticate, 2. say hello, as the bus demands, 3. ask. Return the
-    reply.
+async def _answers(path: str, calls: Sequence[Call]) -> list[Message]:
+    """Make calls on a connection of their own: 1. authenticate, 2. say hello, as the bus demands, 3. ask. Return the
+    replies in the order of the calls.
     """
     from jeepney import DBusAddress, message_bus, new_method_call
     from jeepney.auth import BEGIN, Authenticator
@@ -145,23 +215,37 @@ async def _answer(path: str, call: Call) -> Message:
             authenticator.feed(await some_bytes(stream))
         await stream.send_all(BEGIN)
         parser = Parser()
-        to = DBusAddress(call.path, bus_name=_NAME, interface=call.interface)
-        await _reply(stream, parser, message_bus.Hello(), serial=1)  # (2)
-        return await _reply(
-            stream, parser, new_method_call(to, call.method, call.signature, call.arguments), serial=2
-        )  # (3)
+        await _replies(stream, parser, [message_bus.Hello()], first=1)  # (2)
+        messages = [
+            new_method_call(
+                DBusAddress(call.path, bus_name=_NAME, interface=call.interface),
+                call.method,
+                call.signature,
+                call.arguments,
+            )
+            for call in calls
+        ]
+        return await _replies(stream, parser, messages, first=2)  # (3)
 
 
-async def _reply(stream: trio.SocketStream, parser: Parser, message: Message, *, serial: int) -> Message:
-    """Return the answer to a message; other messages from the bus are ignored."""
+async def _replies(
+    stream: trio.SocketStream, parser: Parser, messages: Sequence[Message], *, first: int
+) -> list[Message]:
+    """Return the answers to messages, which have serial numbers from `first` on; other messages from the bus are
+    ignored.
+    """
     from jeepney import HeaderFields
 
-    await stream.send_all(message.serialise(serial=serial))
-    while True:
-        while (found := parser.get_next_message()) is not None:
-            if found.header.fields.get(HeaderFields.reply_serial) == serial:
-                return found
-        parser.add_data(await some_bytes(stream), fds=[])
+    await stream.send_all(b"".join(each.serialise(serial=first + number) for number, each in enumerate(messages)))
+    found: dict[int, Message] = {}
+    while len(found) < len(messages):
+        while (answer := parser.get_next_message()) is not None:
+            serial = int(answer.header.fields.get(HeaderFields.reply_serial, 0))
+            if first <= serial < first + len(messages):
+                found[serial] = answer
+        if len(found) < len(messages):
+            parser.add_data(await some_bytes(stream), fds=[])
+    return [found[serial] for serial in sorted(found)]
 
 
 async def some_bytes(stream: trio.SocketStream) -> bytes:
@@ -172,9 +256,9 @@ async def some_bytes(stream: trio.SocketStream) -> bytes:
     return received
 
 
-def body_of(reply: Message, unit: str, key: str = "shared_slice") -> tuple[Any, ...]:
+def body_of(reply: Message, unit: str, key: str = "shared_slice", act: str = "set the CPUs of") -> tuple[Any, ...]:
     """Return the content of a reply; raise our error for its error, by what can be done about it. `key` is that of the
-    configuration for which it was asked.
+    configuration for which it was asked, and `act` what was to be done to the unit.
     """
     from jeepney import HeaderFields, MessageType
 
@@ -190,4 +274,4 @@ def body_of(reply: Message, unit: str, key: str = "shared_slice") -> tuple[Any, 
         raise EngineLacks(f"there is no systemd on this bus ({words}): leave {key} out")
     if name in _WRONG:
         raise EngineRefused(f"systemd refuses the CPUs of {unit}: {words}")
-    raise EngineFailed(f"systemd did not set the CPUs of {unit}: {words}")
+    raise EngineFailed(f"systemd did not {act} {unit}: {words}")

@@ -99,7 +99,9 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("--firsts", type=int, default=200, help="containers of each row of first instructions")
     parser.add_argument("--loops", type=numbers, default=[1, 6], help="containers that are updated in a loop")
     parser.add_argument("--locked", type=int, default=30, help="containers whose lock is held")
-    parser.add_argument("--columns", type=listed, default=["none", "engine", "hand"], help="none, apart, engine, hand")
+    parser.add_argument(
+        "--columns", type=listed, default=["none", "engine", "hand"], help="none, apart, engine, hand, default, dead"
+    )
     parser.add_argument("--parts", type=listed, default=list(PARTS), help=", ".join(PARTS))
     parser.add_argument("--json", action="store_true")
     return parser

@@ -3,6 +3,9 @@
 A fourth has no sidecar either, and newcomers whose authors gave them the other CPUs: it shows what part of a lower rate
 comes from having fewer CPUs, and not from the sidecar.
 
+Two have the runtime that asks as the engine's default: beside a daemon, and without one, which is killed once the owner
+is on its CPU.
+
 The engine alone is the same daemon where it cannot write a cgroup: in a mount namespace in which they are read-only.
 The owner is one container on the machine's last CPU; without a sidecar, its author chose that CPU.
 """
@@ -20,6 +23,7 @@ from tests.live.engineapi import EngineApi
 from tests.live.kernelview import KernelView
 from tests.live.privateengine import PrivateEngine
 from tests.live.sidecarprocess import LAST, REST, SidecarProcess
+from tests.live.stricthost import install
 from tests.live.waiting import eventually
 
 OWNED: Final = max(LAST)
@@ -49,6 +53,11 @@ class Column(Enum):
     APART = "without sidecar, pinned by their authors"
     ENGINE = "engine alone"
     HAND = "with the hand"
+    DEFAULT = "the default runtime asks"
+    DEAD = "the default runtime, and a daemon that was killed"
+
+
+_FRONTS: Final = (Column.DEFAULT, Column.DEAD)
 
 
 class Scene(NamedTuple):
@@ -86,6 +95,8 @@ class Scene(NamedTuple):
 def scene(engine: PrivateEngine, column: Column, folder: Path, *, has_owner: bool = True) -> Iterator[Scene]:
     """Begin a column: the daemon is ready, and the owner alone on its CPU. At the end all containers are removed."""
     api = engine_at(engine.socket_path)
+    if column in _FRONTS:
+        _installed(engine, folder, "--default")
     sidecar = None if column in (Column.NONE, Column.APART) else _started(engine, column, folder)
     made = Scene(column, api, folder, sidecar, "")
     try:
@@ -95,12 +106,25 @@ def scene(engine: PrivateEngine, column: Column, folder: Path, *, has_owner: boo
             kernel = KernelView()
             eventually(lambda: kernel.allowed(owner) == LAST, "the owner is on its CPU", seconds=60)
             made = made._replace(owner=owner)
+        if column is Column.DEAD and sidecar is not None:
+            sidecar.until_quiet()
+            sidecar.kill()
         yield made
     finally:
         for each in api.ask("GET", "containers/json", all="1"):
             api.remove(each["Id"])
+        if column is Column.DEAD and sidecar is not None:
+            sidecar.start()
         if sidecar is not None:
             sidecar.terminate()
+        if column in _FRONTS:
+            _installed(engine, folder, "--remove")
+
+
+def _installed(engine: PrivateEngine, folder: Path, *words: str) -> None:
+    """Set up the runtime of a column, or take it away."""
+    done = install(engine, folder, *words)
+    assert done.returncode == 0, done.stderr
 
 
 def _started(engine: PrivateEngine, column: Column, folder: Path) -> SidecarProcess:
@@ -110,6 +134,6 @@ def _started(engine: PrivateEngine, column: Column, folder: Path) -> SidecarProc
     if column is Column.ENGINE:
         sidecar.wrapper = READ_ONLY
     sidecar.start()
-    if column is Column.HAND:
+    if column not in (Column.ENGINE, Column.NONE):
         assert not sidecar.has_logged(NO_HAND), sidecar.log()
     return sidecar

@@ -45,6 +45,7 @@ from tests.cli.worlds import ENGINE, container
 from tests.support.decide.rights import EVERY_RIGHT
 from tests.support.engine.simulated import SimulatedEngine
 from tests.support.engine.simulated_docker import SimulatedDocker
+from tests.support.schemas import misfits
 
 ALL = CPUSet.parse("0-3")
 
@@ -339,6 +340,7 @@ def test_doctor_fails_with_a_reason_and_goes_on_after_a_wrong_configuration(
     shown = capsys.readouterr()
     found = {each["question"]: each["verdict"] for each in json.loads(shown.out)}
     assert found["engine"] == "fail"
+    assert misfits("doctor", shown.out) == []
     assert shown.err.startswith("cpuset-sidecar: ")
     assert main(["doctor", "--engine", "unix:///nowhere.sock", "--reserved", "x"]) == 1
     lines = capsys.readouterr().out.splitlines()

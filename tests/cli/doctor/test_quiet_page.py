@@ -10,7 +10,9 @@ from sidecar.__main__ import main
 from sidecar.cli.doctor.quiet_page import quiet_lines
 from sidecar.disturbance.disturbance_report import Disturbed, Method
 from sidecar.disturbance.remedies import QuietReport, Remedy
+from state import codec
 from state.cpuset import CPUSet
+from tests.support.schemas import misfits
 
 REMEDY: dict[str, Any] = {"count": 3, "total_ms": 12.0, "needs_reboot": False, "command": "", "says": "what to know"}
 
@@ -51,6 +53,11 @@ def test_switches_come_by_when_they_can_be_set() -> None:
         "   12.0 ms  " + ", ".join(BOUND.silences[:6]) + " and 2 more (--json has all)",
         "            what to know",
     ]
+
+
+@pytest.mark.parametrize("method", Method)
+def test_a_report_fits_its_schema(method: Method) -> None:
+    assert misfits("doctor-quiet", codec.encode(report(UNIT, TICK, BOUND, method=method, notes=("one",)))) == []
 
 
 def test_without_anything_to_silence_the_page_says_so() -> None:

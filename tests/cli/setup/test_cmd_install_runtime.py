@@ -21,6 +21,7 @@ from sidecar.cli.setup import cmd_install_runtime, dockerd_process
 from sidecar.commit.state_lock import hold_lock
 from sidecar.config.config import Config
 from sidecar.config.running_settings import write_settings
+from tests.support.schemas import misfits
 
 PLAIN = ("--engine", "unix:///nonexistent/docker.sock", "--docker-pid", "/nonexistent/pid")
 
@@ -82,6 +83,7 @@ def test_both_engines_learn_of_it_and_nothing_else_changes(host: Host) -> None:
         "usr/local/lib/cpuset-sidecar/cpuset_runc/__init__.py",
         "usr/local/lib/cpuset-sidecar/cpuset_runc/bundle.py",
         "usr/local/lib/cpuset-sidecar/cpuset_runc/front.py",
+        "usr/local/lib/cpuset-sidecar/cpuset_runc/standing.py",
     ]
     settings = after["etc/cpuset-sidecar/runtime.conf"].decode().splitlines()[1:]
     assert dict(line.split("=", 1) for line in settings) == {
@@ -201,7 +203,9 @@ def test_a_dry_run_says_all_and_changes_nothing(host: Host, capsys: pytest.Captu
     """In JSON, too."""
     before = host.files()
     assert host.install("--dry-run", "--json") == 0
-    told = json.loads(capsys.readouterr().out)
+    shown = capsys.readouterr().out
+    assert misfits("install", shown) == []
+    told = json.loads(shown)
     assert told["is_dry"]
     assert "/usr/local/bin/cpuset-runc" in told["written"]
     assert str(host.daemon_json) in told["written"]

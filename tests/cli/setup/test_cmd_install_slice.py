@@ -16,6 +16,7 @@ from sidecar.commit.state_lock import hold_lock
 from sidecar.config.config import Config
 from sidecar.config.running_settings import write_settings
 from sidecar.decide.facts import EngineInfo
+from tests.support.schemas import misfits
 
 UNITS = "etc/systemd/system"
 
@@ -117,7 +118,9 @@ def test_under_cgroupfs_it_is_the_key_alone(host: Host) -> None:
 def test_a_dry_run_says_and_changes_nothing(host: Host) -> None:
     """In the same words."""
     assert host.run("--dry-run", "--json") == 0
-    done = json.loads(host.said())
+    said = host.said()
+    assert misfits("install", said) == []
+    done = json.loads(said)
     assert done["is_dry"] is True
     assert len(done["written"]) == 3
     assert host.files() == []

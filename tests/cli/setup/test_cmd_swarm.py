@@ -26,6 +26,7 @@ from tests.api.apirig import Rig
 from tests.cli.worlds import ENGINE, container
 from tests.support.decide.contacts import with_info
 from tests.support.decide.stories import Story
+from tests.support.schemas import misfits
 
 STATIC = load(None, {}, {"policy": "static", "reserved": "0"})
 NODE = replace(ENGINE, in_swarm=True, advertised=3)
@@ -120,7 +121,9 @@ def test_the_command_counts_by_the_configuration_where_no_daemon_runs(
     """All CPUs of this machine but the reserved one."""
     path.write_text('{"log-level": "warn"}')
     assert main(asked(path, "--json")) == 0
-    told = json.loads(capsys.readouterr().out)
+    shown = capsys.readouterr().out
+    assert misfits("swarm", shown) == []
+    told = json.loads(shown)
     expected = node_capacity(STATIC, HostKernel().topology(), State())
     assert (told["cpus"], told["before"], told["source"]) == (expected, None, "the configuration (no file)")
     assert written(path) == {"log-level": "warn", "node-generic-resources": [f"exclusive-cpu={expected}"]}

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
+from itertools import product
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.cli.machine_drawing import coloured, plain
+from sidecar.cli.status_choice import Choice
 from sidecar.cli.top.cell_text import COLOUR, cells_of, uncoloured
 from sidecar.cli.top.input_events import KeyPress, Mouse
 from sidecar.cli.top.measurement import Measurement
-from sidecar.cli.top.screen import LEAST_HEIGHT, LEAST_WIDTH, Look, Screen, Seen, drawn
+from sidecar.cli.top.screen import LEAST_HEIGHT, LEAST_WIDTH, Look, Screen, Seen, drawn, is_still, still_of
+from sidecar.cli.top.tenant_table import tenant_rows
 from sidecar.cli.top.time_lines import ASCII_BARS, BARS
 from sidecar.cli.top.view import Panel, View, after
+from sidecar.status.document import LeavingStatus
+from sidecar.status.sight import GONE
+from state.cpuset import CPUSet
 from tests.cli.top.statuses import HOSTILE, documents, owner, plain_one, seen
 
 HOST = seen(
@@ -130,7 +138,7 @@ def test_what_is_wrong_is_said_above_the_table() -> None:
 def test_a_filter_that_leaves_nothing_says_so() -> None:
     """And how to get out of it."""
     text = text_of(drawn(HOST, View(wanted="nowhere"), look(100, 30)))
-    assert "nothing has 'nowhere' in its name, id, kind or state: Escape clears the filter" in text
+    assert "nothing has 'nowhere' in its name, id, project, kind or state: Escape clears the filter" in text
     assert "filter nowhere (Escape clears)" in text
 
 
@@ -151,3 +159,81 @@ def test_a_press_of_the_mouse_marks_the_row_below_it() -> None:
     assert after(View(), Mouse("press", 8, row), screen.layout).marked == f"{2:064x}"
     assert after(View(), Mouse("press", 8, screen.layout.table_line), screen.layout).sort == "NAME"
     assert after(View(), Mouse("press", 8, 0), screen.layout) == View()
+
+
+def test_the_screen_shows_what_the_command_line_chose() -> None:
+    """It says so all the time, and also where nothing is of the choice; the filter knows projects as well."""
+    known = seen(owner("web", "1-2", 1, project="shop"), owner("db", "3", 2), plain_one("log", 3, project="shop"))
+    shop = View(choice=Choice(project="shop"))
+    text = text_of(drawn(known, shop, look(120, 30)))
+    assert "only what is of the project 'shop'; the daemon is running" in text
+    assert names_in(known, shop) == ["web", "log"]
+    assert names_in(known, View(wanted="shop")) == ["web", "log"]
+    assert names_in(known, View(choice=Choice(cpus=CPUSet.parse("3")))) == ["db"]
+    nothing = text_of(drawn(known, View(choice=Choice(project="none")), look(120, 30)))
+    assert "nothing is of the project 'none' --" in nothing
+    assert "Escape" not in nothing
+
+
+def names_in(known: Seen, view: View) -> list[str]:
+    return [row.tenant.name for row in tenant_rows(known.status, view, known.now, known.sight)]
+
+
+TAKEN = LeavingStatus(cpus=CPUSet.of(2), number=1, reason="another needs it", notice_seconds=9)
+UNTIL = msgspec.structs.replace(TAKEN, until=(HOST.now + timedelta(seconds=9)).isoformat())
+TIMES: tuple[Seen, ...] = (
+    HOST,
+    msgspec.structs.replace(HOST, sight=GONE),
+    msgspec.structs.replace(HOST, history=None, history_flaw="it is not readable"),
+    seen(owner("voice", "1-2", 1, leaving=UNTIL), plain_one("web", 3, trouble="it fails")),
+    seen(owner("voice", "1-3", 1), plain_one("web", 3, project="shop")),
+)
+VIEWS: tuple[View, ...] = (
+    View(),
+    View(marked=f"{2:064x}", at=1, is_paused=True),
+    View(sort="NAME", is_reversed=True),
+    View(wanted="web", panel=Panel.DETAILS),
+    View(only_owners=True),
+    View(choice=Choice(project="shop")),
+)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (132, 43), (250, 70), (30, 8)])
+def test_what_stays_is_not_drawn_anew_and_the_screen_is_the_same(size: tuple[int, int]) -> None:
+    """Whatever changes: the time, the mark, the filter, the document. Wherever the part that stays is said to hold, the
+    screen is that which is drawn anew.
+    """
+    held = 0
+    for was, now, viewed, view in product(TIMES, TIMES, VIEWS, VIEWS):
+        then = msgspec.structs.replace(now, now=now.now + timedelta(seconds=5))
+        if is_still((was, viewed, look(*size)), then, view, look(*size)):
+            held += 1
+            assert drawn(then, view, look(*size), still_of(was, viewed, look(*size))) == drawn(then, view, look(*size))
+    assert held >= len(VIEWS)
+
+
+def test_the_time_and_the_mark_leave_most_of_it_as_it_is() -> None:
+    """Another order, another filter, another size, and a take that counts down do not."""
+    before = (HOST, View(marked="x", at=3), look(132, 43))
+    then = msgspec.structs.replace(HOST, now=HOST.now + timedelta(seconds=9))
+    assert is_still(before, then, View(panel=Panel.MAP, top=4, is_paused=True), look(132, 43))
+    assert not is_still(before, then, View(sort="NAME"), look(132, 43))
+    assert not is_still(before, then, View(wanted="web"), look(132, 43))
+    assert not is_still(before, then, View(only_owners=True), look(132, 43))
+    assert not is_still(before, then, View(choice=Choice(project="x")), look(132, 43))
+    assert not is_still(before, then, View(), look(131, 43))
+    assert not is_still(before, msgspec.structs.replace(then, history=None), View(), look(132, 43))
+    assert not is_still(before, msgspec.structs.replace(then, sight=GONE), View(), look(132, 43))
+    assert not is_still((TIMES[3], View(), look(132, 43)), TIMES[3], View(), look(132, 43))
+
+
+def test_a_small_screen_has_a_state_and_the_marked_one() -> None:
+    """Long names are cut before the state says nothing, and what few rows leave is the marked one's."""
+    name = "project-of-somebody-voice-1"
+    document = seen(owner(name, "1", 1), plain_one("project-of-somebody-web-1", 2, cpus=CPUSet.of(0)))
+    text = text_of(drawn(document, View(), look(40, 12)))
+    assert re.search(r"^>A project-of-\S* +1 +settled, alone$", text, re.MULTILINE)
+    assert f"--- {name}" in text
+    assert "q end" in text
+    alone = text_of(drawn(seen(owner("db", "1", 1)), View(), look(40, 12)))
+    assert re.search(r"^>A db .* settled, alone$", alone, re.MULTILINE)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from sidecar.decide.facts import GiveUpRequested
 from sidecar.decide.settings import PolicyName, Rule, TenantRight
 from tests.support.decide.dynamic import Dynamic, elastic_labels
 from tests.support.decide.real import Real
@@ -65,8 +68,56 @@ def test_a_rule_changes_the_bounds_at_once_and_the_number_at_the_next_request() 
     changed(story, rules=(_rule(2, 3),))
     assert size(story, web) == 3
     changed(story, rules=(_rule(4, 7),))
-    assert size(story, web) == 3
+    assert (size(story, web), story.grant(web).demand.cpus) == (7, 2)
+    story.feed(GiveUpRequested(web.key, story.stamp()))
+    story.end(web)
+    story.again(web)
+    assert story.grant(web).demand.cpus == 4
 
 
-def _rule(count: int, most: int) -> Rule:
-    return Rule(name="web", labels={"cpuset.exclusive": str(count), "cpuset.max": str(most)})
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize(
+    ("before", "after", "has"),
+    [
+        # exclusive, max, min: a number, a floor, and a ceiling change together.
+        ((2, 6, None), (3, 3, None), 3),
+        ((2, 6, None), (3, None, None), 2),
+        ((2, 3, None), (1, 7, None), 7),
+        ((4, 6, 2), (4, 4, 1), 4),
+        ((4, 6, 2), (4, 5, 3), 5),
+        # No ceiling is below the number that it keeps.
+        ((4, 6, None), (1, 2, None), 4),
+        ((4, 6, 2), (1, None, None), 4),
+    ],
+)
+def test_beside_a_number_that_waits_a_ceiling_counts_at_once(
+    before: tuple[int, int, int | None], after: tuple[int, int | None, int | None], has: int, restarts: bool
+) -> None:
+    """Its number and its floor are those for which it was chosen, also after a restart of the sidecar."""
+    story = Dynamic(rules=(_rule(*before),))
+    web = story.arrive("web")
+    story.settle()
+    if restarts:
+        story.settings = static(policy=PolicyName.DYNAMIC, rules=(_rule(*after),))
+        story.crash([True])
+        story.connect()
+        story.settle()
+    else:
+        changed(story, rules=(_rule(*after),))
+    asked = story.grant(web).demand
+    assert (size(story, web), asked.cpus, asked.min_cpus) == (has, before[0], before[2])
+
+
+def test_beside_a_number_that_waits_a_notice_and_a_weight_count_at_once() -> None:
+    story = Dynamic(rules=(_rule(2, 6, grace="3s"),))
+    web = story.arrive("web")
+    story.settle()
+    changed(story, rules=(_rule(1, 6, grace="15s", weight="3"),))
+    asked = story.grant(web).demand
+    assert (asked.cpus, asked.grace_seconds, asked.weight) == (2, 15, 3)
+
+
+def _rule(count: int, most: int | None, least: int | None = None, **others: str) -> Rule:
+    labels = {"cpuset.exclusive": str(count), **{f"cpuset.{name}": text for name, text in others.items()}}
+    labels |= {"cpuset.max": str(most)} if most else {}
+    return Rule(name="web", labels=labels | ({"cpuset.min": str(least)} if least else {}))

@@ -11,6 +11,7 @@ from sidecar.projection.projection_of import projection_of
 from sidecar.status.describe import status_of
 from sidecar.status.problem_list import ProblemKind, problems_of
 from sidecar.words.changes import news
+from sidecar.words.neighbours import pinned_text
 from state.cause import Pinned
 from state.refusal import RefusalCode
 from state.topology import uniform
@@ -154,3 +155,34 @@ def test_a_clash_is_told_everywhere() -> None:
     lines = [line.fields for line in news(before, story.world) if line.level is LogLevel.WARNING]
     assert lines == [{"container": "rt", "cpus": cpus("1"), "pinned": "pinned"}]
     assert [*news(story.world, story.world)] == []
+
+
+def test_where_the_kernel_lets_one_run_whose_own_cpu_went_it_is_not_pinned() -> None:
+    """Whichever is seen first, the CPU that went or where the container runs since, and when the CPU comes back."""
+    story = Story(uniform(cores=4))
+    pinned = story.arrive("pinned", cpuset="1")
+    rt = story.arrive("rt", 2)
+    story.settle()
+    assert story.granted(rt) == "2-3"
+    before = story.world
+    story.toggle_cpu(1)
+    story.look(pinned)
+    assert clashes(story.world) == ()
+    assert pinned_text(story.world, story.known(pinned)).startswith("pinned by hand to CPU 1, and seen on CPUs 0,2-3: ")
+    story.read_topology()
+    assert clashes(story.world) == ()
+    told = "pinned by hand to CPU 1, which is offline: it runs on CPUs 0,2-3, which others may be granted"
+    assert pinned_text(story.world, story.known(pinned)) == told
+    story.toggle_cpu(1)
+    story.read_topology()
+    assert clashes(story.world) == ()
+    assert [line for line in news(before, story.world) if line.level is LogLevel.WARNING] == []
+    assert "pinned (pinned by hand) may run there too" in projection_of(story.world, story.known(rt)).reason
+
+
+def test_one_that_rests_and_whose_cpus_are_offline_runs_nowhere() -> None:
+    story = Story(uniform(cores=4))
+    pinned = story.arrive("pinned", cpuset="2-3")
+    story.end(pinned)
+    story.hotplug(2, 3)
+    assert pinned_text(story.world, story.known(pinned)) == "pinned by hand to CPUs 2-3, all of which are offline"

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from sidecar.decide.books.give_up import obstacle
-from sidecar.decide.facts import GiveUpRequested
+from sidecar.decide.facts import GiveUpRequested, Purpose
 from sidecar.decide.settings import PolicyName
 from sidecar.words.refusals import sentence
 from state.cpuset import CPUSet
 from state.key import ContainerKey
 from state.refusal import RefusalCode
 from tests.support.decide import strictstarts
+from tests.support.decide.dynamic import Dynamic
 from tests.support.decide.stories import Story, where
 
 
@@ -77,6 +78,26 @@ def test_the_time_of_a_start_tells_whether_it_is_the_next_one(is_before: bool) -
     story.again(one)
     story.settle()
     assert story.granted(one) is not None
+
+
+def test_a_start_that_is_held_is_the_next_one_already() -> None:
+    """It asks, so there is nothing to release before it runs, also if the order was taken before the start was held."""
+    story = Dynamic()
+    batch = story.elastic("batch", 2, 1, 7)
+    one = story.unseen("one", 3, starts=False)
+    one.asks = True
+    strictstarts.hold(story, one)
+    assert (story.known(one).is_held, story.granted(one), story.leaving(batch)) == (True, "5-7", "5-7")
+    refusal = obstacle(story.world, one.key)
+    assert refusal is not None
+    assert (refusal.code, "is held" in sentence(refusal)) == (RefusalCode.START_HELD, True)
+    before = story.world.state
+    story.feed(GiveUpRequested(one.key, story.stamp()))
+    assert story.world.state == before
+    story.over(Purpose.GRACE, batch)
+    story.settle()
+    assert (story.known(one).is_held, story.granted(one)) == (False, "5-7")
+    assert obstacle(story.world, one.key) is None
 
 
 @pytest.mark.parametrize("asks", [True, False])

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
+import pytest
+
+from sidecar.decide.container.terms import Terms
 from sidecar.decide.facts import Purpose, ResizeRequested
-from sidecar.decide.moves.timers import grace_of
+from sidecar.decide.world import replace
+from sidecar.status.deadlines import Deadlines
+from sidecar.status.describe import status_of
 from tests.support.decide.dynamic import Dynamic, elastic_labels
 from tests.support.decide.stories import where
 
@@ -23,7 +30,33 @@ def test_no_notice_is_longer_than_the_owner_allows() -> None:
     usual = story.elastic("usual", 1, 1, 3)
     story.settle()
     grants = story.world.state.assignments
-    assert [grace_of(story.world, grants[real.key]) for real in (long, usual)] == [3, 30]
+    assert [Terms(story.world.settings, grants[real.key].demand).grace_seconds for real in (long, usual)] == [3, 30]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize(("first", "second"), [(20.0, 1.0), (1.0, 20.0)])
+def test_of_takes_of_different_lengths_the_shortest_is_the_deadline(
+    first: float, second: float, *, restarts: bool
+) -> None:
+    """A workload is told of the first CPUs to go; people are told until when it may use any."""
+    story = Dynamic(grace_seconds=first)
+    batch = story.elastic("batch", 2, 1, 7)
+    story.over(Purpose.COOLDOWN, batch)
+    story.elastic("server", 2)
+    story.read_settings(replace(story.settings, grace_seconds=second))
+    story.elastic("other", 1)
+    if restarts:
+        story.crash([])
+        story.take_inventory()
+        story.settle()
+    assert [timer.seconds for timer in story.waiting(Purpose.GRACE)] == [first, second]
+    assert story.told(batch).deadline_seconds == 1
+    (told_of,) = [each for each in status_of(story.world).containers if each.name == "batch"]
+    assert told_of.leaving is not None
+    assert told_of.leaving.notice_seconds == 20
+    assert any("for 20 s at most" in each for each in told_of.explanation)
+    ends = Deadlines(lambda: datetime(2000, 1, 1, tzinfo=UTC)).of(story.world)
+    assert list(ends.values()) == ["2000-01-01T00:00:20.000+00:00"]
 
 
 def test_the_grace_of_what_is_only_just_coming_begins_when_it_can_be_told() -> None:

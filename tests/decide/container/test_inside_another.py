@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from sidecar.decide.container.container import Standing
@@ -14,10 +15,11 @@ from sidecar.decide.moves.starts import answer_to
 from sidecar.decide.moves.starts_from_books import from_books
 from sidecar.decide.settings import Settings
 from sidecar.decide.sightings import sighted
-from sidecar.decide.world import replace
+from sidecar.decide.world import World, replace, without
 from sidecar.systemd_names import is_inside_a_container, outside_containers
 from sidecar.words.refusals import warnings
 from state.cpuset import CPUSet
+from state.key import ContainerKey
 from state.refusal import RefusalCode
 from tests.support.decide.stories import Story
 
@@ -114,9 +116,8 @@ def test_a_name_stands_for_a_container_below_its_parent_alone() -> None:
     """The hand is told which parents containers name, and of which that is not known, once any names one."""
     story = Story()
     plain, glanced = story.arrive("plain"), story.arrive("glanced")
-    seen = story.known(glanced)
     world = replace(story.world, hand=HandState(parents=("/docker",)))
-    world = world.with_container(replace(seen, view=replace(seen.view, is_glance=True)))
+    world = _only_glanced_at(world, glanced.key)
     answers = answers_of(world)
     assert (answers.named, answers.unplaced) == ({}, frozenset())
     views = (
@@ -125,6 +126,7 @@ def test_a_name_stands_for_a_container_below_its_parent_alone() -> None:
         ContainerView(
             engine="docker", id="d" * 64, name="found", cgroup_parent="/x", phase=Phase.RUNNING, found_below="/outer/x"
         ),
+        ContainerView(engine="docker", id="c" * 64, name="new", phase=Phase.RUNNING, is_glance=True),
     )
     for view in views:
         world = sighted(world, view, story.ticket())
@@ -134,5 +136,69 @@ def test_a_name_stands_for_a_container_below_its_parent_alone() -> None:
         views[1].key: f"/docker/{ID}",
         views[2].key: "/outer/x",
     }
-    assert answers.unplaced == {glanced.key}
-    assert plain.key in answers.own
+    assert answers.unplaced == {views[3].key}
+    assert {plain.key, glanced.key} <= answers.own.keys()
+
+
+def test_one_that_is_found_elsewhere_may_be_there() -> None:
+    """No container names a parent, but something with the name of one that was only glanced at runs below another."""
+    story = Story()
+    world = replace(story.world, hand=HandState(parents=("/docker",), home=("/docker",)))
+    view = ContainerView(engine="docker", id="c" * 64, name="new", phase=Phase.RUNNING, is_glance=True)
+    assert not answers_of(sighted(world, replace(view, found_below="/docker"), story.ticket())).unplaced
+    assert answers_of(sighted(world, replace(view, found_below="/team"), story.ticket())).unplaced == {view.key}
+
+
+@pytest.mark.parametrize(
+    ("parent", "found", "named"),
+    [
+        ("", "", ""),
+        ("", "/x", ""),
+        ("/team", "", "/team"),
+        ("/team", "/x", "/team"),
+        ("/team", "/outer/team", "/outer/team"),
+        ("team-a.slice", "/user/team.slice/team-a.slice", "/user/team.slice/team-a.slice"),
+    ],
+)
+def test_the_books_have_the_place_of_what_is_only_glanced_at(parent: str, found: str, named: str) -> None:
+    """A group that a tenant has the engine make with its name (`--cgroup-parent /x/ID`) is not it, also if a look finds
+    that first. And the same holds of one that only the books know.
+    """
+    story = Story()
+    owner = story.arrive("owner", 1)
+    world = replace(story.world, hand=HandState(parents=("/docker",)))
+    world = replace(world, state=world.state.naming_parent(owner.key, parent))
+    evil = ContainerView(engine="docker", id="e" * 64, name="evil", phase=Phase.RUNNING, cgroup_parent="/x")
+    world = sighted(world, evil, story.ticket())
+    answers = answers_of(_only_glanced_at(world, owner.key, found))
+    assert answers.named == ({owner.key: named} if named else {}) | {evil.key: "/x"}
+    assert owner.key in answers.own.keys() - answers.unplaced
+    answers = answers_of(_only_in_the_books(world, owner.key))
+    assert answers.named == ({owner.key: parent} if parent else {}) | {evil.key: "/x"}
+    assert owner.key in answers.own.keys() - answers.unplaced
+
+
+def test_books_of_an_earlier_version_lack_the_place() -> None:
+    """The container may be anywhere then, until a look at it."""
+    story = Story()
+    owner = story.arrive("owner", 1)
+    world = replace(story.world, hand=HandState(parents=("/docker",)))
+    before = msgspec.structs.replace(world.state.originals[owner.key], cgroup_parent=msgspec.UNSET)
+    world = replace(
+        world, state=msgspec.structs.replace(world.state, originals={**world.state.originals, owner.key: before})
+    )
+    evil = ContainerView(engine="docker", id="e" * 64, name="evil", phase=Phase.RUNNING, cgroup_parent="/x")
+    world = sighted(_only_in_the_books(world, owner.key), evil, story.ticket())
+    assert owner.key in answers_of(world).unplaced
+
+
+def _only_in_the_books(world: World, key: ContainerKey) -> World:
+    return replace(world, containers=without(world.containers, key))
+
+
+def _only_glanced_at(world: World, key: ContainerKey, found_below: str = "") -> World:
+    """Return the world in which nothing but glances showed this container, and found something of its name there."""
+    known = world.containers[key]
+    return world.with_container(
+        replace(known, view=replace(known.view, is_glance=True, cgroup_parent="", found_below=found_below))
+    )

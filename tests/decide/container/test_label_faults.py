@@ -17,7 +17,8 @@ from sidecar.decide.container.originals import originals_of
 from sidecar.decide.container.wish import wish_of
 from sidecar.decide.facts import ContainerView, Phase
 from sidecar.decide.settings import PolicyName, Settings
-from sidecar.words.refusals import warnings
+from sidecar.decide.world import replace
+from sidecar.words.refusals import sentence, warnings
 from state.cpuset import CPUSet
 from tests.support.broken_property import TO_BE_BROKEN
 
@@ -95,6 +96,28 @@ def test_every_bad_value_is_told(labels: dict[str, str]) -> None:
     keep_the_law(labels)
 
 
+def keep_the_law_of_strict_starts(labels: Mapping[str, str]) -> None:
+    """Check that any bad value refuses a container whose runtime asks, also one that asks for no CPUs: the reason names
+    the label. One that runs was started before, and is refused for what would refuse it under any runtime.
+    """
+    view = ContainerView(id="a" * 64, name="web", phase=Phase.CREATED, labels=labels, runtime="cpuset")
+    settings, devices = Settings(policy=PolicyName.DYNAMIC), {"eth0": CPUSet()}
+    wish = wish_of(view, settings, originals_of(view), CPUSet(range(8)), devices)
+    said = sentence(wish.refusal) if wish.refusal else ""
+    bad = {name for name, text in labels.items() if text in BAD.get(name, ())}
+    assert {name for name in bad if f"{name} " not in said and f"{name}:" not in said} == set()
+    asks = labels.get(COUNT, "").strip() == "4"
+    assert bool(said) == bool(bad or (asks and excludes_itself(labels)))
+    runs = replace(view, phase=Phase.RUNNING)
+    usual = wish_of(replace(runs, runtime="runc"), settings, originals_of(view), CPUSet(range(8)), devices)
+    assert wish_of(runs, settings, originals_of(view), CPUSet(range(8)), devices) == usual
+
+
+@given(some_labels)
+def test_every_bad_value_keeps_a_strict_start_from_happening(labels: dict[str, str]) -> None:
+    keep_the_law_of_strict_starts(labels)
+
+
 Fault = Callable[[Mapping[str, str], int | None], Labels]
 
 
@@ -129,6 +152,20 @@ def test_a_planted_fault_breaks_the_law(fault: Fault, monkeypatch: pytest.Monkey
     @given(some_labels)
     def law(labels: dict[str, str]) -> None:
         keep_the_law(labels)
+
+    with pytest.raises(AssertionError):
+        law()
+
+
+@pytest.mark.parametrize("forgotten", ["harmless", "refusing"])
+def test_a_strict_start_that_forgives_is_caught(forgotten: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values that are a warning elsewhere, and those that refuse where CPUs are asked for, each have to refuse."""
+    monkeypatch.setattr(Labels, forgotten, property(lambda self: ()))
+
+    @TO_BE_BROKEN
+    @given(some_labels)
+    def law(labels: dict[str, str]) -> None:
+        keep_the_law_of_strict_starts(labels)
 
     with pytest.raises(AssertionError):
         law()

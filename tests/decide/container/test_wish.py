@@ -15,7 +15,7 @@ from sidecar.decide.facts import ContainerView, Phase, ViewKind
 from sidecar.decide.settings import OptIn, PolicyName, Settings
 from sidecar.decide.world import replace
 from sidecar.words import mistaken
-from sidecar.words.refusals import harmless, sentence, warnings
+from sidecar.words.refusals import sentence, warnings
 from state.cpuset import CPUSet
 from state.demand import NumaRule, QuotaRule, Shortage
 from state.model import Originals
@@ -209,18 +209,6 @@ def test_an_unknown_label_is_a_warning_with_the_nearest_word(label: str, words: 
     assert asked(found) == 2
     [warning] = warnings(found)
     assert words in warning
-
-
-@pytest.mark.parametrize("label", ["cpuset.exclusiv", "cpusets.exclusive", "cpuset-exclusive"])
-@pytest.mark.parametrize("others", [{}, {"cpuset.exclusive": "2"}])
-def test_under_the_strict_runtime_an_unknown_label_is_refused(label: str, others: dict[str, str]) -> None:
-    """Before it starts, whatever else it asks for; one that runs stays as it is."""
-    found = wish({label: "2", **others}, runtime="cpuset")
-    assert (code_of(found), found.demand) == (RefusalCode.BAD_LABEL, None)
-    assert why(found) == f"unknown label '{label}'; did you mean 'cpuset.exclusive'?"
-    assert harmless(found) == ()
-    runs = wish({label: "2", **others}, runtime="cpuset", phase=Phase.RUNNING)
-    assert (code_of(runs), len(warnings(runs))) == (None, 1)
 
 
 # Strangers and unmanaged containers.

@@ -1,4 +1,6 @@
-"""The laws of several engines (decision 0069): each is lost by itself, and holds up nothing of the others."""
+"""The laws of several engines (decision 0069): each is lost by itself, and holds up nothing of the others. They hold
+for units as well, before systemd told which of them ask (decision 0081).
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,10 @@ from typing import Final
 from sidecar.decide.books.policy import policy_named
 from sidecar.decide.books.takes import held
 from sidecar.decide.container.container import Standing
+from sidecar.decide.facts import GiveUpRequested
 from sidecar.decide.settings import PolicyName
 from state.cpuset import EMPTY, CPUSet, union
+from tests.support.decide.partly_seen import PartlySeen
 from tests.support.decide.reality import Reality
 from tests.support.decide.two_engines import TwoEngines
 from tests.support.laws import Law, When
@@ -19,7 +23,7 @@ def orders_to_what_is_away(reality: Reality) -> Iterator[str]:
     """Yield orders to containers whose engine is not reached, so that none could be carried out, or was not looked at
     since, so that not all is known of it.
     """
-    if not isinstance(reality, TwoEngines):
+    if not isinstance(reality, PartlySeen):
         return
     for order in (*reality.new_orders, *reality.new_moves):
         if reality.is_away(order.container):
@@ -28,9 +32,10 @@ def orders_to_what_is_away(reality: Reality) -> Iterator[str]:
 
 def books_of_what_is_away(reality: Reality) -> Iterator[str]:
     """Yield grants of an engine that was away before and after a burst, and that have changed, come or gone: not all is
-    known of it. What a change of the machine or of the settings does to any grant is not its engine's matter.
+    known of it. What a change of the machine or of the settings does to any grant is not its engine's matter, and what
+    people release is released: a request reached the daemon before the news that its engine is away.
     """
-    if not isinstance(reality, TwoEngines):
+    if not isinstance(reality, PartlySeen):
         return
     before, world = reality.planned_from, reality.world
     if (before.settings, before.topology, before.is_releasing) != (world.settings, world.topology, world.is_releasing):
@@ -38,6 +43,8 @@ def books_of_what_is_away(reality: Reality) -> Iterator[str]:
     was, now = before.state.assignments, world.state.assignments
     for key in sorted(was.keys() | now.keys()):
         if not reality.is_away(key) or not reality.was_away(key) or key not in reality.containers:
+            continue
+        if any(isinstance(fact, GiveUpRequested) and fact.container == key for fact in reality.bursts[-1]):
             continue
         had, has = (str(each[key].cpus) if key in each else "none" for each in (was, now))
         if had != has:
@@ -48,7 +55,7 @@ def told_while_one_is_away(reality: Reality) -> Iterator[str]:
     """Yield containers that are told to be alone while one of two engines is away: it may be started again, with all of
     its containers, before the daemon knows. No hand answers births here.
     """
-    if isinstance(reality, TwoEngines) and reality.is_apart:
+    if isinstance(reality, PartlySeen) and reality.is_apart:
         for key, cpus in reality.told_alone.items():
             yield f"{key.short} is told to be alone on {cpus}, and an engine is away"
 

@@ -32,11 +32,18 @@ class Fault:
         """The name of the rule."""
         return self.plant.__name__
 
-    def caught(self, settings: Sequence[Settings], *, with_hand: bool = False, with_two: bool = False) -> int | None:
+    def caught(
+        self,
+        settings: Sequence[Settings],
+        *,
+        with_hand: bool = False,
+        with_two: bool = False,
+        with_units: bool = False,
+    ) -> int | None:
         """Return the first seed whose history breaks this law before any other; None if there is none."""
         for seed in range(self.first, self.first + HISTORIES):
             try:
-                history(seed, settings=settings, with_hand=with_hand, with_two=with_two)
+                history(seed, settings=settings, with_hand=with_hand, with_two=with_two, with_units=with_units)
             except Broken as broken:
                 if self.law in broken.laws:
                     return seed

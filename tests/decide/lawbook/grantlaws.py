@@ -42,8 +42,9 @@ def granted_otherwise(reality: Reality) -> list[str]:
 
 
 def leaving_at_once(reality: Reality) -> list[str]:
-    """Return the grants that leave CPUs which they never had, as sentences: new ones, from which nothing was taken, and
-    those that have not entered these CPUs.
+    """Return the grants that leave CPUs which they never had, as sentences: new ones, from which nothing was taken,
+    those that have not entered these CPUs, and those that lost them while another was still leaving them, or while the
+    shared pool kept them as yet; whatever became of the machine or the settings.
     """
     before, world = reality.planned_from.state, reality.world
     found = [
@@ -58,6 +59,12 @@ def leaving_at_once(reality: Reality) -> list[str]:
             for granted, container in known
             if container and (never := _leaving(granted) - CPUSet.from_mask(container.footprint))
         ]
+        for key, was in before.assignments.items():
+            after = world.state.assignments.get(key)
+            if after is not None and after.since == was.since:
+                others = union(_leaving(each) for each in before.assignments.values() if each is not was)
+                if never := (_leaving(after) - _leaving(was)) & (others | before.lent):
+                    found.append(f"{after.name} is leaving {never}, which were not in force yet")
     return found
 
 

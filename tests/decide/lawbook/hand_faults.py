@@ -8,21 +8,24 @@ from typing import Any
 import pytest
 
 from sidecar.decide import covering, sightings, step
+from sidecar.decide.books import dynamic, takes
 from sidecar.decide.container import machine
 from sidecar.decide.container.container import Container
 from sidecar.decide.container.footprint import Reach
+from sidecar.decide.container.grip import Closed
 from sidecar.decide.container.line import Sent
 from sidecar.decide.container.news import OrderApplied
 from sidecar.decide.facts import ContainerView, Phase, Purpose, TimerEnded
 from sidecar.decide.hand_facts import AnswersHeld, HandFact, HandLost
 from sidecar.decide.hand_state import HandState
-from sidecar.decide.moves import newborn_answers, settled, timers
+from sidecar.decide.moves import newborn_answers, settled, signals, timers
 from sidecar.decide.moves import plan as plan_module
 from sidecar.decide.orders import Answers, HoldAnswers, Order, WriteCpuset
 from sidecar.decide.world import World, replace
 from sidecar.simulation.model_hand import ModelHand
 from state.cpuset import EMPTY, CPUSet
 from state.key import ContainerKey
+from state.model import Assignment
 from tests.decide.lawbook import handlaws, laws, placelaws
 from tests.decide.lawbook.faults import Fault
 from tests.support.decide.handreality import HandReality
@@ -232,8 +235,53 @@ def trusts_a_hand_that_does_not_answer_yet(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(World, "is_blind", property(lambda world: world.hand is None and honest.__get__(world)))
 
 
+def takes_one_that_is_missing_for_all(patch: pytest.MonkeyPatch) -> None:
+    """Take the parent of one container that the hand did not find for one that is not watched."""
+
+    def unwatched_after(world: World, hand: HandState, container: Container) -> tuple[str, ...]:
+        is_missing = isinstance(container.grip, Closed) and container.grip.is_missing and not container.is_idle
+        return (*hand.unwatched, container.view.cgroup_parent) if is_missing else hand.unwatched
+
+    patch.setattr(covering, "_unwatched_after", unwatched_after)
+
+
+def takes_a_name_for_the_container(patch: pytest.MonkeyPatch) -> None:
+    """Answer a group by its name, wherever it is."""
+
+    def key_of(self: ModelHand, id: str, parent: str = "") -> ContainerKey:
+        return ContainerKey(self._engine, self._called.get(id, id))
+
+    patch.setattr(ModelHand, "key_of", key_of)
+
+
+def places_only_what_was_looked_at(patch: pytest.MonkeyPatch) -> None:
+    """Leave aside what the books have of a container that was only glanced at, or that only they know."""
+    honest = newborn_answers._place_of
+
+    def place_of(world: World, key: ContainerKey) -> str | None:
+        container = world.containers.get(key)
+        return None if container is None or container.view.is_glance else honest(world, key)
+
+    patch.setattr(newborn_answers, "_place_of", place_of)
+
+
 def answers_a_take_in_the_books_as_if_it_were_over(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(newborn_answers, "_from_the_state", lambda state, grant: grant.cpus - state.lent or state.refuge)
+
+
+def stays_at_rest_where_its_answer_does_not_lead(patch: pytest.MonkeyPatch) -> None:
+    """Take where the engine would start a container at rest for where it would be born."""
+    honest = takes.held
+
+    def held(assignment: Assignment, container: Container) -> CPUSet:
+        found, leaving = honest(assignment, container), assignment.leaving
+        is_own = leaving is not None and container.written <= assignment.cpus | leaving.cpus
+        if leaving is None or not container.is_idle or takes.is_inert(container) or not is_own:
+            return found
+        return assignment.cpus | (leaving.waiting & container.place.seen)
+
+    for module in (takes, settled, signals, dynamic):
+        patch.setattr(module, "held", held)
 
 
 FAULTS = (
@@ -245,7 +293,7 @@ FAULTS = (
     Fault(lets_others_be_born_where_an_owner_still_is, handlaws.BIRTHS, first=17),
     Fault(guards_with_an_older_order, laws.FOOTPRINTS, first=45),
     Fault(covers_what_it_does_not_watch, laws.FOOTPRINTS, first=45),
-    Fault(covers_what_may_name_any_parent, laws.FOOTPRINTS, first=95),
+    Fault(covers_what_may_name_any_parent, laws.FOOTPRINTS, first=107),
     Fault(is_alone_beside_what_may_start_anywhere, laws.ALONE, first=125),
     Fault(never_covers, handlaws.COVERED, first=3),
     Fault(believes_in_a_lost_hand, laws.FOOTPRINTS, first=406),
@@ -259,9 +307,15 @@ FAULTS = (
     Fault(confirms_answers_too_early, handlaws.NEWBORNS, first=85),
     Fault(leaves_newborns_with_the_older_answer, handlaws.NEWBORNS, first=59),
     Fault(trusts_a_hand_that_does_not_answer_yet, laws.UNSEEN, first=582),
-    Fault(believes_that_what_is_called_created_rests, laws.TOLD, first=0),
+    Fault(believes_that_what_is_called_created_rests, laws.TOLD, first=38),
     Fault(covers_without_a_look, laws.FOOTPRINTS, first=8783),
+    Fault(takes_one_that_is_missing_for_all, handlaws.COVERED, first=156),
+    Fault(takes_a_name_for_the_container, handlaws.ALIKE, first=38),
+    Fault(places_only_what_was_looked_at, handlaws.ALIKE, first=265),
 )
 
-DYNAMIC_FAULTS = (Fault(answers_a_take_in_the_books_as_if_it_were_over, laws.NOTICES, first=21061),)
+DYNAMIC_FAULTS = (
+    Fault(answers_a_take_in_the_books_as_if_it_were_over, laws.NOTICES, first=21061),
+    Fault(stays_at_rest_where_its_answer_does_not_lead, handlaws.BIRTHS, first=12001113),
+)
 """Under the policy dynamic."""

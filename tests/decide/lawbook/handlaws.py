@@ -10,6 +10,7 @@ from sidecar.decide.moves.settled import is_by_hand
 from sidecar.decide.orders import ApplyCpuset, WriteCpuset
 from sidecar.projection.projection_of import projection_of
 from state.cpuset import EMPTY, CPUSet, union
+from state.key import ContainerKey
 from tests.support.decide.glances import waited_for
 from tests.support.decide.handreality import HandReality
 from tests.support.decide.real import Real
@@ -58,6 +59,29 @@ def newborns_elsewhere(reality: Reality) -> list[str]:
         and real.key not in reality.world.state.assignments
         and not _is_left_to_its_first_write(reality, real)
     ]
+
+
+def alike_elsewhere(reality: Reality) -> Iterator[str]:
+    """Yield groups that are called like a container which is born elsewhere, and that are not where newborns may be,
+    once the hand holds what it was sent: they stand for no container. One that was only glanced at may be below any
+    parent, unless the books have its own.
+    """
+    world, hand = reality.world, reality.world.hand
+    if not isinstance(reality, HandReality) or hand is None or not hand.is_answering or reality.is_blind:
+        return
+    if reality.hand is None or hand.sent is not None or reality.online != world.state.online:
+        return
+    watched, may = {*reality.hand.parents} & {*hand.parents}, CPUSet.from_mask(world.newborns)
+    for real in reality.containers.values():
+        if real.id not in reality.called:
+            continue
+        key = ContainerKey(real.key.engine, reality.called[real.id])
+        known, originals = world.containers.get(key), world.state.originals.get(key)
+        is_placed = (known is not None and not known.view.is_glance) or (originals and originals.parent is not None)
+        if not is_placed or f"/{real.home}" not in watched:
+            continue
+        if outside := (real.effective or EMPTY) & world.state.online - may:
+            yield f"{real.name} is called like another, and runs on {outside}"
 
 
 def _is_left_to_its_first_write(reality: Reality, real: Real) -> bool:
@@ -180,6 +204,7 @@ def never_covered(reality: Reality) -> list[str]:
 
 
 NEWBORNS = Law("a newborn runs where newborns may be", newborns_elsewhere)
+ALIKE = Law("what is only called like a container is a newborn", alike_elsewhere)
 APART_FROM_NEWBORNS = Law("a CPU is entered once no newborn gets it", entered_beside_newborns)
 BIRTHS = Law("no birth is answered with CPUs of others", answered_wrongly)
 PROTECTED = Law("the hand knows all exclusive CPUs", unprotected)
@@ -188,5 +213,5 @@ ONE_WRITE = Law("a container has one write at a time", written_twice)
 KERNEL_FIRST = Law("the kernel first", recorded_too_early)
 COVERED = Law("at rest the hand covers what it can", never_covered, When.REST)
 
-LAWS = (NEWBORNS, APART_FROM_NEWBORNS, BIRTHS, PROTECTED, ALONE_AT_BIRTHS, ONE_WRITE, KERNEL_FIRST, COVERED)
+LAWS = (NEWBORNS, ALIKE, APART_FROM_NEWBORNS, BIRTHS, PROTECTED, ALONE_AT_BIRTHS, ONE_WRITE, KERNEL_FIRST, COVERED)
 """All of them."""

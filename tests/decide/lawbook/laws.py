@@ -35,6 +35,7 @@ from tests.decide.lawbook import (
     rulelaws,
     takelaws,
     toldlaws,
+    unitlaws,
     waitlaws,
 )
 from tests.decide.lawbook.alonelaws import is_unseen
@@ -125,6 +126,8 @@ def _leaves(world: World, key: ContainerKey) -> CPUSet:
 def _conflicts(reality: Reality, order: ApplyCpuset, holds: CPUSet) -> list[str]:
     """Return the other containers that may be on the CPUs that this order enters."""
     world, container = reality.world, reality.world.containers[order.container]
+    if container.wish.is_kept_out and not order.live:
+        return []  # It goes back to what it had, and counts there.
     entered = order.update.cpus - world.state.reserved
     # The kernel put one whose CPUs all went offline among all others: it enters nothing but what is exclusive.
     is_among_all = order.live and not container.place.seen & world.state.online
@@ -143,9 +146,7 @@ def _conflicts(reality: Reality, order: ApplyCpuset, holds: CPUSet) -> list[str]
             continue
         conflict = is_exclusive or (bool(holds) and order.live and not is_among_all)
         if not order.live and not holds:
-            conflict = False
-            if is_exclusive and (entered & world.state.assignments[id].cpus):
-                conflict = True
+            conflict = is_exclusive and bool(entered & world.state.assignments[id].cpus)
         if (
             conflict
             and (both := entered & CPUSet.from_mask(waited_for(reality, id)))
@@ -255,7 +256,7 @@ STARTS_ALONE = Law("what was told to start alone does", let_in_while_it_starts)
 UNPINNED = Law("nothing is granted where another is pinned by hand", pinlaws.granted_where_pinned)
 OWN = Law("what a container is leaving is its own", grantlaws.sent_where_another_is_leaving)
 AS_ASKED = Law("a new grant is as it was asked for", grantlaws.granted_otherwise)
-NEVER_HAD = Law("a new grant leaves nothing", grantlaws.leaving_at_once)
+NEVER_HAD = Law("what was never in force is not left", grantlaws.leaving_at_once)
 WHOLE = Law("whole cores stay whole", corelaws.cut_cores)
 NEEDLESS = Law("nothing is taken in vain", corelaws.taken_in_vain)
 SPARE = Law("no CPU is idle that could be used", corelaws.idle_though_wanted, When.REST)
@@ -325,6 +326,7 @@ LAWS: tuple[Law[Reality], ...] = (
         TASKS,
         NOTICE,
         takelaws.AS_PROMISED,
+        takelaws.DEADLINES,
         ORIGINAL_SETS,
         HELD,
         ANSWERS,
@@ -360,6 +362,7 @@ LAWS: tuple[Law[Reality], ...] = (
     *placelaws.LAWS,
     *rulelaws.LAWS,
     *enginelaws.LAWS,
+    *unitlaws.LAWS,
     *(
         COMES_TO_REST,
         SAME_CONTAINERS,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from sidecar.decide import reconcile
 from sidecar.decide.books import grants, holdings, refit, replacing
 from sidecar.decide.books.holdings import Holdings
 from sidecar.decide.container import askers
@@ -65,6 +66,11 @@ def says_that_all_went_offline(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(holdings, "_taken", taken)
 
 
+def gives_notice_of_what_was_never_had(patch: pytest.MonkeyPatch) -> None:
+    """What a grant loses with the machine or a setting, while another is still leaving it, is leaving twice."""
+    patch.setattr(reconcile, "without_takes_of_what_was_not_its_own", lambda world, state: state)
+
+
 SETTINGS = (
     Settings(policy=PolicyName.STATIC, reserved_count=1),
     Settings(policy=PolicyName.DYNAMIC, reserved_count=1),
@@ -78,5 +84,5 @@ FAULTS = (
     Fault(says_that_what_became_reserved_went_offline, laws.REASONS, first=105),
     Fault(says_that_all_went_offline, laws.REASONS, first=101),
     Fault(gives_up_on_what_is_offline, offlinelaws.FOR_GOOD, first=42),
-    Fault(blames_what_is_online, offlinelaws.OFFLINE, first=6),
+    Fault(blames_what_is_online, offlinelaws.OFFLINE, first=37),
 )

@@ -10,12 +10,13 @@ import pytest
 from sidecar.decide import reconcile, sightings
 from sidecar.decide.books import grants, queue
 from sidecar.decide.container import rules, wish
+from sidecar.decide.container.container import Wish
 from sidecar.decide.container.labels import ROWS
 from sidecar.decide.container.swarm_task import is_over
 from sidecar.decide.facts import ContainerView
 from sidecar.decide.moves import plain, settled
 from sidecar.decide.settings import OptIn, Rule
-from sidecar.decide.world import replace
+from sidecar.decide.world import World, replace
 from tests.decide.lawbook import rulelaws
 from tests.decide.lawbook.faults import Fault
 
@@ -56,6 +57,18 @@ def keeps_the_terms_of_old(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(module, "with_terms", lambda world, *_: world)
 
 
+def keeps_the_terms_of_another_number(patch: pytest.MonkeyPatch) -> None:
+    honest = sightings.with_terms
+
+    def with_terms(world: World, view: ContainerView, wish: Wish) -> World:
+        grant, asked = world.state.assignments.get(view.key), wish.demand
+        is_same = grant is None or asked is None or asked.cpus == grant.demand.cpus
+        return honest(world, view, wish) if is_same else world
+
+    for module in (reconcile, sightings):
+        patch.setattr(module, "with_terms", with_terms)
+
+
 def hears_no_rule_at_a_creation(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(plain, "ruled", lambda view, _: (view, ""))
 
@@ -79,6 +92,7 @@ FAULTS: Final = (
     Fault(takes_the_last_rule, rulelaws.LABELS_WIN, first=31),
     Fault(keeps_what_a_rule_gave, rulelaws.TAKEN_BACK, first=335),
     Fault(keeps_the_terms_of_old, rulelaws.TERMS, first=1153),
+    Fault(keeps_the_terms_of_another_number, rulelaws.TERMS, first=1312),
     Fault(grants_again_what_was_released, rulelaws.RESTS, first=67),
     Fault(takes_an_unseen_start_for_the_next, rulelaws.RESTS, first=779),
 )

@@ -9,6 +9,7 @@ from sidecar.decide.facts import ContainerView, Phase, ViewKind
 from sidecar.decide.moves import plain
 from sidecar.decide.settings import OptIn, PolicyName, TenantRight
 from sidecar.decide.world import replace
+from sidecar.systemd_names import is_inside_a_container
 from state.cpuset import EMPTY, CPUSet
 from tests.support.decide.real import Real
 from tests.support.decide.reality import Reality
@@ -54,6 +55,9 @@ def told_plain_and_asks(reality: Reality) -> Iterator[str]:
             continue
         told = ContainerView(engine=view.engine, id=view.id, name=view.name, phase=Phase.CREATED, labels=view.labels)
         told = replace(told, image=view.image, is_glance=True)
+        if is_inside_a_container(view.cgroup_parent):
+            # Its parent makes it be left alone, whatever it asks for.
+            continue
         if plain.asks_nothing(told, settings) and (wish.demand or wish.refusal or wish.is_kept_out):
             yield f"{view.name} was told plain, and is {wish}"
 
@@ -68,6 +72,9 @@ def held_without_a_request(reality: Reality) -> Iterator[str]:
         return
     for key, grant in world.state.assignments.items():
         real, container = reality.containers.get(key), world.containers.get(key)
+        if world.is_absent(key):
+            # What is not known keeps what it has.
+            continue
         if real and container and "exclusive" not in _labels(reality, real, container.view.name):
             yield f"{real.name} asks for nothing, and holds {grant.cpus}"
 
@@ -80,11 +87,12 @@ def granted_on_old_terms(reality: Reality) -> Iterator[str]:
         container = reality.world.containers.get(key)
         if container is None or container.view.is_glance or (asked := container.wish.demand) is None:
             continue
-        had = grant.demand
+        had, most = grant.demand, asked.ceiling
         if (asked.cpus, asked.floor) != (had.cpus, had.floor):
-            continue
+            # It keeps its number: that is its size without a maximum, and no maximum is below it.
+            most = max(asked.max_cpus or 0, had.cpus)
         for name, has, wants in (
-            ("ceiling", had.ceiling, asked.ceiling),
+            ("ceiling", had.ceiling, most),
             ("weight", had.weight, asked.weight),
             ("notice", had.grace_seconds, asked.grace_seconds),
         ):

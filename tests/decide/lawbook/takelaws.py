@@ -10,6 +10,7 @@ from sidecar.decide.books.sizes import least_of, wish_for
 from sidecar.decide.facts import Fact, Purpose, SettingsChanged, TakeAcknowledged, TimerEnded, TopologyRead
 from sidecar.decide.settings import IsolatedRule, PolicyName
 from sidecar.decide.world import World
+from sidecar.projection.projection_of import projection_of
 from state.cause import Used
 from state.cpuset import EMPTY, CPUSet, union
 from state.demand import NumaRule, Scale
@@ -33,6 +34,30 @@ def taken_without_notice(reality: Reality) -> list[str]:
 def made_shorter(reality: Reality) -> list[str]:
     """Return notices and rests that a restart, or other settings, made shorter than they were promised."""
     return reality.promises.shortened
+
+
+def told_of_another_end(reality: Reality) -> list[str]:
+    """Return the projections whose deadline is not the end of that take, of those which they list, that ends first; as
+    sentences. The ends are those of the timers that were started.
+    """
+    world, found = reality.world, list[str]()
+    for key, grant in world.state.assignments.items():
+        container, leaving = world.containers.get(key), grant.leaving
+        if container is None or leaving is None or world.settings.policy is not PolicyName.DYNAMIC:
+            continue
+        told = projection_of(world, container)
+        listed = {each.number for each in leaving.batches if each.cpus & told.leaving}
+        ends = {
+            each.number: each.seconds
+            for each in reality.timers
+            if each.purpose is Purpose.GRACE and each.container == key and each.number in listed
+        }
+        # One that is not timed yet is still on its way to the container.
+        if ends and ends.keys() == listed and not leaving.due & told.leaving:
+            first = min(ends.values())
+            if told.deadline_seconds != first:
+                found.append(f"{grant.name} is told of {told.deadline_seconds} s, and has {first} s")
+    return found
 
 
 def lost_of_original_sets(reality: Reality) -> list[str]:
@@ -88,7 +113,8 @@ def _ended(facts: Sequence[Fact], was: Assignment) -> CPUSet:
 def _without_notice(reality: Reality, was: Assignment, after: Assignment, ended: CPUSet) -> Iterator[str]:
     """Check that lost CPUs were due: acknowledged, past their grace, or impossible to announce. What a container loses
     that runs, or whose start was answered, must be leaving, except CPUs that went offline, and those that another
-    container was still leaving: it never had them for itself. CPUs that are reserved from now on are left at once.
+    container was still leaving, or that the shared pool kept as yet: it never had them for itself. CPUs that are
+    reserved from now on are left at once.
     """
     before, now = reality.planned_from.state, reality.world
     container = now.containers[after.container]
@@ -105,9 +131,8 @@ def _without_notice(reality: Reality, was: Assignment, after: Assignment, ended:
     lost = (was.cpus - after.cpus) & now.state.online - reserved
     if is_inert or not lost:
         return
-    lost -= union(
-        each.leaving.cpus for key, each in before.assignments.items() if each.leaving and key != was.container
-    )
+    others = (each.leaving.cpus for key, each in before.assignments.items() if each.leaving and key != was.container)
+    lost -= before.lent | union(others)
     if forgotten := (lost & CPUSet.from_mask(container.footprint)) - (leaving.cpus if leaving else EMPTY):
         yield f"{after.name} lost {forgotten} and may run there, and they are not leaving"
 
@@ -215,3 +240,4 @@ def _above(grant: Assignment, change: int) -> Fraction:
 
 
 AS_PROMISED = Law("a notice or a rest is never shorter than it was promised", made_shorter)
+DEADLINES = Law("a deadline is the end of the take that ends first", told_of_another_end)

@@ -31,6 +31,11 @@ def test_histories_with_two_engines_break_no_law(first: int, last: int) -> None:
         history(seed, with_two=True)
 
 
+def test_several_engines_have_no_shared_group() -> None:
+    """The configuration refuses it, so no history is about it: neither at the beginning nor after a change."""
+    assert not {history(seed, with_two=True).settings.shared_slice for seed in (20281, *range(20))} - {""}
+
+
 @pytest.mark.parametrize(("fault", "settings"), PLANTED, ids=[fault.name for fault, _ in PLANTED])
 def test_a_daemon_that_takes_two_engines_for_one_is_caught(
     fault: Fault, settings: Sequence[Settings], monkeypatch: pytest.MonkeyPatch

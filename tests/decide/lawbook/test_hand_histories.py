@@ -10,7 +10,7 @@ from sidecar.decide.world import World
 from state.codec import decode, encode
 from tests.decide.long_run import history
 from tests.support.decide.handreality import HandReality
-from tests.support.decide.histories import STATIC
+from tests.support.decide.histories import DYNAMIC, STATIC
 
 RARE = range(30, 230)
 """Histories in which what is rare is counted. The others are the seeds around these."""
@@ -54,6 +54,18 @@ def test_rare_histories_with_a_hand_break_no_law(seed: int) -> None:
 def test_an_owner_that_is_pinned_while_its_engine_is_away_is_still_in_the_way() -> None:
     """Its grant is kept until the engine is back, and it may still be where the hand wrote it: none is born there."""
     history(3049, settings=STATIC, with_hand=True)
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(635, id="CPUs that the shared pool keeps as yet, given up on their way"),
+        pytest.param(12001113, id="a take from one at rest whose birth is answered, while the engine is away"),
+    ],
+)
+def test_rare_histories_of_sizes_with_a_hand_break_no_law(seed: int) -> None:
+    """Each of these broke one once."""
+    history(seed, settings=DYNAMIC, with_hand=True)
 
 
 @pytest.mark.slow

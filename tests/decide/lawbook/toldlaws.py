@@ -1,6 +1,6 @@
-"""The laws of telling: no CPU is told that is not there; what is told to be the own CPUs of one is withdrawn before others
-are let in; what was announced to leave is not withdrawn before its time; what is about to have more CPUs is not told to
-be settled.
+"""The laws of telling: no CPU is told that is not there; what is told to be a container's own is withdrawn before
+others are let in; what was announced to leave is not withdrawn before its time; what is about to have more CPUs is not
+told to be settled.
 """
 
 from __future__ import annotations

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
+from sidecar.decide.facts import Fact
 from sidecar.decide.moves.alone import is_alone, neighbours
+from tests.decide.long_run import history
 from tests.support.decide.real import Real
+from tests.support.decide.reality import Reality
 from tests.support.decide.stories import Story
 
 OFF = {"cpuset.manage": "off"}
@@ -65,3 +70,30 @@ def test_what_is_kept_off_its_cpus_does_not_count() -> None:
     story.settle()
     assert str(story.known(rt).place.seen) == "1-2"
     assert alone(story, rt)
+
+
+def test_its_neighbours_are_those_that_may_run_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In each World of random histories: all others that may run on one of its CPUs, and none besides."""
+    feed = Reality.feed
+    asked, wrong, found = 0, [], 0
+
+    def checked(self: Reality, *facts: Fact) -> None:
+        nonlocal asked, found
+        feed(self, *facts)
+        for key, container in self.world.containers.items():
+            if key not in self.world.state.assignments or container.is_idle:
+                continue
+            others = {
+                at for at, other in self.world.containers.items() if self.world.may_run(other) & container.footprint
+            }
+            told = {each.view.key for each in neighbours(self.world, container)}
+            asked += 1
+            found += bool(told)
+            if told != others - {key}:
+                wrong.append(f"{container.view.name}: {sorted(told)}, not {sorted(others - {key})}")
+
+    monkeypatch.setattr(Reality, "feed", checked)
+    for seed in range(40):
+        history(seed)
+    assert wrong == []
+    assert asked > found > 100

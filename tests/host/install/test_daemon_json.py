@@ -17,6 +17,7 @@ from sidecar.host.install.daemon_json import (
     encode_settings,
     read_daemon_json,
     take_back,
+    unfinished,
     value_at,
     with_value,
     without,
@@ -158,6 +159,27 @@ def test_what_somebody_changed_between_two_of_our_changes_is_kept_too(tmp_path: 
     assert removed(path, "one") == f"{path}{SUFFIX}"
     assert json.loads(path.read_text()) == {"debug": True, "theirs": 1}
     assert Path(f"{path}{SUFFIX}").read_text() == '{"debug":  true}'
+
+
+@pytest.mark.parametrize("before", ['{"debug":  true}', '{"runtimes": {}}', ""])
+def test_a_removal_that_was_ended_in_between_is_known_and_goes_on(tmp_path: Path, before: str) -> None:
+    """It had written its table empty, for dockerd to read, and not yet the content of before."""
+    path = tmp_path / "daemon.json"
+    path.write_text(before)
+    found = read_daemon_json(str(path))
+    settings = with_value(found.settings, ("runtimes", "cpuset"), {"path": "/x"})
+    write_daemon_json(found, settings)
+    found = read_daemon_json(str(path))
+    assert unfinished(found, "runtimes") is None
+    next(iter(take_back(found, json.loads(before or "{}"), {"runtimes": {}, **json.loads(before or "{}")})))
+    found = read_daemon_json(str(path))
+    rest = unfinished(found, "runtimes")
+    assert rest == json.loads(before or "{}")
+    list(take_back(found, rest or {}))
+    assert path.read_text() == before
+    assert os.listdir(tmp_path) == ["daemon.json"]
+    path.write_text('{"runtimes": {}}')
+    assert unfinished(read_daemon_json(str(path)), "runtimes") is None
 
 
 def test_nothing_is_written_where_nothing_changes(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ Each planted fault is seen to break it.
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 
 from sidecar.host.units import host_units, unit_groups
 from sidecar.host.units.unit_groups import PARENTS, UnitGroups
+from sidecar.host.units.unit_properties import UnitDescription
 from state.cpuset import CPUSet
 
 ALL: Final = CPUSet.parse("0-3")
@@ -67,6 +69,16 @@ class Systemd:
 
     async def allow_cpus(self, unit: str, cpus: CPUSet) -> None:
         await trio.lowlevel.checkpoint()
+
+    async def stop(self, unit: str) -> None:
+        raise AssertionError("no unit is stopped here")
+
+    async def kill(self, unit: str, signal: int) -> None:
+        raise AssertionError("no unit is signalled here")
+
+    async def described(self, units: Sequence[str]) -> dict[str, UnitDescription]:
+        await trio.lowlevel.checkpoint()
+        return dict.fromkeys(units, UnitDescription())
 
 
 def paths(tree: Tree, above: str = "") -> list[str]:

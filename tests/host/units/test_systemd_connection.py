@@ -15,8 +15,8 @@ from jeepney import DBusAddress, HeaderFields, MessageType, message_bus, new_err
 from jeepney.io.blocking import DBusConnection, open_dbus_connection
 
 from sidecar.failures import EngineLacks, EngineRefused, EngineUnavailable
-from sidecar.host.units.systemd_connection import SystemdConnection, connected
-from sidecar.host.units.unit_properties import Call, bytes_of
+from sidecar.host.units.systemd_connection import SystemdConnection, UnitHint, connected
+from sidecar.host.units.unit_properties import Call, bytes_of, object_path
 from state.cpuset import EMPTY, CPUSet
 
 pytestmark = pytest.mark.skipif(shutil.which("dbus-daemon") is None, reason="needs dbus-daemon (Debian: dbus)")
@@ -46,6 +46,17 @@ class PlayedSystemd:
     def tell_of(self, unit: str) -> None:
         manager = DBusAddress("/org/freedesktop/systemd1", interface="org.freedesktop.systemd1.Manager")
         self._bus.send(new_signal(manager, "UnitNew", "so", (unit, "/org/freedesktop/systemd1/unit/x")))
+
+    def tell_change(self, unit: str, state: str) -> None:
+        """As systemd does of each unit that changes, with all that may have."""
+        at = DBusAddress(object_path(unit), interface="org.freedesktop.DBus.Properties")
+        changed = {"ActiveState": ("s", state), "SubState": ("s", "x")}
+        body = ("org.freedesktop.systemd1.Unit", changed, ["Conditions"])
+        self._bus.send(new_signal(at, "PropertiesChanged", "sa{sv}as", body))
+
+    def tell_reloading(self, *, begins: bool) -> None:
+        manager = DBusAddress("/org/freedesktop/systemd1", interface="org.freedesktop.systemd1.Manager")
+        self._bus.send(new_signal(manager, "Reloading", "b", (begins,)))
 
     def close(self) -> None:
         """After the end of the bus."""
@@ -122,8 +133,29 @@ async def test_new_units_are_told(bus: Bus) -> None:
         for unit in ("a.service", "run-1.scope"):
             bus.systemd.tell_of(unit)
         with trio.fail_after(10):
-            assert [await systemd.new_units.receive() for _ in range(2)] == ["a.service", "run-1.scope"]
+            assert [await systemd.hints.receive() for _ in range(2)] == [
+                UnitHint("a.service", is_new=True),
+                UnitHint("run-1.scope", is_new=True),
+            ]
         assert not systemd.has_missed()
+
+
+@pytest.mark.trio
+async def test_changes_of_units_and_a_reload_are_told(bus: Bus) -> None:
+    """By the unit's name, whatever characters that has, and whether it runs; a reload once it is over."""
+    unit = "postgresql@14-main.service"
+    async with connected(bus.environ) as systemd:
+        await systemd.subscribe()
+        bus.systemd.tell_change(unit, "activating")
+        bus.systemd.tell_change(r"odd\x2dname_1.service", "failed")
+        with trio.fail_after(10):
+            assert await systemd.hints.receive() == UnitHint(unit, is_up=True)
+            assert await systemd.hints.receive() == UnitHint(r"odd\x2dname_1.service")
+            bus.systemd.tell_reloading(begins=True)
+            bus.systemd.tell_reloading(begins=False)
+            assert await systemd.hints.receive() == UnitHint("")
+        assert systemd.has_reread()
+        assert not systemd.has_reread()
 
 
 @pytest.mark.trio
@@ -145,7 +177,7 @@ async def test_a_bus_that_is_gone_fails_each_call_and_ends_the_hints(bus: Bus) -
         await systemd.subscribe()
         bus.end()
         with trio.fail_after(5):
-            assert [unit async for unit in systemd.new_units] == []
+            assert [hint async for hint in systemd.hints] == []
             with pytest.raises(EngineUnavailable):
                 await allow(systemd, "a.service", CPUSet.of(0))
     bus.start()

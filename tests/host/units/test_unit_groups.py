@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import trio
 
-from sidecar.failures import EngineFailed
+from sidecar.failures import EngineFailed, EngineUnavailable
 from sidecar.host.units.unit_groups import IN_FORCE_SECONDS, SOON_SECONDS, UnitGroups
+from sidecar.host.units.unit_properties import UnitDescription
 from sidecar.host_ports import UnitLook
 from state.cpuset import EMPTY, CPUSet
 
@@ -22,6 +24,22 @@ class Systemd:
     def __init__(self, root: Path, control: Path) -> None:
         self.root, self.control, self.obeys = root, control, True
         self.calls: list[tuple[str, str]] = []
+        self.said: dict[str, UnitDescription] = {}
+        self.asked: list[str] = []
+        self.is_silent = False
+
+    async def stop(self, unit: str) -> None:
+        raise AssertionError("no unit is stopped here")
+
+    async def kill(self, unit: str, signal: int) -> None:
+        raise AssertionError("no unit is signalled here")
+
+    async def described(self, units: Sequence[str]) -> dict[str, UnitDescription]:
+        await trio.lowlevel.checkpoint()
+        if self.is_silent:
+            raise EngineUnavailable("systemd does not answer")
+        self.asked += units
+        return {each: self.said.get(each, UnitDescription()) for each in units}
 
     async def allow_cpus(self, unit: str, cpus: CPUSet) -> None:
         await trio.lowlevel.checkpoint()
@@ -50,9 +68,9 @@ def born(systemd: Systemd, path: str) -> None:
     (at / "cpuset.cpus").write_text(f"{cpus.replace(' ', ',')}\n")
 
 
-def units(systemd: Systemd, parent: str = "", leave: tuple[str, ...] = ()) -> UnitGroups:
+def units(systemd: Systemd, parent: str = "", leave: tuple[str, ...] = (), ruled: tuple[str, ...] = ()) -> UnitGroups:
     control = (str(systemd.control),)
-    return UnitGroups(systemd.root, systemd, lambda: ALL, parent=parent, leave=leave, control=control)
+    return UnitGroups(systemd.root, systemd, lambda: ALL, parent=parent, leave=leave, ruled=ruled, control=control)
 
 
 @pytest.mark.trio

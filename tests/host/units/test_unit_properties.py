@@ -15,8 +15,16 @@ from jeepney import HeaderFields, Message, new_error, new_method_return
 from jeepney.low_level import Parser
 from trio.testing import MockClock
 
+from sidecar.decide.container.labels import SIGNALS
 from sidecar.failures import EngineError, EngineFailed, EngineLacks, EngineRefused, EngineUnavailable
-from sidecar.host.units.unit_properties import ANSWER_SECONDS, UnitProperties, bytes_of, object_path
+from sidecar.host.units.unit_properties import (
+    ANSWER_SECONDS,
+    UnitDescription,
+    UnitProperties,
+    bytes_of,
+    object_path,
+    signal_number,
+)
 from state.cpuset import EMPTY, CPUSet
 
 Answer = Callable[[Message], Message | None]
@@ -165,3 +173,45 @@ async def test_something_else_on_the_socket_is_no_bus(tmp_path: Path) -> None:
         with pytest.raises((EngineFailed, EngineUnavailable), match=r"not a D-Bus daemon|broke"):
             await UnitProperties({"DBUS_SYSTEM_BUS_ADDRESS": f"unix:path={tmp_path}/http"}).allowed_cpus("a.slice")
         nursery.cancel_scope.cancel()
+
+
+@pytest.mark.trio
+async def test_a_unit_is_described_stopped_and_signalled(tmp_path: Path) -> None:
+    """Many descriptions by one connection, in any order of the answers; of one that cannot be loaded there is none."""
+    calls: list[tuple[str, tuple[Any, ...]]] = []
+
+    def answer(message: Message) -> Message:
+        fields = message.header.fields
+        calls.append((fields[HeaderFields.member], message.body))
+        if fields[HeaderFields.member] != "GetAll":
+            return new_method_return(message, "o", ("/job",))
+        if "bad" in fields[HeaderFields.path]:
+            return new_error(message, "org.freedesktop.DBus.Error.UnknownObject")
+        properties = {
+            "FragmentPath": ("s", "/etc/a.service"),
+            "DropInPaths": ("as", ["/etc/a.service.d/1.conf"]),
+            "InactiveExitTimestamp": ("t", 17),
+            "ActiveState": ("s", "inactive"),
+            "Job": ("(uo)", (7 if "coming" in fields[HeaderFields.path] else 0, "/")),
+        }
+        return new_method_return(message, "a{sv}", (properties,))
+
+    files = ("/etc/a.service", "/etc/a.service.d/1.conf")
+    names = ["bad.service", "coming.service", *(f"u{number}.service" for number in range(40))]
+    async with bus(tmp_path / "bus", answer) as units:
+        found = await units.described(names)
+        await units.stop("a.service")
+        await units.kill("a.service", signal_number("USR1"))
+    assert list(found) == names
+    assert found["bad.service"] == UnitDescription()
+    assert found["coming.service"] == UnitDescription(files, 17, is_coming=True)
+    assert found["u39.service"] == UnitDescription(files, 17)
+    assert calls[0] == ("GetAll", ("org.freedesktop.systemd1.Unit",))
+    assert calls[-2:] == [("StopUnit", ("a.service", "replace")), ("KillUnit", ("a.service", "main", 10))]
+
+
+def test_each_signal_of_the_labels_has_a_number() -> None:
+    assert all(1 <= signal_number(name) <= 64 for name in SIGNALS)
+    assert (signal_number("RTMIN+3"), signal_number("RTMAX-2")) == (37, 62)
+    with pytest.raises(EngineRefused, match="no signal NONE"):
+        signal_number("NONE")

@@ -238,9 +238,9 @@ class _WatchedProjections(Projections):
         self._witness()
 
     def announce(
-        self, container: str, names: Iterable[str], projection: Projection, *, begins_grace: bool = False
+        self, container: str, names: Iterable[str], projection: Projection, *, grace_seconds: float | None = None
     ) -> None:
-        super().announce(container, names, projection, begins_grace=begins_grace)
+        super().announce(container, names, projection, grace_seconds=grace_seconds)
         self._witness()
 
     def withdraw(self, container: str, cpus: CPUSet) -> None:

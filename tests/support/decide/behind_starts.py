@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from sidecar.decide.facts import ViewKind
 from sidecar.decide.orders import ApplyCpuset
 from sidecar.simulation.model_host import STARTABLE
 from state.cpuset import EMPTY, CPUSet
@@ -43,7 +44,7 @@ class BehindStarts:
             reality.stop(real)
             if real.phase in STARTABLE:
                 real.held = reality.ticket()
-        elif real is not reality.group:
+        elif real.kind is ViewKind.CONTAINER:
             real.is_busy = True
 
     def land(self, reality: Reality, real: Real) -> None:

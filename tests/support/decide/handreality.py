@@ -43,6 +43,8 @@ class HandReality(Reality):
         self.temper = temper
         self.denied: set[str] = set()
         """The containers whose groups the hand can never write."""
+        self.called: dict[str, str] = {}
+        """By their ids, containers in groups that are called like other containers, and the ids of these."""
         self.is_lost = self.has_missed = False
         """Whether the hand has ended, or holds its answers again for a group that is stuck, and that is not reported
         yet.
@@ -71,10 +73,23 @@ class HandReality(Reality):
         if not real.is_member and self.created % 5 in (3, 4):
             real.parent = _PARENTS[self.created % 5 - 3]
             real.home = real.parent.strip("/")
+            if real.home == LATE_PARENT.strip("/") and self.created % 4 == 0:
+                self._call_like_another(real)
         if self.temper is Temper.WEAK and self.created % 3 == 0:
             self.denied.add(real.id)
         real.is_busy = self.created % 6 == 4
         return real
+
+    def _call_like_another(self, real: Real) -> None:
+        """Have a container name a parent that is called like one that asks for CPUs, elsewhere. The engine makes that
+        group, and it is confined with what is inside.
+        """
+        others = [
+            each for each in self.containers.values() if "cpuset.exclusive" in each.labels and each.home != real.home
+        ]
+        if others:
+            self.called[real.id] = others[-1].id
+            real.parent = f"{LATE_PARENT}/{others[-1].id}"
 
     def note(self, real: Real, cpus: CPUSet) -> None:
         """Record the CPUs that it was ordered onto. Where the hand is, it runs where the hand wrote it."""
@@ -88,7 +103,8 @@ class HandReality(Reality):
     def begin_hand(self) -> None:
         """Let the daemon open the hand, once it has heard the end of an earlier one."""
         if self.hand is None and not self.pulls and not self.hand_news:
-            self.hand = ModelHand(self.kernel, ENGINE, may_watch=(LATE_PARENT,), denied=self.denied)
+            may_watch = (LATE_PARENT,)
+            self.hand = ModelHand(self.kernel, ENGINE, may_watch, denied=self.denied, called=self.called)
             self.carried = None
             # In some histories the configuration has the engine's default parent, in the others it is found.
             home = DEFAULT_PARENTS if self.is_home_told else ()
@@ -148,6 +164,9 @@ class HandReality(Reality):
         id = order.container.id
         if self.hand is None:
             return WriteFailed(order.container, order.number, "there is no hand", is_gone=False, ended=self.ticket())
+        if fails and order.number % 3 == 0:
+            # It is not there yet, or not any more, for the hand alone.
+            return WriteFailed(order.container, order.number, "it has no cgroup", is_gone=True, ended=self.ticket())
         if fails:
             self.hand.closed.add(id)
         try:

@@ -22,6 +22,7 @@ from tests.support.decide.durations import otherwise_timed
 from tests.support.decide.handreality import HandReality
 from tests.support.decide.history_rules import change_rules
 from tests.support.decide.history_users import DYNAMIC_MIX, MIXED, STATIC_MIX, use
+from tests.support.decide.owning_units import OwningUnits
 from tests.support.decide.reality import Reality
 from tests.support.decide.rights import EVERY_RIGHT
 from tests.support.decide.two_engines import TwoEngines
@@ -125,12 +126,20 @@ class Broken(AssertionError):
 
 
 def play(
-    machine: Topology, settings: Settings, ops: Sequence[Op], *, with_hand: bool = False, with_two: bool = False
+    machine: Topology,
+    settings: Settings,
+    ops: Sequence[Op],
+    *,
+    with_hand: bool = False,
+    with_two: bool = False,
+    wraps: bool = False,
+    with_units: bool = False,
 ) -> Reality:
     """Play a history and check every law after every step; at the end let everything come to rest, and check again.
     With two engines, it comes to rest before as well, as far as it can while one of them is away.
     """
-    reality = begun(machine, settings, ops, 0, with_hand=with_hand, with_two=with_two)
+    reality = begun(machine, settings, ops, 0, with_hand=with_hand, with_two=with_two, with_units=with_units)
+    reality.wraps = wraps
     for op in ops:
         going_on(reality, op)
         check(reality, When.STEP)
@@ -148,6 +157,7 @@ def begun(
     *,
     with_hand: bool = False,
     with_two: bool = False,
+    with_units: bool = False,
 ) -> Reality:
     """Return the host after the first `count` numbers of a history. No law is checked.
 
@@ -160,8 +170,8 @@ def begun(
     if with_hand:
         reality: Reality = HandReality(machine, settings, hand_verbs.temper_of(ops), needs_service=needs_service)
     else:
-        kind = TwoEngines if with_two else Reality
-        reality = kind(machine, settings, needs_service=needs_service)
+        kind = TwoEngines if with_two else OwningUnits if with_units else Reality
+        reality = kind(machine, _of_any(settings) if with_two else settings, needs_service=needs_service)
     # One in seven has redeploys and priorities; without them the others meet each rare fault more often.
     reality.redeploys = bool(ops) and ops[0][1] % 14 in (3, 8)
     # One in eight has rules and releases.
@@ -296,7 +306,15 @@ def _reconnect(reality: Reality, who: int, how: int) -> None:
 def _switch(reality: Reality, who: int, how: int) -> None:
     """Change the settings, perhaps to another policy: the online CPUs stay a machine on which they are lawful."""
     others = replace(SETTINGS[who % len(SETTINGS)], rules=reality.settings.rules)
+    others = _of_any(others) if isinstance(reality, TwoEngines) else others
     reality.read_settings(otherwise_timed(others if how % 3 == 0 else reality.settings, who))
+
+
+def _of_any(settings: Settings) -> Settings:
+    """Return settings that are possible with several engines: a shared group is one engine's, and the configuration
+    refuses it beside `engines`.
+    """
+    return replace(settings, shared_slice="")
 
 
 def _land_late(reality: Reality, who: int, how: int) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from sidecar.decide.container.swarm_task import TASK_LABEL, TASK_NAME_LABEL
-from sidecar.decide.facts import DefragmentRequested, Phase, ResizeRequested
+from sidecar.decide.facts import DefragmentRequested, Phase, ResizeRequested, ViewKind
 from sidecar.decide.settings import PolicyName, Settings
 from state.cpuset import CPUSet
 from tests.support.churn import Act, Mix, Scene, Verb, act
@@ -145,7 +145,7 @@ def _create(reality: Reality, wanted: Wanted, chance: Random) -> None:
         mems="1" if 1 in reality.machine.memory and chance.random() < 0.2 else "",
         is_member=chance.random() < 0.35,
     )
-    real.asks = chance.random() < 0.25
+    real.asks = chance.random() < 0.25 and real.kind is ViewKind.CONTAINER
     if _is_seen(chance):
         reality.begin_look(real.key)
     if chance.random() < 0.35:
@@ -198,7 +198,7 @@ def _seen(reality: Reality, real: Real, chance: Random) -> None:
 
 
 def _start(reality: Reality, real: Real) -> None:
-    if real.asks:
+    if real.asks or (reality.wraps and reality.tickets % 4):
         strictstarts.hold(reality, real)
     elif not real.is_locked and not (reality.is_slow_to_start(real) and begin_start(reality, real)):
         reality.start(real)

@@ -70,7 +70,7 @@ class Real(ModelContainer):
             return None
         verdict = self.verdict.update.cpus if self.verdict and self.verdict.update else None
         written = verdict or (CPUSet.parse(self.cpuset) if self.cpuset else EMPTY)
-        cpus = hand.answer_beside(self.id, written)
+        cpus = hand.answer_beside(self.id, written, f"/{self.home}")
         return None if cpus is None else cpus & online
 
     def reaches(self, online: CPUSet) -> CPUSet:
@@ -80,7 +80,7 @@ class Real(ModelContainer):
         if self.phase is Phase.DEAD:
             return EMPTY
         answer = self.answer(online)
-        if not self.asks:
+        if not self.asks and self.held is None and self.verdict is None:
             return self.configured(online) if answer is None else answer
         if self.verdict is None or self.verdict.refusal:
             return EMPTY

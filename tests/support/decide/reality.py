@@ -66,6 +66,8 @@ class Reality(Host):
         self.settings = settings
         self.told_alone: Mapping[ContainerKey, CPUSet] = {}
         self.redeploys, self.tickets = False, 0
+        self.wraps = False
+        """Whether most containers that chose no runtime which asks start through one all the same."""
         self.flight: list[ApplyCpuset] = []
         self.landed: set[int] = set()
         self.answered: set[int] = set()
@@ -168,8 +170,6 @@ class Reality(Host):
         keys = {each.key for each in (self.containers.get(key), self.group) if each and not each.is_busy}
         waiting = any(look.container in keys for look in self.blocked)
         return waiting or bool(self.inventories) or any(look.container in {key, *keys} for look in self.looks)
-
-    # What the edges of the daemon do.
 
     def begin_look(self, container: ContainerKey) -> None:
         """Look at a container; the answer is delivered later, perhaps after others."""

@@ -7,9 +7,12 @@ from sidecar.decide.container.line import Ends
 from sidecar.decide.container.start import Answered, Held
 from sidecar.decide.facts import StartHeld, StartLetGo
 from sidecar.decide.orders import AnswerStart, ApplyCpuset
+from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World, replace
 from sidecar.simulation.model_host import STARTABLE
+from sidecar.systemd_names import is_inside_a_container
 from state.cpuset import EMPTY, CPUSet
+from state.demand import Shortage
 from tests.support.decide.glances import waited_for
 from tests.support.decide.real import Real
 from tests.support.decide.reality import Reality
@@ -39,11 +42,12 @@ def _has_asked(reality: Reality, real: Real) -> bool:
 def _ask(reality: Reality, real: Real) -> None:
     known = reality.world.containers.get(real.key)
     in_bundle = real.had.cpu_quota or real.had.nano_cpus // 10_000
-    bundle = replace(real.glance(), cpuset=real.cpuset, mems=real.mems, cpu_quota=in_bundle)
+    parent = real.parent if is_inside_a_container(real.parent) else ""
+    bundle = replace(real.glance(), cpuset=real.cpuset, mems=real.mems, cpu_quota=in_bundle, cgroup_parent=parent)
     is_known = known is not None and not known.view.is_glance
     view = replace(known.view, cpuset=real.cpuset, mems=real.mems) if known and is_known else bundle
     real.held = number = reality.ticket()
-    reality.feed(StartHeld(view, number, reality.ticket()))
+    reality.feed(StartHeld(view, number, reality.ticket(), is_usual=not real.asks))
 
 
 def let_go(reality: Reality, real: Real) -> None:
@@ -90,9 +94,20 @@ def answered_wrongly(reality: Reality) -> list[str]:
     """Return the answers of the last burst that break the rules, as sentences."""
     found: list[str] = []
     for answer in reality.new_answers:
+        if answer.refusal is None and _is_inside_another(reality, answer):
+            found.append(f"{reality.containers[answer.container].name} was started inside another container")
         if answer.update is not None:
             found += _entered(reality, answer, answer.update.cpus)
     return found
+
+
+def _is_inside_another(reality: Reality, answer: AnswerStart) -> bool:
+    """Return whether the sidecar decides where this container runs, which chose to ask, and has the cgroup of another
+    one. One that did not choose it is left alone there.
+    """
+    world, real = reality.world, reality.containers.get(answer.container)
+    decides = world.settings.policy is not PolicyName.NONE and not world.is_releasing
+    return decides and real is not None and real.asks and is_inside_a_container(real.parent)
 
 
 def let_in_while_it_starts(reality: Reality) -> list[str]:
@@ -136,21 +151,37 @@ def _is_followed(known: Container) -> bool:
     return may_wait and not known.is_covered
 
 
+def _shares(reality: Reality, answer: AnswerStart) -> bool:
+    """Return whether a start may be answered with the shared pool though its container asks for CPUs: it did not choose
+    a runtime that asks, and it was refused or a stranger is on its CPUs.
+    """
+    real, world = reality.containers.get(answer.container), reality.world
+    if real is None or real.asks:
+        return False
+    refused, granted = world.state.refusals.get(answer.container), world.state.assignments.get(answer.container)
+    if refused is not None:
+        return refused.demand is None or refused.demand.shortage is not Shortage.STOP
+    return granted is not None and bool(granted.cpus & world.strangers)
+
+
 def _entered(reality: Reality, answer: AnswerStart, cpus: CPUSet) -> list[str]:
     world, found = reality.world, []
     name = world.containers[answer.container].view.name
     granted = world.state.assignments.get(answer.container)
     if not cpus:
         found.append(f"{name} was started on no CPU")
-    if granted is None and world.containers[answer.container].wish.demand is not None:
+    is_shared = _shares(reality, answer)
+    if granted is None and world.containers[answer.container].wish.demand is not None and not is_shared:
         found.append(f"{name} was started on {cpus}, though it asks for CPUs of its own and has none")
-    if answer.exclusive != (granted is not None) or (granted and granted.cpus != cpus):
+    if is_shared and answer.exclusive:
+        found.append(f"{name} was started on {cpus} as if these were its own")
+    elif not is_shared and (answer.exclusive != (granted is not None) or (granted and granted.cpus != cpus)):
         found.append(f"{name} was started on {cpus}, and its grant is {granted and granted.cpus}")
     for id, other in world.containers.items():
         # One whose pin is offline runs on all others, as one that is not managed: nobody waits for it.
         is_adrift = other.wish.standing is Standing.STRANGER and not other.place.configured & world.topology.online
         is_apart = is_adrift or other.wish.standing in (Standing.UNMANAGED, Standing.MEMBER)
-        if id == answer.container or is_apart or not (granted or id in world.state.assignments):
+        if id == answer.container or is_apart or not (answer.exclusive or id in world.state.assignments):
             continue
         # What can happen only after its own answer keeps no start waiting of which the same is true.
         is_later = other.is_held and _is_followed(other) and _is_followed(world.containers[answer.container])

@@ -15,13 +15,13 @@ from sidecar.decide.world import World
 from state.key import ContainerKey
 from state.topology import Topology
 from tests.support.decide.news import Inventory
+from tests.support.decide.partly_seen import PartlySeen
 from tests.support.decide.real import ENGINE
-from tests.support.decide.reality import Reality
 
 ENGINES: Final = (ENGINE, "another")
 
 
-class TwoEngines(Reality):
+class TwoEngines(PartlySeen):
     """A host with two engines and one daemon."""
 
     def __init__(self, machine: Topology, settings: Settings, *, needs_service: bool = True) -> None:

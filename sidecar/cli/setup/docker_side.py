@@ -1,0 +1,333 @@
+"""What `install-runtime` does to Docker: its configuration file, and dockerd, which reloads that and is not restarted.
+
+Installing: the fronts' files are there before dockerd is told of them. Removing goes in steps. dockerd can be restarted
+after each of them, and a further call goes on from there:
+
+1. Nothing new comes through a front: paths are as before, and the former default is the default by its name.
+2. dockerd reloads that, and is asked whether it is so. What cannot be asked for, or is not confirmed, ends here.
+3. Entries go, unless containers have their names; then the file is as it was before.
+4. A front under which containers still live passes everything on, until a further call finds none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from sidecar.cli.flags import next_daemons_config
+from sidecar.cli.setup import dockerd_process
+from sidecar.cli.setup.dockerd_process import Runtimes, User
+from sidecar.cli.setup.install_arguments import stays
+from sidecar.decide.container.start import STRICT_RUNTIME
+from sidecar.engines.address import AUTO, address
+from sidecar.failures import ConfigError, EngineUnavailable, SidecarError
+from sidecar.host.install import docker_runtimes
+from sidecar.host.install.daemon_json import (
+    DAEMON_JSON,
+    DaemonJson,
+    read_daemon_json,
+    take_back,
+    unfinished,
+    value_at,
+    with_value,
+    without,
+    write_daemon_json,
+)
+from sidecar.host.install.docker_runtimes import ENGINE, STOCK, TABLE, without_calls, without_name
+from sidecar.host.install.fronts import DEFAULT_NAME, Front, recorded_fronts
+from sidecar.host.install.runtime_files import Places, below
+
+_KEYS: Final = (TABLE, STRICT_RUNTIME)
+_DATA_ROOT: Final = "/var/lib/docker"
+_NAMED: Final = 8
+"""So many containers are named in one note."""
+
+
+class DockerPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """The configuration file as it is, its settings as they shall be, and the fronts whose files are to be there:
+    `told` are those of which dockerd is told now.
+    """
+
+    file: DaemonJson
+    settings: dict[str, Any]
+    fronts: tuple[Front, ...] = ()
+    told: tuple[Front, ...] = ()
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the file is to be written."""
+        return self.settings != self.file.settings
+
+
+class Removed(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of the fronts, and notes for people. `is_whole`: nothing is left to a further call."""
+
+    notes: tuple[str, ...] = ()
+    passing: tuple[Front, ...] = ()
+    gone: tuple[Front, ...] = ()
+    is_whole: bool = True
+
+
+def planned(args: argparse.Namespace, root: str, places: Places) -> DockerPlan:
+    """Return what is to be installed. ConfigError if something is in the way: then nothing was changed."""
+    file = daemon_json(args, root)
+    present = value_at(file.settings, _KEYS)
+    if present is not None and not _is_strict_ours(file, places):
+        raise ConfigError(
+            f"{file.path} has another runtime {STRICT_RUNTIME!r}, {present!r}: nothing was changed; rename that one"
+        )
+    settings = dict(file.settings) if present else with_value(file.settings, _KEYS, {"path": places.runtime})
+    records, flag = recorded_fronts(root, places, ENGINE), _default_flag(args, root)
+    told: dict[str, Front] = {}
+    for name in _names(args, file, flag):
+        front = docker_runtimes.front_before(root, places, settings, name, records, flag)
+        front = msgspec.structs.replace(front, is_default=front.is_default or name not in args.wrap)
+        settings, told[front.name] = docker_runtimes.with_front(settings, front, places), front
+    asking = {each.name: each for each in records if not each.passing_since} | told
+    return DockerPlan(file=file, settings=settings, fronts=tuple(asking.values()), told=tuple(told.values()))
+
+
+def carry_out(args: argparse.Namespace, root: str, places: Places, plan: DockerPlan) -> Iterator[str]:
+    """Write the file, have dockerd reload it, and yield notes. The fronts' files must be there."""
+    if plan.is_changed:
+        kept = write_daemon_json(plan.file, plan.settings)
+        if kept.backup:
+            yield f"the previous {kept.path} is kept in {kept.backup}"
+    fronts = {each.name: places.front(ENGINE, each.name) for each in plan.told}
+
+    def is_so(told: Runtimes) -> bool:
+        is_default = DEFAULT_NAME not in fronts or told.default == DEFAULT_NAME
+        return is_default and all(told.paths.get(name) == path for name, path in _with_strict(fronts, places).items())
+
+    yield from _reloaded(args, root, f"knows the runtime {STRICT_RUNTIME}{_and_fronts(plan.told)}", is_so)
+    if plan.told:
+        yield from _ways_around(args, root, plan)
+
+
+def remove(
+    args: argparse.Namespace, root: str, places: Places, fronts: Collection[Front], *, with_strict: bool
+) -> Removed:
+    """Have dockerd forget these fronts, and with `with_strict` the strict runtime. The steps are those above."""
+    file, notes = daemon_json(args, root), list[str]()
+    running, socket = running_dockerd(args, root), docker_socket(args, root)
+    stock = next((each for each in fronts if each.name == DEFAULT_NAME), None)
+    # 1.
+    first = without_calls(file.settings, fronts, places, _default_flag(args, root))
+    if first != file.settings:
+        write_daemon_json(file, first)
+        file = daemon_json(args, root)
+    is_known = True
+    if fronts:
+        # 2.
+        paths = {places.front(ENGINE, each.name) for each in fronts if each is not stock}
+        notes += _reloaded(
+            args,
+            root,
+            "starts no further container through a front",
+            lambda told: told.default != DEFAULT_NAME and paths.isdisjoint(told.paths.values()),
+        )
+        is_unseen = dockerd_process.is_maybe_unseen(pid_file(args, root), running)
+        is_known = not is_unseen and (running is None or bool(socket))
+    if fronts and not is_known:
+        notes.append(
+            "dockerd may still start containers through a front, which stays until then: have it reload its "
+            "configuration, and run this again where its socket and its process can be seen"
+        )
+        return Removed(notes=tuple(notes), passing=_passing(fronts), is_whole=False)
+    # 3.
+    users = _containers(root, file, socket, is_running=running is not None)
+    under = {each.name: _users_of(each, users) for each in fronts}
+    settings = dict(file.settings)
+    if stock:
+        settings = without_name(settings, stock, is_used=bool(under[DEFAULT_NAME]))
+    if with_strict and _is_strict_ours(file, places):
+        settings = without(settings, _KEYS)
+    settings = settings if settings != file.settings else dict(unfinished(file, TABLE) or settings)
+    if settings != file.settings:
+        notes += _without_entries(args, root, places, file, settings)
+    # 4.
+    notes += [_passes_on(name, found) for name, found in under.items() if found]
+    passing = _passing([each for each in fronts if under[each.name]])
+    gone = tuple(each for each in fronts if not under[each.name])
+    return Removed(notes=tuple(notes), passing=passing, gone=gone, is_whole=not passing)
+
+
+def would_write(
+    args: argparse.Namespace, root: str, places: Places, fronts: Collection[Front], *, with_strict: bool
+) -> tuple[str, ...]:
+    """Return the configuration file if a removal changes it."""
+    file = daemon_json(args, root)
+    is_changed = without_calls(file.settings, fronts, places, _default_flag(args, root)) != file.settings
+    return (file.path,) if is_changed or (with_strict and _is_strict_ours(file, places)) else ()
+
+
+# The engine.
+
+
+def running_dockerd(args: argparse.Namespace, root: str) -> dockerd_process.Dockerd | None:
+    """Return the running daemon; None if none runs, or is not to be seen from here."""
+    return dockerd_process.find_dockerd(pid_file(args, root))
+
+
+def pid_file(args: argparse.Namespace, root: str) -> str:
+    """Return the path of dockerd's pid file, as it is to be found from here."""
+    path = str(args.docker_pid)
+    if root != "/" and path == dockerd_process.PID_FILE:
+        # /var/run is a link of the host's.
+        return os.path.join(root, "run/docker.pid")
+    return path
+
+
+def docker_socket(args: argparse.Namespace, root: str) -> str:
+    """Return Docker's socket; "" if none should be asked."""
+    configured = next_daemons_config(args, root)[0].engine
+    path = "/var/run/docker.sock" if configured == AUTO else address(configured, "the setting `engine`").path
+    return path if path and args.wanted != "podman" and os.path.exists(path) else ""
+
+
+def daemon_json(args: argparse.Namespace, root: str) -> DaemonJson:
+    """Return dockerd's configuration file: as given, as dockerd reports, or the usual one. ConfigError."""
+    running = running_dockerd(args, root)
+    path = args.daemon_json or (running and running.flag("config-file")) or DAEMON_JSON
+    found = read_daemon_json(path if root == "/" or args.daemon_json else os.path.join(root, path.lstrip("/")))
+    if running and (reason := dockerd_process.conflict(running.words)):
+        raise ConfigError(reason)
+    return found
+
+
+def _reloaded(args: argparse.Namespace, root: str, what: str, is_so: Callable[[Runtimes], bool]) -> Iterator[str]:
+    """Have dockerd reload its configuration, and verify that it did."""
+    running = running_dockerd(args, root)
+    if running is None:
+        yield "dockerd is not visible from here: it reads this at its next start, or run `systemctl reload docker`"
+        return
+    running.reload()
+    if not (socket := docker_socket(args, root)):
+        yield "dockerd was told to reload its configuration; without its socket this is not verified"
+    elif dockerd_process.until_so(socket, is_so):
+        yield f"dockerd {what}, without a restart"
+    else:
+        raise SidecarError(
+            f"dockerd was told to reload its configuration, but its list of runtimes did not change within "
+            f"{dockerd_process.RELOAD_SECONDS:g} s: see its log"
+        )
+
+
+def _without_entries(
+    args: argparse.Namespace, root: str, places: Places, file: DaemonJson, settings: dict[str, Any]
+) -> Iterator[str]:
+    """Take entries out of dockerd's configuration file, and have dockerd forget them.
+
+    A missing table changes nothing at a reload, but an empty one does: so dockerd is given an empty one first.
+    """
+    ours = (places.runtime, places.front(ENGINE, DEFAULT_NAME))
+    left = [name for name in settings.get(TABLE) or () if value_at(settings, (TABLE, name, "path")) in ours]
+    gone = [name for name in file.settings.get(TABLE) or () if value_at(settings, (TABLE, name)) is None]
+
+    def is_so(told: Runtimes) -> bool:
+        return not set(gone) & set(told.paths)
+
+    what = f"no longer knows the runtime {' and '.join(gone)}" if gone else "has reloaded its configuration"
+    if left:
+        write_daemon_json(file, settings)
+        yield from _reloaded(args, root, what, is_so)
+        return
+    for step, kept in enumerate(take_back(file, settings, {TABLE: {}, **settings})):
+        if not step:
+            yield from _reloaded(args, root, what, is_so)
+        elif kept.backup:
+            yield stays(kept)
+
+
+# Names and users.
+
+
+def _names(args: argparse.Namespace, file: DaemonJson, flag: str | None) -> list[str]:
+    """Return the names of the runtimes that shall stand behind a front."""
+    if STOCK in args.wrap:
+        raise ConfigError(f"Docker's own runtime {STOCK} cannot be wrapped by its name: use --default, if it is that")
+    default = [docker_runtimes.default_in(file.settings, flag)] if args.default else []
+    return list(dict.fromkeys([*default, *args.wrap]))
+
+
+def _default_flag(args: argparse.Namespace, root: str) -> str | None:
+    running = running_dockerd(args, root)
+    return running.flag("default-runtime") if running else None
+
+
+def _is_strict_ours(file: DaemonJson, places: Places) -> bool:
+    present = value_at(file.settings, _KEYS)
+    return isinstance(present, dict) and present.get("path") == places.runtime
+
+
+def _with_strict(fronts: dict[str, str], places: Places) -> dict[str, str]:
+    return {STRICT_RUNTIME: places.runtime, **fronts}
+
+
+def _and_fronts(fronts: Collection[Front]) -> str:
+    return "".join(
+        f", and starts what has the runtime {each.name} through a front before {each.real}" for each in fronts
+    )
+
+
+def _ways_around(args: argparse.Namespace, root: str, plan: DockerPlan) -> Iterator[str]:
+    """Yield the runtimes, and the containers, whose starts still do not come through a front."""
+    names = list(docker_runtimes.ways_around(plan.settings, plan.fronts))
+    yield f"not wrapped, and so a way around: {', '.join(names)}"
+    if not (socket := docker_socket(args, root)):
+        return
+    try:
+        before = [each.name for each in dockerd_process.containers(socket) if each.runtime == STOCK]
+    except EngineUnavailable:
+        return
+    if before:
+        yield f"created with {STOCK}, and so started around it until they are recreated: {_some(before)}"
+
+
+def _containers(root: str, file: DaemonJson, socket: str, *, is_running: bool) -> list[User]:
+    """Return all containers, by the engine, or by the records of one that does not run."""
+    if socket:
+        try:
+            return dockerd_process.containers(socket)
+        except EngineUnavailable:
+            if is_running:
+                raise
+    if is_running:
+        return []
+    data = value_at(file.settings, ("data-root",))
+    return dockerd_process.recorded_containers(below(root, data if isinstance(data, str) else _DATA_ROOT))
+
+
+def _users_of(front: Front, users: Collection[User]) -> list[str]:
+    """Return the names of the containers that need a front: those of its name; or where the name goes on without it,
+    those that began before it was taken away.
+    """
+    own = [each for each in users if each.runtime == front.name]
+    if front.name == DEFAULT_NAME:
+        return [each.name for each in own]
+    since = front.passing_since
+    return [each.name for each in own if each.is_live and (not since or not each.started or each.started < since)]
+
+
+def _passing(fronts: Collection[Front]) -> tuple[Front, ...]:
+    """Return fronts as they are recorded while they pass everything on."""
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    return tuple(msgspec.structs.replace(each, passing_since=each.passing_since or now) for each in fronts)
+
+
+def _passes_on(name: str, users: list[str]) -> str:
+    means = "recreate them" if name == DEFAULT_NAME else "restart them"
+    return (
+        f"under the front {name}, which stays and passes everything on until a further --remove finds none: "
+        f"{_some(users)}; {means}"
+    )
+
+
+def _some(names: list[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

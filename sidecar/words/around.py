@@ -1,0 +1,23 @@
+"""What is said of starts that go around the front (`starts_around`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sidecar.words.counts import counted
+
+
+def around_told(around: Mapping[str, int]) -> str:
+    """Return which runtimes started containers around the front, as a clause."""
+    if not around:
+        return "the engine's own runtime stands behind a front: every start seen since was asked about"
+    told = ", ".join(f"{count} by {name}" for name, count in around.items())
+    total = sum(around.values())
+    return f"{counted(total, 'start')} went around the front, and were seen as births alone: {told}"
+
+
+def cure_of(around: Mapping[str, int]) -> str:
+    """Return what to do about them."""
+    names = " ".join(f"--wrap {name}" for name in around if name != "runc")
+    wrap = f"cpuset-sidecar install-runtime {names}, " if names else ""
+    return f"{wrap}and recreate containers that were created before" if wrap else "recreate these containers"

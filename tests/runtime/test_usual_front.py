@@ -1,0 +1,166 @@
+"""A front before an engine's own runtime: containers did not choose it, so only a decision refuses them."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sidecar.host.install.fronts import Front, front_files, passing_files
+from sidecar.host.install.runtime_files import Installation, carry_out
+from tests.runtime.bench import ID, Workbench, granted
+
+PLAIN: dict[str, Any] = {"ociVersion": "1.0.2", "mounts": [], "linux": {"resources": {"cpu": {"shares": 2}}}}
+ASKING: dict[str, Any] = {**PLAIN, "annotations": {"cpuset.exclusive": "1"}}
+
+
+def put_before(bench: Workbench, *args: str, **changed: Any) -> str:
+    """Install a front before the bench's real runtime; return its path."""
+    front = Front(engine="docker", name="logged", real=str(bench.real), args=args)
+    made = Installation(
+        real="/nonexistent",
+        python=changed.get("python", "/usr/bin/python3"),
+        socket=str(bench.sidecar.path),
+        projections=str(bench.projections),
+        patience=changed.get("patience", 0.3),
+    )
+    carry_out("/", list(front_files(bench.places, made, front)))
+    return bench.places.front("docker", "logged")
+
+
+def create(bench: Workbench, front: str) -> tuple[int, str]:
+    """Call `create` as containerd does; return the exit code, and what was said."""
+    options = ("--root", "/run/x", "--log", str(bench.log), "--log-format", "json")
+    done = bench.call(*options, "create", "--bundle", str(bench.bundle), ID, program=front)
+    return done.returncode, done.stderr
+
+
+def test_a_plain_container_gets_the_answer_and_no_mount(bench: Workbench) -> None:
+    """It says that its container did not choose it."""
+    front = put_before(bench)
+    bench.put(PLAIN)
+    (bench.projections / "by-id" / ID[:12]).mkdir(parents=True)
+    bench.answer(granted("3"))
+    assert create(bench, front) == (0, "")
+    assert bench.sidecar.asked[0]["strict"] is False
+    assert bench.spec() == {**PLAIN, "linux": {"resources": {"cpu": {"shares": 2, "cpus": "3"}}}}
+
+
+def test_one_that_asks_for_cpus_has_its_projection(bench: Workbench) -> None:
+    """As with the runtime that it could have chosen."""
+    front = put_before(bench)
+    bench.put(ASKING)
+    (bench.projections / "by-id" / ID[:12]).mkdir(parents=True)
+    bench.answer(granted("3"))
+    assert create(bench, front) == (0, "")
+    assert [each["destination"] for each in bench.spec()["mounts"]] == ["/run/cpuset-sidecar"]
+
+
+def test_without_a_sidecar_a_plain_container_starts_at_once_byte_for_byte(bench: Workbench) -> None:
+    """Whatever the patience is; the engine's log says why it is not confined."""
+    front = put_before(bench, patience=30)
+    raw = json.dumps(PLAIN, indent=7).encode()
+    bench.put(None, raw=raw)
+    assert create(bench, front) == (0, "")
+    assert (bench.bundle / "config.json").read_bytes() == raw
+    assert bench.became() is not None
+    assert [(line["level"], "nothing answers on" in line["msg"]) for line in bench.logged()] == [("warning", True)]
+
+
+@pytest.mark.parametrize("patience", [0, 0.3])
+@pytest.mark.parametrize("key", ["cpuset.exclusive", "cpuset.exclusive/voice"])
+def test_without_a_sidecar_one_that_asks_for_cpus_does_not_start(bench: Workbench, patience: float, key: str) -> None:
+    """After the patience, with the reason; also where nothing is waited for."""
+    front = put_before(bench, patience=patience)
+    bench.put({**PLAIN, "annotations": {key: "1"}})
+    code, said = create(bench, front)
+    assert code == 1
+    assert "nothing answers on" in said
+    assert bench.became() is None
+
+
+@pytest.mark.parametrize("status", [409, 503])
+def test_a_decision_is_a_refusal(bench: Workbench, status: int) -> None:
+    """Of any container: the label asked to be stopped, or something else is in the way."""
+    front = put_before(bench)
+    bench.put(PLAIN)
+    bench.answer((status, {"error": "not started: because"}))
+    assert create(bench, front) == (1, "cpuset-sidecar: not started: because\n")
+    assert bench.became() is None
+
+
+@pytest.mark.parametrize(
+    ("raw", "answer"),
+    [
+        (b"not JSON", (200, {"update": None})),
+        (b"[]", (200, {"update": None})),
+        (json.dumps(PLAIN).encode(), (404, {"error": "x"})),
+        (json.dumps(PLAIN).encode(), (500, {"error": "x"})),
+        (json.dumps(PLAIN).encode(), (200, {"update": 7})),
+        (json.dumps(PLAIN).encode(), (200, {"update": {"cpus": "; rm"}})),
+        (json.dumps(PLAIN).encode(), b"HTTP/1.1 nonsense\r\n\r\n"),
+        (json.dumps(PLAIN).encode(), None),
+    ],
+)
+def test_what_is_not_understood_goes_on_byte_for_byte(bench: Workbench, raw: bytes, answer: Any) -> None:
+    """A bundle, or an answer: the real runtime has the last word on the one, and the sidecar will see the other."""
+    front = put_before(bench)
+    bench.put(None, raw=raw)
+    bench.answer(answer)
+    assert create(bench, front) == (0, "")
+    assert (bench.bundle / "config.json").read_bytes() == raw
+    assert bench.became() is not None
+
+
+def test_a_call_that_is_not_understood_goes_on(bench: Workbench) -> None:
+    """The option may be one of a runtime that is not known here."""
+    front = put_before(bench)
+    words = ["--a-later-option", "create", "create", "--bundle", str(bench.bundle), ID]
+    assert bench.call(*words, program=front).returncode == 0
+    assert bench.became() == words
+
+
+def test_the_real_runtime_gets_its_own_arguments_first(bench: Workbench) -> None:
+    """As the engine gave them before; also for what begins no container."""
+    front = put_before(bench, "--debug", "two words", "it's")
+    assert bench.call("state", ID, program=front).returncode == 0
+    assert bench.became() == ["--debug", "two words", "it's", "state", ID]
+    bench.put(PLAIN)
+    bench.answer((200, {"update": None}))
+    assert create(bench, front)[0] == 0
+    assert (bench.became() or [])[:3] == ["--debug", "two words", "it's"]
+
+
+def test_without_its_python_containers_start_as_without_the_front(bench: Workbench) -> None:
+    """A host must not stand still for it."""
+    front = put_before(bench, python="/nonexistent/python3")
+    bench.put(PLAIN)
+    assert create(bench, front) == (0, "")
+    assert bench.became() is not None
+
+
+def test_without_its_settings_it_still_knows_what_stands_behind_it(bench: Workbench) -> None:
+    """What lives under it is stopped and removed by it."""
+    front = put_before(bench)
+    os.unlink(bench.places.front_settings("docker", "logged"))
+    assert bench.call("delete", ID, program=front).returncode == 0
+    assert bench.became() == ["delete", ID]
+    bench.put(PLAIN)
+    assert create(bench, front)[0] == 0
+
+
+@pytest.mark.parametrize("args", [(), ("--debug",)])
+def test_one_that_was_taken_away_asks_nobody(bench: Workbench, args: tuple[str, ...]) -> None:
+    """Also for containers that ask for CPUs: it is the real runtime until they are gone."""
+    front = put_before(bench, *args)
+    gone = Front(engine="docker", name="logged", real=str(bench.real), args=args, passing_since="2026-01-01")
+    carry_out("/", list(passing_files(bench.places, gone)))
+    assert not Path(bench.places.front_settings("docker", "logged")).exists()
+    bench.put(ASKING)
+    bench.answer((409, {"error": "no"}))
+    assert create(bench, front) == (0, "")
+    assert bench.sidecar.asked == []
+    assert (bench.became() or [])[: len(args)] == list(args)

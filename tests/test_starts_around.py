@@ -1,0 +1,98 @@
+"""Starts that go around the front are counted by runtime, and no others."""
+
+from __future__ import annotations
+
+from sidecar.decide.contacts import Connected, Contact, Ready
+from sidecar.decide.facts import Phase
+from sidecar.decide.world import World, replace
+from sidecar.starts_around import StartsAround
+from sidecar.words.around import around_told, cure_of
+from state.key import ContainerKey
+from state.topology import uniform
+from tests.cli.worlds import container, world
+from tests.support.keys import docker
+
+ENGINE = docker("x").engine
+
+
+def seen(*named: tuple[str, str, str], glances: tuple[str, ...] = (), is_ready: bool = True) -> World:
+    """Return a world with these containers: name, runtime, and when it began."""
+    made = world(uniform(cores=4), *(container(name) for name, _, _ in named))
+    ready = Contact(readiness=Ready(1) if is_ready else Connected(1))
+    for name, runtime, began in named:
+        key = next(key for key, each in made.containers.items() if each.view.name == name)
+        each = made.containers[key]
+        shown = replace(each.view, runtime=runtime, started_at=began, phase=Phase.RUNNING, is_glance=name in glances)
+        made = made.with_container(replace(each, view=shown))
+    return made.with_contact(ENGINE, ready)
+
+
+def key_of(at: World, name: str) -> ContainerKey:
+    return next(key for key, each in at.containers.items() if each.view.name == name)
+
+
+def counted(first: World, *others: World, asked: tuple[str, ...] = ()) -> StartsAround:
+    """Return what is counted after these worlds; `asked` are the names that asked before the second."""
+    made = StartsAround()
+    made.asked(docker("somebody"), is_usual=True)
+    made.see(first)
+    for name in asked:
+        made.asked(key_of(others[0], name), is_usual=True)
+    for each in others:
+        made.see(each)
+    return made
+
+
+def test_a_start_that_nobody_asked_about_is_counted_by_its_runtime() -> None:
+    """A new container, and one that starts again; each look once."""
+    before, after = seen(("a", "runc", "1")), seen(("a", "runc", "2"), ("b", "kata", "2"))
+    assert counted(before, after, after).around == {"kata": 1, "runc": 1}
+
+
+def test_a_start_that_was_asked_about_is_not() -> None:
+    """Once for each question."""
+    before, after = seen(("a", "runc", "1")), seen(("a", "runc", "2"), ("b", "kata", "2"))
+    assert counted(before, after, asked=("a", "b")).around == {}
+    assert counted(before, after, seen(("a", "runc", "3"), ("b", "kata", "2")), asked=("a", "b")).around == {"runc": 1}
+
+
+def test_what_ran_before_an_engine_was_counted_is_not() -> None:
+    """It began at any time."""
+    nothing = seen(is_ready=False)
+    assert counted(nothing, seen(("a", "runc", "1"))).around == {}
+    assert counted(nothing, seen(("a", "runc", "1")), seen(("a", "runc", "2"))).around == {"runc": 1}
+
+
+def test_a_glance_shows_no_start() -> None:
+    """Neither the one nor, by what it hides, another one afterwards."""
+    before = seen(("a", "runc", "1"))
+    assert counted(before, seen(("a", "runc", ""), glances=("a",)), before).around == {}
+    assert counted(before, seen(("a", "", "2"))).around == {}
+
+
+def test_without_a_front_that_containers_did_not_choose_nothing_is_counted() -> None:
+    """Every start would be one. What chose the runtime proves nothing of the others."""
+    made = StartsAround()
+    for world_then in (seen(("a", "runc", "1")), seen(("a", "runc", "2"))):
+        made.asked(docker("strict"), is_usual=False)
+        assert not made.see(world_then)
+    assert made.around is None
+
+
+def test_questions_of_what_never_comes_are_forgotten() -> None:
+    """Brief containers are never looked at."""
+    made = StartsAround()
+    for number in range(5000):
+        made.asked(docker(f"brief-{number}"), is_usual=True)
+    before, after = seen(("a", "runc", "1")), seen(("a", "runc", "2"))
+    made.see(before)
+    assert made.see(after)
+
+
+def test_it_is_said_with_the_cure() -> None:
+    """What was created before is to be recreated; what has another runtime can be wrapped."""
+    assert around_told({}) == "the engine's own runtime stands behind a front: every start seen since was asked about"
+    told = around_told({"kata": 1, "runc": 2})
+    assert told == "3 starts went around the front, and were seen as births alone: 1 by kata, 2 by runc"
+    assert cure_of({"runc": 1}) == "recreate these containers"
+    assert "install-runtime --wrap kata" in cure_of({"kata": 1, "runc": 2})
