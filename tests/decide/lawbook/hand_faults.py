@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.decide import covering, step
+from sidecar.decide import covering, sightings, step
 from sidecar.decide.books import dynamic, takes
 from sidecar.decide.container import machine
 from sidecar.decide.container.container import Container
@@ -15,7 +15,7 @@ from sidecar.decide.container.footprint import Reach
 from sidecar.decide.container.grip import Closed
 from sidecar.decide.container.line import Sent
 from sidecar.decide.container.news import OrderApplied
-from sidecar.decide.facts import Purpose, TimerEnded
+from sidecar.decide.facts import ContainerView, Phase, Purpose, TimerEnded
 from sidecar.decide.hand_facts import AnswersHeld, HandFact, HandLost
 from sidecar.decide.hand_state import HandState
 from sidecar.decide.moves import newborn_answers, settled, signals, timers
@@ -205,6 +205,17 @@ def covers_without_a_look(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(module, "told_of_answers", told_of_answers)
 
 
+def believes_that_what_is_called_created_rests(patch: pytest.MonkeyPatch) -> None:
+    """Take a glance for a look: a start may be under way, in a group that is older than the hand."""
+    honest = sightings.as_the_kernel_shows
+
+    def as_the_kernel_shows(view: ContainerView, effective: CPUSet | None) -> ContainerView:
+        shown = honest(view, effective)
+        return replace(shown, phase=view.phase) if view.phase is Phase.CREATED else shown
+
+    patch.setattr(sightings, "as_the_kernel_shows", as_the_kernel_shows)
+
+
 def overlooks_a_limit_in_force(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(settled, "is_throttled", lambda world, container: False)
 
@@ -296,6 +307,7 @@ FAULTS = (
     Fault(confirms_answers_too_early, handlaws.NEWBORNS, first=85),
     Fault(leaves_newborns_with_the_older_answer, handlaws.NEWBORNS, first=59),
     Fault(trusts_a_hand_that_does_not_answer_yet, laws.UNSEEN, first=582),
+    Fault(believes_that_what_is_called_created_rests, laws.TOLD, first=38),
     Fault(covers_without_a_look, laws.FOOTPRINTS, first=8783),
     Fault(takes_one_that_is_missing_for_all, handlaws.COVERED, first=156),
     Fault(takes_a_name_for_the_container, handlaws.ALIKE, first=38),
