@@ -30,13 +30,23 @@ _EVENTS: Final = (
 
 _NEEDED: Final = "sched/sched_switch"
 
-_BUFFER_KIB: Final = 4096
-"""For each CPU: some 50,000 events, more than a CPU has in a tenth of a second."""
+_MOST_KIB: Final = 16384
+"""For one CPU: some 200,000 events, more than a busy CPU has in half a second, which its reader may have to wait."""
+
+_ALL_KIB: Final = 131072
+"""For all CPUs together: memory of the kernel's, taken for as long as is measured."""
+
+_LEAST_KIB: Final = 512
 
 _CHUNK: Final = 1 << 20
 
-_MOST: Final = 16 * _CHUNK
+_MOST: Final = 64 * _CHUNK
 """Bytes of text that are read at once: more than a full buffer has, and no more where events come faster than that."""
+
+
+def room_kib(cpus: int) -> int:
+    """Return the KiB of one CPU's buffer where so many CPUs are traced."""
+    return max(_LEAST_KIB, min(_MOST_KIB, _ALL_KIB // max(1, cpus)))
 
 
 class NoTracing(SidecarError):
@@ -106,8 +116,9 @@ class TraceInstance:
         self._write("tracing_on", "0")
         self._write("trace_clock", "mono")
         self._write("tracing_cpumask", bitmap(self._cpus))
+        room = str(room_kib(len(self._cpus)))
         for cpu in self._cpus:
-            self._write(f"per_cpu/cpu{cpu}/buffer_size_kb", str(_BUFFER_KIB))
+            self._write(f"per_cpu/cpu{cpu}/buffer_size_kb", room)
         for event in _EVENTS:
             try:
                 self._write(f"events/{event}/enable", "1")

@@ -206,26 +206,27 @@ class Looker:
     async def take_inventory(self) -> None:
         """Look at every container, and report the differences from the latest world. An EngineError reports nothing."""
         began = self._tickets()
-        listed = await self._listed()
+        has_list = not self._is_ready() or self._rests.is_over(None)
+        listed = await self._listed() if has_list else self._known()
+        self._owes_list = not has_list
         views = await self._views(listed)
         world = self._board.latest
         seen = tuple(sorted((view for view in views if differs(world, view)), key=lambda view: view.age))
-        gone = tuple(sorted({key for key in world.containers if self._is_listed(key)} - set(listed)))
+        gone = tuple(sorted(set(self._known()) - set(listed))) if has_list else ()
         name = self._engine.name if self._others else ""
-        await self._outbox.send(InventoryTaken(seen, gone, began, lacks=self._lacks, engine=name))
+        await self._outbox.send(InventoryTaken(seen, gone, began, lacks=self._lacks, engine=name, has_list=has_list))
+
+    def _known(self) -> tuple[ContainerKey, ...]:
+        """Return those of the known containers that the engine would list."""
+        return tuple(key for key in self._board.latest.containers if self._is_listed(key))
 
     async def _listed(self) -> tuple[ContainerKey, ...]:
-        """Return the containers that the engine lists; while the list rests, those that are known (2)."""
-        world = self._board.latest
-        if self._is_ready() and not self._rests.is_over(None):
-            self._owes_list = True
-            return tuple(key for key in world.containers if self._is_listed(key))
+        """Return the containers that the engine lists. From now on the list rests (2)."""
         began = trio.current_time()
         listed = tuple(ContainerKey.listed(self._engine.name, id) for id in await self._engine.containers())
         self._rests.forget_all_but(listed)
         self._turns.forget_all_but(listed)
         self._rests.begin(None, trio.current_time() - began)
-        self._owes_list = False
         self._unseen.forget_all_but(listed)
         return listed
 

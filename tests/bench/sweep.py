@@ -3,7 +3,8 @@
 Three times of each arrival: until the kernel is right, by a judge that reads only the kernel (no other container may
 run on the arrival's CPU, and it runs nowhere else); until its projection says `settled`; and until the engine's records
 of all shared containers agree. The engine's own events count the updates. The columns and the bare engine take turns:
-the same updates by a blocking client, as many at once. On an engine of its own, which needs root and gcc.
+the same updates by a blocking client, as many at once. An arrival comes when the daemon has looked at everybody; the
+projections are on a tmpfs, as on a host. On an engine of its own, which needs root and gcc.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import tempfile
 import threading
 import time
 from collections import Counter
@@ -35,6 +37,10 @@ from tests.live.waiting import eventually
 
 _PATIENCE: Final = 120.0
 """Seconds until everything has settled: 300 updates of a busy engine take half a minute."""
+
+
+_REST: Final = 1.0
+"""Seconds without a decision, after which the daemon has no look under way."""
 
 
 class Change(NamedTuple):
@@ -90,11 +96,14 @@ def heard(socket_path: str) -> Iterator[list[Change]]:
     yield changes
 
 
-def arrivals(engine: PrivateEngine, folder: Path, count: int, args: argparse.Namespace) -> Iterator[Arrival]:
+def arrivals(
+    engine: PrivateEngine, folder: Path, projections: Path, count: int, args: argparse.Namespace
+) -> Iterator[Arrival]:
     """Measure arrivals beside so many shared containers, in turns."""
     api = engine_at(engine.socket_path)
     sidecar = SidecarProcess(folder / f"beside-{count}", engine.socket_path)
-    sidecar.configure(linger="10s", reconcile_period="10s")
+    sidecar.projections = projections
+    sidecar.configure(linger="10s", reconcile_period="10s", projections=str(projections))
     ids = [api.create(f"bench-shared-{number}", IMAGE, "sleep", "3600") for number in range(count)]
     try:
         with ThreadPoolExecutor(SWEEP_SLOTS) as pool:
@@ -122,6 +131,8 @@ def one_arrival(
     recorded = {id: str(online()) for id in ids}
     eventually(lambda: _agree(api, recorded), "the pool is whole", seconds=_PATIENCE)
     sidecar.until_quiet()
+    journal = sidecar.state_dir / "journal.jsonl"
+    eventually(lambda: time.time() - journal.stat().st_mtime > _REST, "the daemon rests", seconds=_PATIENCE)
     ahead = time.time_ns() - time.monotonic_ns()
     with heard(api.socket_path) as changes, judge(folder, OWNED, KernelView().parent(ids[0])) as judging:
         id = api.create(f"bench-exclusive-{name}", IMAGE, "sleep", "3600", labels=EXCLUSIVE)
@@ -186,9 +197,9 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     args.columns = [Column[each.upper()] for each in args.columns.split(",")]
-    with own_engine() as (engine, folder):
+    with own_engine() as (engine, folder), tempfile.TemporaryDirectory(dir="/dev/shm") as memory:
         for count in map(int, args.shared.split(",")):
-            for row in arrivals(engine, folder, count, args):
+            for row in arrivals(engine, folder, Path(memory) / str(count), count, args):
                 print(json.dumps(row._asdict()) if args.json else shown(row), flush=True)
     return 0
 

@@ -282,3 +282,16 @@ def test_what_a_container_asks_for_by_its_limits_follows_them() -> None:
     for ticket, each in enumerate((view, replace(view, memory_reservation=1 << 19)), story.tickets + 1):
         story.world = step(story.world, [ContainerSeen(each, ticket)])[0]
         assert (story.world.containers[view.key].wish.demand is None) == bool(each.memory_reservation)
+
+
+def test_an_inventory_without_a_list_ends_nothing_and_delays_no_newcomer() -> None:
+    """A look may have begun before it and end after it: the container that this shows is as new as any."""
+    world, _ = step(_world_with_books(), (ENGINE, InventoryTaken((_view(ID, effective=CPUSet.of(1)),), (), 1)))
+    inventory = InventoryTaken((), (), 9, has_list=False)
+    newcomer = ContainerSeen(_view(OTHER, cpuset="", effective=CPUSet.parse("0-3")), 5)
+    after, orders = step(step(world, (inventory,))[0], (newcomer,))
+    assert ID in after.state.assignments
+    assert OTHER in after.state.assignments
+    assert LookAgain(OTHER) not in orders
+    _, orders = step(step(world, (InventoryTaken((), (), 9),))[0], (newcomer,))
+    assert LookAgain(OTHER) in orders

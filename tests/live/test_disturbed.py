@@ -96,7 +96,9 @@ def test_doctor_tells_what_would_silence_an_intruder_and_changes_nothing(
 def test_the_daemon_samples_what_disturbs_and_a_killed_one_leaves_nothing_for_long(
     sidecar: SidecarProcess, workloads: Containers, tmp_path: Path
 ) -> None:
-    """The metrics have an intruder's time; the instance of a daemon that was killed is gone once the next one runs."""
+    """The metrics have an intruder's time; the instance of a daemon that was killed is gone once the next one runs.
+    On a machine so busy that events are lost, a sample is incomplete, counts as that, and has no time.
+    """
     mount = 'mount -t tracefs tracefs /sys/kernel/tracing && exec "$@"'
     sidecar.wrapper = ("unshare", "--mount", "sh", "-c", mount, "sh", *sidecar.wrapper)
     sidecar.configure(disturbed_period="1s")
@@ -105,8 +107,13 @@ def test_the_daemon_samples_what_disturbs_and_a_killed_one_leaves_nothing_for_lo
         id = workloads.run("owner", labels={"cpuset.exclusive": "1"})
         sidecar.until(id, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "alone")
         with waker(LAST.lowest(), tmp_path, pause=0.009, work=0.001):
-            eventually(lambda: sampled(sidecar).get("process", 0) > 0.05, "an intruder is in the metrics")
+            eventually(
+                lambda: sampled(sidecar).get("process", 0) > 0.05 or incomplete(sidecar) >= 10,
+                "an intruder is in the metrics",
+                seconds=60,
+            )
         found = sampled(sidecar)
+        assert found.get("process", 0) > 0 or found[""] == 0
         assert sum(seconds for kind, seconds in found.items() if kind) <= found[""] + 0.001
         eventually(lambda: bool(instances(tracefs)), "a sample is under way")
         sidecar.kill()
@@ -121,6 +128,13 @@ def sampled(sidecar: SidecarProcess) -> dict[str, float]:
     lines = ask(sidecar.state_dir, "GET", "/metrics").splitlines()
     found = [re.fullmatch(r"cpuset_sidecar_disturbed_(?:sampled_)?seconds_total\{(.*)\} (\S+)", each) for each in lines]
     return {each[1].partition('kind="')[2].rstrip('"'): float(each[2]) for each in found if each}
+
+
+def incomplete(sidecar: SidecarProcess) -> float:
+    """Return how many samples were incomplete, of all containers together."""
+    lines = ask(sidecar.state_dir, "GET", "/metrics").splitlines()
+    name = "cpuset_sidecar_disturbed_incomplete_samples_total{"
+    return sum(float(each.rpartition(" ")[2]) for each in lines if each.startswith(name))
 
 
 def test_a_container_without_cpus_of_its_own_has_nothing_to_measure(

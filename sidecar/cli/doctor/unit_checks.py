@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -16,6 +17,8 @@ _QUESTION: Final = "host processes"
 _SHOWN: Final = 5
 _CURE_NO_SYSTEMD: Final = "name groups in host_groups: docs/how-to/keep-the-host-off.md"
 _CURE: Final = 'set host_units = "auto": docs/how-to/keep-the-host-off.md'
+_FILES: Final = ("/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system")
+"""Where units ask for CPUs of their own. A host that systemd runs has all three."""
 
 
 def check_units(
@@ -25,6 +28,7 @@ def check_units(
     *,
     is_confining: bool = False,
     groups: Sequence[str] = (),
+    files: Sequence[str] = _FILES,
 ) -> Iterator[Finding]:
     """Check that systemd keeps the host's services and sessions on reserved CPUs, as far as that is to be seen; or,
     with `is_confining`, that the sidecar can confine them: these, or the `groups` that the configuration names.
@@ -36,6 +40,11 @@ def check_units(
         holes = [unit for unit in units if unit.has_containers]
         says = f"the sidecar confines {counted(len(units) - len(holes), 'unit')} of systemd to the shared pool"
         yield Finding(_QUESTION, Verdict.OK, f"{says}, and not {_names(holes)}" if holes else says)
+        if hidden := [each for each in files if not os.path.isdir(each)]:
+            says = f"{', '.join(hidden)} cannot be read here: a unit that asks there for CPUs of its own gets none"
+            yield Finding(
+                _QUESTION, Verdict.WARN, says, "mount the host's, read-only: docs/how-to/keep-the-host-off.md"
+            )
         return
     if is_confining and groups:
         says = (

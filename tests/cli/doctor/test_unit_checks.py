@@ -60,9 +60,20 @@ def test_with_host_units_the_sidecar_confines_them(tmp_path: Path) -> None:
     unit(tmp_path, "init.scope", "0-3")
     unit(tmp_path, "user.slice/user@7.service", "1-3")
     unit(tmp_path, f"user.slice/user@7.service/app.slice/{'b' * 64}", "1-3")
-    [found] = check_units(Hierarchy(2, str(tmp_path), "cpuset"), RESERVED, ONLINE, is_confining=True)
+    [found] = check_units(
+        Hierarchy(2, str(tmp_path), "cpuset"), RESERVED, ONLINE, is_confining=True, files=[str(tmp_path)]
+    )
     assert found.verdict is Verdict.OK
     assert found.says.endswith("confines 1 unit of systemd to the shared pool, and not user@7.service (has containers)")
+
+
+def test_files_in_which_units_ask_are_missed_where_they_cannot_be_read(tmp_path: Path) -> None:
+    """As in a container that has the bus, and not the host's /etc/systemd: owners of CPUs would be taken for others."""
+    unit(tmp_path, "init.scope", "0-3")
+    files = [str(tmp_path), "/nowhere/system", "/nowhere/else"]
+    _, found = check_units(Hierarchy(2, str(tmp_path), "cpuset"), RESERVED, ONLINE, is_confining=True, files=files)
+    assert (found.verdict, "mount" in found.cure) == (Verdict.WARN, True)
+    assert found.says.startswith("/nowhere/system, /nowhere/else cannot be read here")
 
 
 def test_where_groups_are_named_the_sidecar_confines_these(tmp_path: Path) -> None:
