@@ -10,14 +10,14 @@ from sidecar.decide.contacts import Connected, Contact, Ready
 from sidecar.decide.container.container import Container, Standing, Wish
 from sidecar.decide.container.grip import Closed, Loose
 from sidecar.decide.container.machine import after, first_seen
-from sidecar.decide.container.news import LetGo, OrderApplied, OrderSent
+from sidecar.decide.container.news import LetGo, Looked, OrderApplied, OrderSent, WriteSent, WriteUndone
 from sidecar.decide.container.place import Place
 from sidecar.decide.covering import after_hand, birthplaces, covered, told_of_answers
 from sidecar.decide.facts import ContainerView, EngineInfo, Phase
 from sidecar.decide.hand_facts import AnswersHeld, HandLost
 from sidecar.decide.hand_state import HandState
 from sidecar.decide.moves.newborn_answers import standing_answers
-from sidecar.decide.orders import Answers, ApplyCpuset, HoldAnswers, LookAgain, Update
+from sidecar.decide.orders import Answers, ApplyCpuset, HoldAnswers, LookAgain, Update, WriteCpuset
 from sidecar.decide.reconcile import begin
 from sidecar.decide.settings import PolicyName, Settings
 from sidecar.decide.sightings import differs, sighted
@@ -54,6 +54,17 @@ def _with(world: World, container: Container) -> World:
 @pytest.mark.parametrize(("began", "is_covered"), [(SINCE - 1, False), (SINCE, False), (SINCE + 1, True)])
 def test_cover_begins_with_a_look_that_is_later_than_the_hand(began: int, is_covered: bool) -> None:
     assert _told(_seen(began)).is_covered is is_covered
+
+
+def test_what_cannot_be_written_may_be_where_it_is_configured_until_a_look() -> None:
+    """It may have started again, unseen, and its birth could not be written either."""
+    seen = replace(_told(_seen(SINCE + 1)), place=Place(POOL, OTHER))
+    assert CPUSet.from_mask(seen.footprint) == POOL
+    writing = after(seen, WriteSent(WriteCpuset(KEY, 1, Update(cpus=POOL))))
+    closed = after(writing, WriteUndone("it is read-only", is_missing=False, ended=SINCE + 2))
+    assert CPUSet.from_mask(closed.footprint) == POOL | OTHER
+    looked = after(closed, Looked(view=seen.view, place=seen.place, wish=seen.wish, began=SINCE + 3))
+    assert CPUSet.from_mask(looked.footprint) == POOL
 
 
 def test_the_outcome_of_an_order_begins_no_cover() -> None:

@@ -5,7 +5,8 @@
 2. Another run is another cgroup: it was answered at its birth, and is not guarded by an earlier write.
 3. A look that shows another run while a write is outstanding is believed. The write may have met either run, so its
    CPUs are unsure until the next look.
-4. A write that **failed** closes the cgroup until another run: the engine alone moves the container.
+4. A write that **failed** closes the cgroup until another run: the engine alone moves the container. Until a look, that
+   may be such a run already.
 
 The rules for changing this file are those of `machine`.
 """
@@ -103,12 +104,16 @@ def _done(container: Container, news: WriteDone) -> Container:
 
 
 def _undone(container: Container, news: WriteUndone) -> Container:
-    """Close it: the engine alone moves it in this run. If the write was overlapped, it is another run."""
+    """Close it: the engine alone moves it in this run. If the write was overlapped, it is another run. It may be one
+    that no look has shown yet, and whose birth could not be written either: until a look it may be where it is
+    configured.
+    """
     grip = container.grip
     assert isinstance(grip, Writing)
     unsure = grip.unsure | grip.order.update.cpus
     if grip.is_overlapped or not container.is_covered:
         return _made(container, grip=Loose(unsure))
+    unsure |= container.place.configured
     return _made(container, grip=Closed(news.text, unsure, news.is_missing), known=max(container.known, news.ended))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.decide import covering, step
+from sidecar.decide import covering, sightings, step
 from sidecar.decide.books import dynamic, takes
 from sidecar.decide.container import machine
 from sidecar.decide.container.container import Container
@@ -15,7 +15,7 @@ from sidecar.decide.container.footprint import Reach
 from sidecar.decide.container.grip import Closed
 from sidecar.decide.container.line import Sent
 from sidecar.decide.container.news import OrderApplied
-from sidecar.decide.facts import Purpose, TimerEnded
+from sidecar.decide.facts import ContainerView, Phase, Purpose, TimerEnded
 from sidecar.decide.hand_facts import AnswersHeld, HandFact, HandLost
 from sidecar.decide.hand_state import HandState
 from sidecar.decide.moves import newborn_answers, settled, signals, timers
@@ -205,6 +205,25 @@ def covers_without_a_look(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(module, "told_of_answers", told_of_answers)
 
 
+def believes_that_what_is_called_created_rests(patch: pytest.MonkeyPatch) -> None:
+    """Take a glance for a look: a start may be under way, in a group that is older than the hand. And leave that group
+    to a first write: else the hand moves it, since its container is said to rest, and nothing shows.
+    """
+    honest = sightings.as_the_kernel_shows
+
+    def as_the_kernel_shows(view: ContainerView, effective: CPUSet | None) -> ContainerView:
+        shown = honest(view, effective)
+        return replace(shown, phase=view.phase) if view.phase is Phase.CREATED else shown
+
+    hold = ModelHand.hold
+
+    def hold_only(self: ModelHand, answers: Answers, parents: Any = (), home: Any = (), resting: Any = ()) -> CPUSet:
+        return hold(self, answers, parents, home)
+
+    patch.setattr(sightings, "as_the_kernel_shows", as_the_kernel_shows)
+    patch.setattr(ModelHand, "hold", hold_only)
+
+
 def overlooks_a_limit_in_force(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(settled, "is_throttled", lambda world, container: False)
 
@@ -276,7 +295,7 @@ def stays_at_rest_where_its_answer_does_not_lead(patch: pytest.MonkeyPatch) -> N
 FAULTS = (
     Fault(forgets_the_record_of_a_newcomer, placelaws.AGREED, first=388),
     Fault(overlooks_a_limit_in_force, laws.IN_FORCE, first=81),
-    Fault(enters_before_the_answers_are_held, handlaws.APART_FROM_NEWBORNS, first=970),
+    Fault(enters_before_the_answers_are_held, handlaws.APART_FROM_NEWBORNS, first=1235),
     Fault(takes_sent_answers_for_held, handlaws.NEWBORNS, first=187),
     Fault(answers_before_the_cpus_are_empty, handlaws.BIRTHS, first=125),
     Fault(lets_others_be_born_where_an_owner_still_is, handlaws.BIRTHS, first=17),
@@ -289,17 +308,17 @@ FAULTS = (
     Fault(overlooks_what_is_let_go, laws.TOLD, first=267),
     Fault(overlooks_what_is_stuck, handlaws.NEWBORNS, first=59),
     Fault(records_before_it_writes, handlaws.KERNEL_FIRST, first=1),
-    Fault(waits_for_the_record, laws.COMES_TO_REST, first=3),
+    Fault(waits_for_the_record, laws.COMES_TO_REST, first=5),
     Fault(protects_no_owner_that_only_the_books_know, handlaws.PROTECTED, first=1),
     Fault(takes_the_record_for_the_kernel, placelaws.GUARDED, first=4569),
-    Fault(forgets_the_older_answer, laws.FOOTPRINTS, first=37),
+    Fault(forgets_the_older_answer, laws.FOOTPRINTS, first=40),
     Fault(confirms_answers_too_early, handlaws.NEWBORNS, first=85),
     Fault(leaves_newborns_with_the_older_answer, handlaws.NEWBORNS, first=59),
     Fault(trusts_a_hand_that_does_not_answer_yet, laws.UNSEEN, first=582),
     Fault(covers_without_a_look, laws.FOOTPRINTS, first=8783),
-    Fault(takes_one_that_is_missing_for_all, handlaws.COVERED, first=156),
-    Fault(takes_a_name_for_the_container, handlaws.ALIKE, first=38),
-    Fault(places_only_what_was_looked_at, handlaws.ALIKE, first=265),
+    Fault(takes_one_that_is_missing_for_all, handlaws.COVERED, first=334),
+    Fault(takes_a_name_for_the_container, handlaws.ALIKE, first=56),
+    Fault(places_only_what_was_looked_at, handlaws.ALIKE, first=125),
 )
 
 DYNAMIC_FAULTS = (

@@ -38,7 +38,7 @@ from tests.decide.lawbook import (
     unitlaws,
     waitlaws,
 )
-from tests.decide.lawbook.alonelaws import accounted, is_unseen
+from tests.decide.lawbook.alonelaws import is_unseen
 from tests.decide.lawbook.roomlaws import held_without_room, isolated_and_shared
 from tests.support.decide.glances import waited_for
 from tests.support.decide.reality import Reality
@@ -163,18 +163,6 @@ def _is_newcomer_of_pool(order: ApplyCpuset, holds: CPUSet) -> bool:
     return not order.live and not holds
 
 
-def _projections_are_true(reality: Reality) -> list[str]:
-    """Check that the projected file names no CPU that the container lacks."""
-    return [
-        f"{real.name} is told {told} and has {real.effective}"
-        for real in accounted(reality)
-        if real.effective is not None
-        and (container := reality.world.containers[real.key]).view.phase.is_live
-        and (told := reality.world.sure_of(container))
-        and not told & reality.online <= real.effective
-    ]
-
-
 def _one_order_each(reality: Reality) -> list[str]:
     busy = [order.container for order in reality.flight if order.container in reality.containers]
     return [f"{id.id[-4:]} has two orders outstanding" for id in set(busy) if busy.count(id) > 1]
@@ -251,7 +239,7 @@ IN_FORCE = Law("settled means in force", alonelaws.not_in_force)
 ALONE = Law("alone means alone", alonelaws.not_alone)
 UNSEEN = Law("where others start unseen, none is told to be alone", alonelaws.told_while_unseen)
 NEVER_ALONE = Law("what is never alone is granted nothing", alonelaws.granted_though_never)
-TOLD = Law("no CPU is told that is not there", _projections_are_true)
+TOLD = Law("no CPU is told that is not there", toldlaws.ahead_of_the_truth)
 TOLD_FIRST = Law("CPUs are withdrawn before others are let in", toldlaws.let_in_early)
 TOLD_BEFORE_IT_GROWS = Law("what is given more CPUs is not told to be settled", toldlaws.settled_as_it_grows)
 NOTICES = Law("a notice is not taken back before its time", toldlaws.notices_taken_back)

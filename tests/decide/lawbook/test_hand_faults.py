@@ -10,6 +10,7 @@ from sidecar.decide.settings import Settings
 from state.topology import uniform
 from tests.decide.lawbook import hand_faults, laws, pool_faults
 from tests.decide.lawbook.faults import Fault
+from tests.decide.moves import test_glanced
 from tests.support.decide.handreality import HandReality
 from tests.support.decide.histories import DYNAMIC, STATIC, Broken, check
 from tests.support.laws import When
@@ -65,3 +66,10 @@ def test_a_daemon_that_believes_such_a_look_is_caught(monkeypatch: pytest.Monkey
     with pytest.raises(Broken) as caught:
         _lost_after_a_look()
     assert laws.TOLD in caught.value.laws
+
+
+def test_a_daemon_that_believes_an_engine_about_a_start_under_way_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A story shows it, since the hand moves what it found of a container that rests: both have to be broken."""
+    hand_faults.believes_that_what_is_called_created_rests(monkeypatch)
+    with pytest.raises(AssertionError, match=laws.FOOTPRINTS.name):
+        test_glanced.test_what_is_still_being_started_is_told_where_it_runs()

@@ -49,6 +49,9 @@ def test_histories_with_a_hand_break_no_law(first: int, last: int) -> None:
         pytest.param(910145, id="two held starts, behind each of which an order may wait"),
         pytest.param(940232, id="a group that was found, and is called like a container that is only glanced at"),
         pytest.param(810262, id="a group that could not be written when it was let go"),
+        pytest.param(234, id="a restart under way, whose birth the hand could not write"),
+        pytest.param(343, id="a notice at rest, and a start that no look has shown"),
+        pytest.param(30050033, id="an update that was refused, and a start that is under way"),
     ],
 )
 def test_rare_histories_with_a_hand_break_no_law(seed: int) -> None:

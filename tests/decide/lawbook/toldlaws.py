@@ -1,11 +1,13 @@
-"""The laws of the order of telling: what is told to be a container's own is withdrawn before others are let in; what
-was announced to leave is not withdrawn before its time; what is about to have more CPUs is not told to be settled.
+"""The laws of telling: no CPU is told that is not there; what is told to be a container's own is withdrawn before
+others are let in; what was announced to leave is not withdrawn before its time; what is about to have more CPUs is not
+told to be settled.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from sidecar.decide.container.container import Container
 from sidecar.decide.facts import Phase
 from sidecar.decide.orders import AnswerStart, ApplyCpuset, HoldAnswers, Order, WriteCpuset
 from sidecar.decide.settings import PolicyName
@@ -14,7 +16,35 @@ from sidecar.projection.projection_of import projection_of
 from state.cpuset import CPUSet, union
 from state.key import ContainerKey
 from state.leaving import Leaving
+from tests.decide.lawbook.alonelaws import accounted
+from tests.support.decide.handreality import HandReality
+from tests.support.decide.real import Real
 from tests.support.decide.reality import Reality
+
+
+def ahead_of_the_truth(reality: Reality) -> list[str]:
+    """Check that the projected file names no CPU that the container lacks: of one that is known to run, that only a
+    glance has shown, or whose birth the hand answers.
+    """
+    return [
+        f"{real.name} is told {told} and has {real.effective}"
+        for real in accounted(reality)
+        if real.effective is not None
+        and _is_told_of_a_run(reality, real, container := reality.world.containers[real.key])
+        and (told := reality.world.sure_of(container))
+        and not told & reality.online <= real.effective
+    ]
+
+
+def _is_told_of_a_run(reality: Reality, real: Real, container: Container) -> bool:
+    """Return whether a container is told where it runs, or would run if it does not. A hand that cannot write a newborn
+    reports where that is too much, and not what it lacks.
+    """
+    if container.view.phase.is_live:
+        return True
+    hand = reality.hand if isinstance(reality, HandReality) else None
+    is_closed = hand is not None and (real.id in hand.closed or real.id in hand.denied)
+    return (container.view.is_glance or container.is_covered) and not is_closed
 
 
 def let_in_early(reality: Reality) -> list[str]:
@@ -69,7 +99,8 @@ def settled_as_it_grows(reality: Reality) -> list[str]:
 
 def notices_taken_back(reality: Reality) -> list[str]:
     """Return what the last orders withdraw, for a birth to come, from a container that runs, while it may stay there:
-    its notice would seem to be over, and begin again.
+    its notice would seem to be over, and begin again. One that was seen at rest is told of its next run, until it is
+    known that this has begun.
     """
     world = reality.world
     return [
@@ -81,6 +112,7 @@ def notices_taken_back(reality: Reality) -> list[str]:
         and grant.leaving is not None
         and (real := reality.containers.get(key)) is not None
         and real.effective is not None
+        and ((known := world.containers.get(key)) is None or not known.is_idle)
         and (lost := (_announced(grant.leaving) & real.effective) - cpus)
     ]
 

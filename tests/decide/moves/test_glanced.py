@@ -8,6 +8,7 @@ from sidecar.decide.facts import GiveUpRequested
 from sidecar.decide.moves.alone import is_alone, neighbours
 from sidecar.decide.moves.settled import is_settled
 from sidecar.decide.world import replace
+from sidecar.projection.projection_of import projection_of
 from sidecar.simulation.model_limits import Limits
 from state.cpuset import CPUSet
 from state.topology import uniform
@@ -109,6 +110,29 @@ def test_nobody_waits_for_it() -> None:
     assert (host.is_settled(late), host.is_alone(late)) == (True, False)
     assert late.effective is not None
     assert len(late.effective) == 1
+
+
+def test_what_is_still_being_started_is_told_where_it_runs() -> None:
+    """Its engine has its lock, and calls it created. Its group is older than the hand, and has what the former wrote.
+    Then CPUs come free for it.
+    """
+    host = Host()
+    real = host.made("slow", labels={"cpuset.exclusive": "7", "cpuset.on-shortage": "wait"})
+    host.begin_look(real.key)
+    host.settle()
+    assert real.key not in host.world.state.assignments
+    assert glances.begin_start(host, real)
+    host.settle()
+    pool = real.effective
+    assert pool == CPUSet.parse("0,2-7")
+    host.crash([True])
+    assert host.world.containers[real.key].sure <= pool
+    host.remove(host.owner)
+    host.begin_look(host.owner.key)
+    host.settle()
+    granted = host.world.state.assignments[real.key].cpus
+    assert real.effective == granted == CPUSet.parse("1-7")
+    assert projection_of(host.world, host.world.containers[real.key]).cpus == granted
 
 
 def test_an_owner_that_may_start_anywhere_is_not_born_where_another_owner_is() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from sidecar.decide.world import World
 from sidecar.simulation.model_hand import ModelHand
+from sidecar.simulation.model_host import STARTABLE
 from state.cpuset import CPUSet
 from state.key import ContainerKey
 from tests.support.decide.real import Real
@@ -47,9 +48,20 @@ def waited_for(reality: Reality, key: ContainerKey) -> int:
     return known.coming | (answer.mask if answer else 0)
 
 
+def begin_start(reality: Reality, real: Real) -> bool:
+    """Start a container whose program runs at once, while the engine has its lock for long, and calls it what it was;
+    return whether that began.
+    """
+    was = real.phase
+    if real.asks or real.is_locked or was not in STARTABLE or not reality.start(real):
+        return False
+    real.called, real.is_busy = was, True
+    return True
+
+
 def release(reality: Reality, real: Real, *, then_starts: bool = False) -> None:
     """Let the other program release the lock. A start may have waited for that, before the looks that did."""
-    real.is_busy = False
+    real.is_busy, real.called = False, None
     if then_starts and not real.asks:
         reality.start(real)
     reality.unlock(real)

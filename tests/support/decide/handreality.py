@@ -20,6 +20,7 @@ from sidecar.simulation.model_hand import DEFAULT_PARENTS, ModelHand
 from state.cpuset import EMPTY, CPUSet
 from state.key import ContainerKey
 from state.topology import Topology
+from tests.support.decide.glances import begin_start
 from tests.support.decide.real import ENGINE, LATE_PARENT, NEVER_PARENT, Real
 from tests.support.decide.reality import Reality
 
@@ -96,6 +97,10 @@ class HandReality(Reality):
         """Record the CPUs that it was ordered onto. Where the hand is, it runs where the hand wrote it."""
         answer = real.answer(self.online)
         super().note(real, cpus if answer is None else (real.effective or cpus) if answer else answer)
+
+    def is_slow_to_start(self, real: Real) -> bool:
+        """Return whether the engine is long about the next start of this container, after its program runs."""
+        return (self.tickets + self.created) % 6 == 0
 
     def begin_hand(self) -> None:
         """Let the daemon open the hand, once it has heard the end of an earlier one."""
@@ -215,8 +220,11 @@ class HandReality(Reality):
 
     def crash(self, fates: Sequence[bool], *, is_slow: bool = False, is_busy: bool = False) -> None:
         """Kill the daemon, and the hand with it; each of its orders was carried out, or never will be. Meanwhile other
-        programs lock some containers for which nothing waits in the engine.
+        programs lock some containers for which nothing waits in the engine, and the engine is still starting others.
         """
+        for index, real in enumerate(self.containers.values()):
+            if index % 3 == 1 and fates[index % len(fates)]:
+                begin_start(self, real)
         for index in range(len(self.pulls)):
             if fates[(index + 1) % len(fates)]:
                 self.act()

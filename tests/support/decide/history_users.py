@@ -13,6 +13,7 @@ from sidecar.decide.settings import PolicyName, Settings
 from state.cpuset import CPUSet
 from tests.support.churn import Act, Mix, Scene, Verb, act
 from tests.support.decide import strictstarts
+from tests.support.decide.glances import begin_start
 from tests.support.decide.history_rules import change_rules, give_up, rename
 from tests.support.decide.real import Real
 from tests.support.decide.reality import Reality
@@ -199,7 +200,7 @@ def _seen(reality: Reality, real: Real, chance: Random) -> None:
 def _start(reality: Reality, real: Real) -> None:
     if real.asks or (reality.wraps and reality.tickets % 4):
         strictstarts.hold(reality, real)
-    elif not real.is_locked:
+    elif not real.is_locked and not (reality.is_slow_to_start(real) and begin_start(reality, real)):
         reality.start(real)
 
 

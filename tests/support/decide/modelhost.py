@@ -45,6 +45,10 @@ class Host(ModelHost[Real]):
         """Whether something happened to the hand that is not reported yet."""
         return False
 
+    def is_slow_to_start(self, real: Real) -> bool:
+        """Return whether the engine is long about the next start of this container, after its program runs."""
+        return False
+
     def knowing(self, world: World) -> World:
         """Return the World of a daemon that starts here, with what it is told of engines."""
         return world

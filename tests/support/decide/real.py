@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from sidecar.decide import sightings
 from sidecar.decide.facts import ContainerView, Load, Phase
 from sidecar.decide.orders import AnswerStart
 from sidecar.simulation.model_container import ModelContainer
@@ -43,6 +44,8 @@ class Real(ModelContainer):
     """The answer to a start that is still to come; the engine holds its lock."""
     is_busy: bool = False
     """Whether another program does something with it for long; the engine holds its lock."""
+    called: Phase | None = None
+    """What the engine still calls it while it starts it: its program runs already, and the engine holds its lock."""
     is_ours: bool = False
     """Whether an order of the daemon took effect on it that was not taken back."""
     is_tampered: bool = False
@@ -101,9 +104,12 @@ class Real(ModelContainer):
         )
 
     def glance(self) -> ContainerView:
-        """Return what is visible of it without the engine's lock."""
+        """Return what is visible of it without the engine's lock, in the engine's list and in the kernel."""
         hidden = {"cpuset": "", "mems": "", "nano_cpus": 0, "cpu_quota": 0, "memory": 0, "started_at": ""}
-        return msgspec.structs.replace(self.view(), **hidden, cgroup_parent="", is_glance=True)
+        seen, phase = self.view(), self.called or self.phase
+        listed = msgspec.structs.replace(seen, **hidden, phase=phase, cgroup_parent="", found_below="", is_glance=True)
+        shown = sightings.as_the_kernel_shows(listed, self.effective)
+        return msgspec.structs.replace(shown, found_below=seen.found_below if shown.phase.is_live else "")
 
     def load(self, *, is_throttled: bool = False) -> Load:
         """Return its load: it uses what it wants, within the CPUs that it has."""

@@ -166,11 +166,10 @@ class Reality(Host):
             self.looks.append(Look(real.view(), real.key, look.began))
 
     def is_being_looked_at(self, key: ContainerKey) -> bool:
-        """Return whether a look at it is under way; a look at a group covers its members."""
-        keys = {key} if self.group is None else {key, self.group.key}
-        return bool(self.inventories) or any(look.container in keys for look in [*self.looks, *self.blocked])
-
-    # What the edges of the daemon do.
+        """Return whether a look at it, or at its group, is under way. At what is busy it waits, unseeing."""
+        keys = {each.key for each in (self.containers.get(key), self.group) if each and not each.is_busy}
+        waiting = any(look.container in keys for look in self.blocked)
+        return waiting or bool(self.inventories) or any(look.container in {key, *keys} for look in self.looks)
 
     def begin_look(self, container: ContainerKey) -> None:
         """Look at a container; the answer is delivered later, perhaps after others."""
