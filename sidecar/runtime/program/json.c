@@ -107,7 +107,7 @@ static const char *walked(struct walk *w, const char *at, size_t size) {
         w->wrong = kept;
     }
     /* It is content with the beginning of something after the end, such as a string that has no end. */
-    if (!w->wrong && w->end != size) w->wrong = "there is more after its end";
+    if (!w->wrong && (*at == '{' || *at == '[') && w->end != size) w->wrong = "there is more after its end";
     yajl_free(w->yajl);
     return w->wrong;
 }
