@@ -109,8 +109,8 @@ def test_a_start_that_is_held_is_refused_where_nobody_comes_to_answer(docker: Do
 
 
 def is_asking(held: subprocess.Popen[str], docker: Docker, sidecar: SidecarProcess) -> bool:
-    """Return whether a runtime asks this sidecar: its socket is among the arguments of the front in Python; the compiled
-    one has a socket.
+    """Return whether a runtime asks this sidecar: its socket is among the arguments of the front in Python, and the
+    compiled one has a socket open.
     """
     assert held.poll() is None
     asked = f"{sidecar.state_dir}/api.sock".encode()
