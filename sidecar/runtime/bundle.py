@@ -101,7 +101,7 @@ def mount(spec: dict[str, Any], root: str, directory: str, destination: str) -> 
     """Mount a projection directory. Return why it is left out, or ""."""
     parts = directory.split("/")
     if not destination.startswith("/") or {"", ".", ".."} & set(parts) or "\0" in directory + destination:
-        return f"{directory!r} is not a projection directory"
+        return f"{dumped(directory).decode()} is not a projection directory"
     source = os.path.join(root, *parts)
     mounts = spec.get("mounts")
     if not isinstance(mounts, list):

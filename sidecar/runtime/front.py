@@ -160,8 +160,8 @@ def change_bundle(settings: RuntimeSettings, called: Called) -> int:
     """
     if called.command not in BEGINNING:
         raise StartRefused(
-            f"not started: the call of the runtime is not understood ({called.command!r} stands where a command is "
-            "expected); choose another runtime for this container"
+            f"not started: the call of the runtime is not understood ({dumped(called.command).decode()} stands where a "
+            "command is expected); choose another runtime for this container"
         )
     config = os.path.realpath(called.config)
     try:

@@ -71,10 +71,12 @@ class Bench:
             if "strict" in name:
                 kinds[f"{name}, exclusive"] = (runtime, EXCLUSIVE)
         took: dict[str, list[float]] = {name: [] for name in kinds}
-        for number in range(rounds):
-            for name, (runtime, labels) in kinds.items():
-                milliseconds, _ = self.start(f"cost-{number}", runtime, labels, 0.1)
-                took[name].append(milliseconds)
+        # What was measured is printed also where it is ended early.
+        with contextlib.suppress(KeyboardInterrupt, SystemExit):
+            for number in range(rounds):
+                for name, (runtime, labels) in kinds.items():
+                    milliseconds, _ = self.start(f"cost-{number}", runtime, labels, 0.1)
+                    took[name].append(milliseconds)
         for name, values in took.items():
             print(line(f"start, {name}", values))
         for name in took:

@@ -36,7 +36,8 @@ def refused(error: StartRefused) -> tuple[str, str]:
 
 
 def plain(reason: str) -> str:
-    """Return a reason without the words of a library."""
+    """Return a reason without the words of a library, which has other ones for what is no object anyway."""
+    reason = reason.replace("this is not a JSON object", "this is not JSON: it is no object")
     return re.sub(r"(?s)(this is not JSON|this cannot be written as JSON): .*", r"\1", reason)
 
 

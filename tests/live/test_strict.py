@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -87,7 +88,7 @@ def test_a_start_that_is_held_outlives_the_sidecar_that_held_it(docker: Docker, 
     assert shell(docker, "one", STAY, exclusive=1, options=("-d",)).returncode == 0
     sidecar.freeze()
     held = docker.begin("two", "sh", "-c", STAY)
-    eventually(lambda: is_asking(held, sidecar), "the runtime waits for an answer")
+    eventually(lambda: is_asking(held, docker, sidecar), "the runtime waits for an answer")
     sidecar.kill()
     sidecar.start()
     _, said = held.communicate(timeout=60 * PATIENCE)
@@ -100,18 +101,32 @@ def test_a_start_that_is_held_is_refused_where_nobody_comes_to_answer(docker: Do
     sidecar.start()
     sidecar.freeze()
     held = docker.begin("one", "sh", "-c", STAY, exclusive=1)
-    eventually(lambda: is_asking(held, sidecar), "the runtime waits for an answer")
+    eventually(lambda: is_asking(held, docker, sidecar), "the runtime waits for an answer")
     sidecar.kill()
     _, said = held.communicate(timeout=60 * PATIENCE)
     assert held.returncode == 125
     assert "nothing answers on" in said
 
 
-def is_asking(held: subprocess.Popen[str], sidecar: SidecarProcess) -> bool:
-    """Return whether a runtime asks this sidecar: its socket is among the arguments of the process."""
+def is_asking(held: subprocess.Popen[str], docker: Docker, sidecar: SidecarProcess) -> bool:
+    """Return whether a runtime asks this sidecar: its socket is among the arguments of the front in Python, and the
+    compiled one has a socket open.
+    """
     assert held.poll() is None
     asked = f"{sidecar.state_dir}/api.sock".encode()
-    return any(asked in words(process) for process in Path("/proc").glob("[0-9]*"))
+    compiled = f"{Path(docker.api.socket_path).parent}/strict/bin/cpuset-runc\0".encode()
+    return any(
+        asked in told or (told.startswith(compiled) and b"\0create\0" in told and has_socket(process))
+        for process in Path("/proc").glob("[0-9]*")
+        if (told := words(process))
+    )
+
+
+def has_socket(process: Path) -> bool:
+    """Return whether a process has a socket open."""
+    with suppress(OSError):
+        return any(os.readlink(each).startswith("socket:") for each in (process / "fd").iterdir())
+    return False
 
 
 def words(process: Path) -> bytes:

@@ -194,7 +194,7 @@ def test_a_call_that_may_begin_a_container_or_not_is_refused(bench: Workbench, b
     bench.put(SPEC)
     done = bench.create(*(str(bench.log) if word == "LOG" else word for word in before))
     assert done.returncode == 1
-    assert "'value' stands where a command is expected" in done.stderr
+    assert '"value" stands where a command is expected' in done.stderr
     assert bench.became() is None
 
 
@@ -280,7 +280,9 @@ def test_whatever_is_not_a_clear_answer_is_a_refusal(bench: Workbench, answer: A
     assert bench.spec() == SPEC
 
 
-@pytest.mark.parametrize("raw", [b"", b"{", b"[]", b"\xff", b"[" * 100_000, b'{"a": NaN}', b'{"a": 1} x'])
+@pytest.mark.parametrize(
+    "raw", [b"", b"{", b"[]", b"\xff", b"[" * 100_000, b'{"a": NaN}', b'{"a": 1} x', b'{"a": 1} "x']
+)
 def test_a_bundle_that_is_not_understood_is_a_refusal(bench: Workbench, raw: bytes) -> None:
     """No container starts without an answer."""
     bench.put(None, raw=raw)

@@ -207,7 +207,7 @@ static int change_bundle(struct why *why, int *lock) {
     struct question question;
     struct update update = {0};
     if (!is(called.command, "create") && !is(called.command, "restore") && !is(called.command, "run")) {
-        put_repr(&word, called.command);
+        put_json(&word, called.command);
         return refuse(why, REFUSED, "not started: the call of the runtime is not understood (%s stands where a command is expected); "
                       "choose another runtime for this container", word.at);
     }

@@ -42,7 +42,6 @@ void put_text(struct text *t, struct text more);
 void put_code(struct text *t, uint32_t code);
 size_t code_at(const char *at, size_t size, uint32_t *code);    /* bytes that are no UTF-8 are U+FFFD, as Python replaces them */
 void put_json(struct text *t, struct text words);               /* in quotes and ASCII, as Python writes it */
-void put_repr(struct text *t, struct text words);
 void put_shown(struct text *t, struct text words);              /* for stderr */
 struct text of_system(const char *words);
 struct text of_words(const char *words);

@@ -106,6 +106,8 @@ static const char *walked(struct walk *w, const char *at, size_t size) {
         yajl_free_error(w->yajl, said);
         w->wrong = kept;
     }
+    /* It is content with the beginning of something after the end, such as a string that has no end. */
+    if (!w->wrong && (*at == '{' || *at == '[') && w->end != size) w->wrong = "there is more after its end";
     yajl_free(w->yajl);
     return w->wrong;
 }

@@ -109,7 +109,7 @@ struct text mount_of(struct value spec, const char *root, struct text directory,
     struct text made = {0}, source;
     struct value mounts = json_member(spec, "mounts");
     if (!starts(destination, "/") || has_null(directory) || has_null(destination) || !is_plain(directory)) {
-        put_repr(left_out, directory);
+        put_json(left_out, directory);
         put_word(left_out, " is not a projection directory");
         return made;
     }

@@ -109,23 +109,6 @@ void put_json(struct text *t, struct text words) {
     put(t, "\"", 1);
 }
 
-void put_repr(struct text *t, struct text words) {
-    char quote = words.size && memchr(words.at, '\'', words.size) && !memchr(words.at, '"', words.size) ? '"' : '\'';
-    uint32_t code;
-    put(t, &quote, 1);
-    for (size_t i = 0, size; i < words.size; i += size) {
-        size = own_code(words.at + i, words.size - i, &code);
-        if (code == (unsigned char)quote || code == '\\') put(t, "\\", 1);
-        if (code == '\n') put_word(t, "\\n");
-        else if (code == '\r') put_word(t, "\\r");
-        else if (code == '\t') put_word(t, "\\t");
-        else if (code < 0x20 || (code >= 0x7F && code <= 0xA0) || code == 0xAD) put_words(t, "\\x%02x", code);
-        else if (code >= 0xD800 && code <= 0xDFFF) put_words(t, "\\u%04x", code);
-        else put(t, words.at + i, size);
-    }
-    put(t, &quote, 1);
-}
-
 void put_shown(struct text *t, struct text words) {
     uint32_t code;
     for (size_t i = 0, size; i < words.size; i += size) {
