@@ -1,4 +1,4 @@
-"""The turn of owners that wait for the word that they are alone: before all others, and before what is gone."""
+"""The turn of owners that wait for the word that they are settled: before all others, and before what is gone."""
 
 from __future__ import annotations
 
