@@ -110,8 +110,8 @@ class Teller:
             self._rounds += 1
 
     async def _let_orders_leave(self) -> None:
-        """Let the orders of the same decision leave. Where an owner waits, that is all: whoever sleeps on a busy host
-        is woken late.
+        """Let the orders of the same decision leave. Where an owner waits, that is all: on a busy host a sleep
+        ends late.
         """
         if self._waiting_owners():
             for _ in range(_TURNS):

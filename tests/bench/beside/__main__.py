@@ -127,8 +127,9 @@ def _running(sidecar: SidecarProcess, folder: Path) -> Iterator[None]:
     sidecar.configure(
         unmanaged=[f"*-{UNMANAGED}"], reconcile_period=KEYS["reconcile_period"].default, projections=str(memory)
     )
-    sidecar.start()
     try:
+        sidecar.start(until_ready=False)
+        eventually(lambda: sidecar.has_logged("ready"), "it is ready", seconds=120)
         yield
         sidecar.terminate()
     finally:
