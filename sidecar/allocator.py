@@ -2,7 +2,7 @@
 
 1. Receive: all waiting facts are one burst, up to `BURST`.
 2. Step: pure; the new world and the orders.
-3. Commit: the burst in the journal, and the State in the checkpoint, on disk, before any order is sent.
+3. Commit: the burst in the journal, and the State in the checkpoint, on disk, before any order that needs it is sent.
 4. Post: readers see the new world, and pause a little before they work on it.
 5. Tell: the container's files stop naming the CPUs that an order takes, or that it will not have at its birth, before
    the order is sent; and those that this decision opens to other containers before any order is. So do the files of an
@@ -16,7 +16,8 @@ so no cycle of waiting can form. The State is saved here, not in a thread: every
 costs as much again as the write, and another thread reads events meanwhile. A failed write is a problem on the board
 and is retried with the next burst; deciding goes on, since the engine and an inventory can rebuild the State.
 
-A State that needs no disk yet (`commit/unsaved`) is saved with the next one that does, or within `SAVE_SECONDS`.
+A State that needs no disk yet (`commit/unsaved`) is saved with the next one that does, before the next order that
+needs it, or within `SAVE_SECONDS`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from typing import Final
 import trio
 
 from sidecar.board import Board
-from sidecar.commit.unsaved import may_be_saved_later
+from sidecar.commit.unsaved import may_be_saved_later, needs_books
 from sidecar.crashes import Crashes
 from sidecar.decide.facts import Fact, Purpose
 from sidecar.decide.orders import AnswerStart, ApplyCpuset, HoldAnswers, Order, SendSignal, StartTimer, WriteCpuset
@@ -116,7 +117,7 @@ class Allocator:
         if world is not before:
             self._write_down(burst)
         if world.state is not self._saved:
-            if self._saved and may_be_saved_later(self._saved, world, orders):
+            if self._saved and may_be_saved_later(self._saved, world):
                 self._save_at = min(self._save_at, trio.current_time() + SAVE_SECONDS)
             else:
                 self._commit(world.state)
@@ -126,6 +127,11 @@ class Allocator:
         # 5. and 6. Tell, start the orders that cannot wait, let them be sent, and then start the rest.
         for key in {*losers(before, world), *joined(world, orders), *gainers(world, orders)}:
             self.correct(key)
+        if self._save_at < math.inf and any(map(needs_books, orders)):
+            # What needs no books need not wait for the disk either.
+            self._start([order for order in orders if not needs_books(order)])
+            self._commit(world.state)
+            orders = tuple(filter(needs_books, orders))
         waiting = [order for order in orders if isinstance(order, ApplyCpuset) and order.live]
         hurried = [order for order in orders if order not in waiting]
         self._start(hurried)

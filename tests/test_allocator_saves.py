@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from sidecar.allocator import SAVE_SECONDS, Allocator
-from sidecar.decide.facts import ContainerSeen, Fact
-from sidecar.decide.hand_facts import AnswersHeld, HandReady
-from sidecar.decide.orders import HoldAnswers
+from sidecar.decide.facts import ContainerSeen, CpusetApplied, Fact, Phase
+from sidecar.decide.hand_facts import AnswersHeld, CpusetWritten, HandReady
+from sidecar.decide.orders import ApplyCpuset, HoldAnswers, WriteCpuset
 from sidecar.log import Log
 from state.cpuset import CPUSet
 from tests.support.daemon.host import inline
@@ -53,3 +54,32 @@ async def test_what_any_look_shows_again_is_saved_within_seconds(
         assert recorder.saved[-1].originals.keys() == {docker("a" * 64)}
         outbox.close()
     assert recorder.calls[-1] == "checkpoint"
+
+
+async def test_what_needs_no_books_leaves_before_they_are_on_disk(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The start of an owner ends its rest, which any look shows: its cgroup is written at once. The books are on disk
+    before the next order to the engine.
+    """
+    monkeypatch.setattr(trio.to_thread, "run_sync", inline)
+    recorder = Recorder()
+    created = view("b", exclusive=1, phase=Phase.CREATED)
+    running = msgspec.structs.replace(view("b", exclusive=1), started_at="now", found_below=HOME[0])
+    held = AnswersHeld(0, HOME, CPUSet(), 3)
+    await recorder.take(
+        (*READY, HandReady(HOME, 2, home=HOME)),
+        [held],
+        [ContainerSeen(created, 4)],
+        [msgspec.structs.replace(held, number=2, ended=5), CpusetApplied(created.key, 3, None, 6)],
+        [ContainerSeen(running, 7)],
+        [CpusetWritten(created.key, 6, CPUSet.of(1), 8)],
+        [ContainerSeen(msgspec.structs.replace(running, cpuset="0", effective=CPUSet.of(1)), 9)],
+    )
+    last = len(recorder.calls) - recorder.calls[::-1].index("order b") - 1
+    written = recorder.calls.index("other", recorder.calls.index("order b") + 2)
+    assert isinstance(recorder.orders[-2], WriteCpuset)
+    assert isinstance(recorder.orders[-1], ApplyCpuset)
+    assert "checkpoint" not in recorder.calls[recorder.calls.index("order b") : written]
+    assert "checkpoint" in recorder.calls[written:last]
+    assert recorder.saved[-1].assignments[created.key].rest is None

@@ -1,7 +1,10 @@
-"""Which change of the State may be saved later: most containers come and go without an order to the engine.
+"""Which change of the State may be saved later, and which orders wait for none: what any look shows again.
 
-What the State remembers of such a container is what any look shows again. So it needs no disk as long as the engine's
-record of it waits, and nothing else shows of it than what is remembered.
+1. Most containers come and go without an order to the engine. What the State remembers of such a container is what any
+   look shows again. So it needs no disk as long as the engine's record of it waits, and nothing else shows of it than
+   what is remembered.
+2. The rest of a container that runs again is over, as any look shows. Books in which it is not over are about an
+   earlier run: the next rest is another one.
 """
 
 from __future__ import annotations
@@ -15,17 +18,21 @@ from sidecar.decide.container.originals import originals_of
 from sidecar.decide.moves.plain import awaits_record
 from sidecar.decide.orders import HoldAnswers, LookAgain, Order, StartTimer, WriteCpuset
 from sidecar.decide.world import World
-from state.model import State
+from state.model import Assignment, State
 
 _NEEDS_NO_BOOKS: Final = (HoldAnswers, WriteCpuset, LookAgain, StartTimer)
-"""Orders that change nothing of which only the State would know: none of them reaches the engine."""
 
 
-def may_be_saved_later(saved: State, world: World, orders: Sequence[Order]) -> bool:
-    """Return whether the State differs from the saved one only by the originals of containers that came or went, and
-    none of these orders depends on it.
+def needs_books(order: Order) -> bool:
+    """Return whether an order changes something of which only the State would know: in the engine, or for people."""
+    return not isinstance(order, _NEEDS_NO_BOOKS)
+
+
+def may_be_saved_later(saved: State, world: World, orders: Sequence[Order] = ()) -> bool:
+    """Return whether the State differs from the saved one only by the originals of containers that came or went (1),
+    and by rests that are over (2), and none of these orders depends on it.
     """
-    if not all(isinstance(order, _NEEDS_NO_BOOKS) for order in orders):
+    if any(map(needs_books, orders)):
         return False
     before, now = saved.originals, world.state.originals
     for key in before.keys() | now.keys():
@@ -38,4 +45,14 @@ def may_be_saved_later(saved: State, world: World, orders: Sequence[Order]) -> b
             is_shown = known is not None and awaits_record(world, known) and originals_of(known.view) == now[key]
         if not is_shown:
             return False
-    return msgspec.structs.replace(world.state, originals=before) == saved
+    grants = {key: _with_rest(saved, world, grant) for key, grant in world.state.assignments.items()}
+    return msgspec.structs.replace(world.state, originals=before, assignments=grants) == saved
+
+
+def _with_rest(saved: State, world: World, grant: Assignment) -> Assignment:
+    """Return a grant with its last saved rest, if that is over because its container runs."""
+    before, known = saved.assignments.get(grant.container), world.containers.get(grant.container)
+    runs = known is not None and known.view.phase.is_live and not known.view.is_glance
+    if before is None or not runs or grant.rest is not None:
+        return grant
+    return msgspec.structs.replace(grant, rest=before.rest)

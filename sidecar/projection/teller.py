@@ -47,6 +47,9 @@ _MOST_REASONS: Final = 5
 PAUSE: Final = 0.001
 """Seconds before writing, so that the orders of the same decision leave first: writing directories takes as long."""
 
+_TURNS: Final = 2
+"""Turns of the other tasks in which an order is begun, and handed over to the thread that speaks with the engine."""
+
 BRIEF_SECONDS: Final = 1.0
 """How long a container may wait for its first projection if it cannot have mounted it."""
 
@@ -57,8 +60,8 @@ _Known = tuple[Container, Container, Assignment | None, CPUSet, bool, bool, str,
 """All that a projection depends on: the container, its grant with what leaves it and why, the shared pool, whether it
 is settled, and alone or beside which others, and why it was refused. Of one pinned by hand, its whole reason."""
 
-_ALONE: Final = 5
-"""Where in that it is told whether it is alone."""
+_SETTLED: Final = 4
+"""Where in that it is told whether it is settled."""
 
 
 class Teller:
@@ -99,12 +102,22 @@ class Teller:
         while True:
             with trio.move_on_at(min(self._due.values(), default=math.inf)):
                 count = await self._board.changed_since(count)
-            await trio.sleep(PAUSE)
+            await self._let_orders_leave()
             world = self._board.latest
             if (world.is_ready or world.is_blind) and (world.is_ready or self._has_swept):
                 await self._tell_or_withdraw(world)
             self._told = world
             self._rounds += 1
+
+    async def _let_orders_leave(self) -> None:
+        """Let the orders of the same decision leave. Where an owner waits, that is all: on a busy host a sleep
+        ends late.
+        """
+        if self._waiting_owners():
+            for _ in range(_TURNS):
+                await trio.lowlevel.checkpoint()
+        else:
+            await trio.sleep(PAUSE)
 
     async def _tell_or_withdraw(self, world: World) -> None:
         if world.settings.policy is not PolicyName.NONE:
@@ -138,11 +151,12 @@ class Teller:
         self._report("projections", "; ".join(filter(None, said)) or None)
 
     def _waiting_owners(self) -> list[ContainerKey]:
-        """Return the containers with CPUs of their own that were not told that they are alone, and claim no name now.
+        """Return the containers with CPUs of their own that were not told to be settled, and claim no name now.
         They wait for that word: how many others share what changed, and how many are gone, must not delay it.
         """
         world = self._board.latest
-        untold = [key for key in world.state.assignments if (told := self._known.get(key)) is None or not told[_ALONE]]
+        grants = world.state.assignments
+        untold = [key for key in grants if (told := self._known.get(key)) is None or not told[_SETTLED]]
         return [
             key
             for key in sorted(untold)

@@ -9,8 +9,12 @@ from __future__ import annotations
 
 import argparse
 import tempfile
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
@@ -42,19 +46,57 @@ def row(name: str, values: list[float], goal: float | None = None) -> str:
     return told if goal is None else f"{told} {'kept' if median(values) <= goal else 'MISSED'}: {goal:g} |"
 
 
-def openings(browser: Any, link: str, times: int) -> tuple[list[float], list[float]]:
-    """Return the milliseconds from the navigation until the first paint, and until the machine is drawn, at most."""
-    painted, drawn = [], []
-    for _ in range(times):
-        with opened(browser, link) as page:
-            _, contentful, now = page.evaluate(_TIMES)
-            painted.append(contentful)
-            drawn.append(now)
-    return painted, drawn
+def openings(browser: Any, link: str, times: int) -> tuple[list[float], list[float], list[float]]:
+    """Return the milliseconds from the navigation until the first paint, and until the machine is drawn, at most; and
+    until the first paint of a page that has nothing but a word, in turn with the others.
+    """
+    painted, drawn, empty = [], [], []
+    with nearly_empty() as other:
+        for _ in range(times):
+            with opened(browser, link) as page:
+                _, contentful, now = page.evaluate(_TIMES)
+                painted.append(contentful)
+                drawn.append(now)
+            page = browser.new_page()
+            page.goto(other)
+            empty.append(eventually(partial(_first_paint, page)))
+            page.close()
+    return painted, drawn, empty
+
+
+def _first_paint(page: Any) -> float:
+    painted: float = page.evaluate(_TIMES)[1] or 0.0
+    return painted
+
+
+@contextmanager
+def nearly_empty() -> Iterator[str]:
+    """Serve a page of one word, and yield its link."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("content-type", "text/html")
+            self.end_headers()
+            self.wfile.write(b"<!doctype html><title>one</title><p>word")
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    serving = threading.Thread(target=server.serve_forever, daemon=True)
+    serving.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/"
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 def updates(browser: Any, host: Simulated, id: str, times: int, *, unfolded: bool = False) -> dict[str, list[float]]:
-    """Return what each of so many updates needed of the main thread, in milliseconds, by its parts."""
+    """Return what a frame of each of so many updates needed of the main thread, in milliseconds, by its parts, without
+    what the page needs in the same time when nothing happens.
+    """
     found: dict[str, list[float]] = {name: [] for name in (*_PARTS, "drawing")}
     with opened(browser, host.link) as page:
         if unfolded:
@@ -66,15 +108,21 @@ def updates(browser: Any, host: Simulated, id: str, times: int, *, unfolded: boo
         page.evaluate("() => window.gc && window.gc()")
         time.sleep(1)
         for number in range(times):
-            frames, before = page.evaluate("window.drawn.frames"), _metrics(session)
+            idle, still = _spent(page, session)
             host.do("stop" if number % 2 == 0 else "start", id)
-            time.sleep(_UPDATE_SECONDS)
-            after = _metrics(session)
-            drawn = page.evaluate("window.drawn.frames") - frames
+            spent, drawn = _spent(page, session)
             for name in _PARTS:
-                found[name].append((after[name] - before[name]) * 1e3 / drawn)
+                found[name].append((spent[name] - idle[name]) * 1e3 / max(1, drawn - still))
             found["drawing"].append(page.evaluate("window.drawn.took"))
     return found
+
+
+def _spent(page: Any, session: Any) -> tuple[dict[str, float], int]:
+    """Return the seconds that each part took in the next time, and how many frames were drawn."""
+    frames, before = page.evaluate("window.drawn.frames"), _metrics(session)
+    time.sleep(_UPDATE_SECONDS)
+    after = _metrics(session)
+    return {name: after[name] - before[name] for name in _PARTS}, page.evaluate("window.drawn.frames") - frames
 
 
 def _metrics(session: Any) -> dict[str, float]:
@@ -95,15 +143,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--openings", type=int, default=20)
     parser.add_argument("--updates", type=int, default=40)
+    parser.add_argument("--owners", type=int, default=386, help="containers with CPUs of their own, of 1,024 CPUs")
     args = parser.parse_args()
     print("| milliseconds | median | p90 | worst | |\n| --- | --- | --- | --- | --- |")
     with tempfile.TemporaryDirectory(prefix="cpuset-painted-") as folder, browsing() as browser:
-        for name, shape, owners, others in (("16 CPUs", SMALL, 3, 1), ("1,024 CPUs", BIG, 386, 14)):
+        for name, shape, owners, others in (("16 CPUs", SMALL, 3, 1), ("1,024 CPUs", BIG, args.owners, 14)):
             host, one = filled(Path(folder) / name.partition(" ")[0], shape, owners, others)
             try:
-                eventually(partial(_is_there, browser, host, owners + others), 120)
-                painted, drawn = openings(browser, host.link, args.openings)
+                eventually(partial(_is_there, browser, host, owners + others), 300)
+                painted, drawn, empty = openings(browser, host.link, args.openings)
                 print(row(f"{name}: opened to its first paint", painted, PAINT_MS))
+                print(row("a page of one word, in turn with it", empty))
                 print(row(f"{name}: opened to the machine drawn, or less", drawn), flush=True)
                 for is_unfolded in (False, True) if shape == BIG else (False,):
                     found = updates(browser, host, one, args.updates, unfolded=is_unfolded)
@@ -118,8 +168,9 @@ def main() -> int:
 
 
 def _is_there(browser: Any, host: Simulated, many: int) -> bool:
-    with opened(browser, host.link) as page:
+    with suppress(AssertionError), opened(browser, host.link) as page:
         return bool(page.locator("#tenants-body .name button").count() >= many)
+    return False
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from state.cpuset import CPUSet
 from state.key import ContainerKey
 from state.model import Originals, State
 from state.topology import uniform
-from tests.support.decide.stories import static
+from tests.support.decide.stories import Story, static
 from tests.test_allocator import INFO
 
 NEW, OLD = ContainerKey("docker", "a" * 64), ContainerKey("docker", "b" * 64)
@@ -57,6 +57,25 @@ def test_one_that_is_gone_is_forgotten_later() -> None:
 def test_a_grant_is_saved_at_once() -> None:
     world = ready()
     assert not may_be_saved_later(world.state, with_new(world, {"cpuset.exclusive": "1"}), [])
+
+
+def test_the_end_of_a_rest_is_saved_later() -> None:
+    """A look at what runs shows it. At rest it is a promise, and so is everything else of a grant."""
+    story = Story()
+    owner = story.arrive("owner", 2, starts=False)
+    resting = story.world
+    assert resting.state.assignments[owner.key].rest is not None
+    story.start(owner)
+    story.look(owner)
+    running = story.world
+    assert running.state.assignments[owner.key].rest is None
+    assert may_be_saved_later(resting.state, running)
+    assert not may_be_saved_later(running.state, resting)
+    grown = replace(running.state.assignments[owner.key], forced=1)
+    assert not may_be_saved_later(resting.state, replace(running, state=running.state.holding(grown)))
+    glance = replace(running.containers[owner.key].view, is_glance=True)
+    unsure = running.with_container(replace(running.containers[owner.key], view=glance))
+    assert not may_be_saved_later(resting.state, unsure)
 
 
 def test_an_order_to_the_engine_waits_for_the_disk() -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -132,9 +135,16 @@ def test_a_parent_that_is_called_like_a_pods_container_is_nobodys(
         sidecar.until(owner, lambda each: each.is_alone, "the owner is alone all the while")
     finally:
         engine.run("rm", "-f", "-t0", evil)
-        for group in Path("/sys/fs/cgroup").glob(f"*{parent}"):
-            group.rmdir()
-            group.parent.rmdir()
+        for made in Path("/sys/fs/cgroup").glob("*/libpod_parent/side"):
+            for group, *_ in os.walk(made, topdown=False):
+                eventually(partial(removed, group), f"{group} is empty")
+
+
+def removed(group: str) -> bool:
+    """Remove a cgroup; return whether it is gone."""
+    with suppress(OSError):
+        os.rmdir(group)
+    return not os.path.exists(group)
 
 
 def process_cpus(pid: int) -> CPUSet:

@@ -18,6 +18,9 @@ SWARM = ROOT / "compose/swarm.yaml"
 
 Row = dict[str, str]
 
+WEIGHTS = {None: "usual", 10240: "ten times"}
+"""Of `cpu_shares`, and of systemd's weight, of which 100 are 1024."""
+
 
 def table() -> dict[str, Row]:
     """Return the table of privileges: for each file, what it says of each row."""
@@ -45,6 +48,7 @@ def of_service(service: dict[str, Any], mounts: list[Any], network: str, new_pri
         "root file system": "read-only" if service["read_only"] else "writable",
         "engine": "its socket" if is_direct else "a proxy's socket",
         "host's cgroups": "read-only" if mount_of(of["/sys/fs/cgroup"])[1] else "writable",
+        "CPU weight": WEIGHTS[service.get("cpu_shares")],
         "listens on TCP": "yes"
         if service["environment"].get("CPUSET_SIDECAR_LISTEN", "") not in ("", "${LISTEN:-}")
         else "no",
@@ -82,7 +86,8 @@ def test_the_stack_has_what_the_table_says() -> None:
 
 def test_the_quadlet_has_what_the_table_says() -> None:
     """In Podman's words."""
-    container = read_unit(FOLDER / "cpuset-sidecar.container")["Container"]
+    unit = read_unit(FOLDER / "cpuset-sidecar.container")
+    container, weight = unit["Container"], int(unit["Service"]["CPUWeight"][0])
     assert container["DropCapability"] == ["all"]
     assert not container["PublishPort"]
     assert {
@@ -93,5 +98,6 @@ def test_the_quadlet_has_what_the_table_says() -> None:
         "root file system": "read-only" if container["ReadOnly"] == ["true"] else "writable",
         "engine": "its socket" if "/run/podman/podman.sock:/run/podman/podman.sock" in container["Volume"] else "?",
         "host's cgroups": "read-only" if "/sys/fs/cgroup:/sys/fs/cgroup:ro" in container["Volume"] else "writable",
+        "CPU weight": WEIGHTS[round(10.24 * weight)],
         "listens on TCP": "yes" if any("LISTEN" in each for each in container["Environment"]) else "no",
     } == table()["podman"]

@@ -1,13 +1,14 @@
-"""The turn of owners that wait for the word that they are alone: before all others, and before what is gone."""
+"""The turn of owners that wait for the word that they are settled: before all others, and before what is gone."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from trio.testing import MockClock
 
+from state.projection import Projection
 from tests.projection.test_teller import Bench
 
 pytestmark = pytest.mark.trio
@@ -47,8 +48,8 @@ async def test_an_owner_that_settles_meanwhile_is_told_next(autojump_clock: Mock
     bench.story.settle()
     after, write = bench.story.world, bench.projections.write
 
-    def settle(*told: Any) -> None:
-        write(*told)
+    def settle(container: str, names: Iterable[str], projection: Projection) -> None:
+        write(container, names, projection)
         if bench.projections.written == ["web-0"]:
             bench.board.post(after)
 

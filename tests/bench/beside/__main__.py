@@ -16,26 +16,24 @@ import itertools
 import json
 import shutil
 import sys
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from datetime import datetime
 from pathlib import Path
 from statistics import median
 from typing import Final, NamedTuple
 
 from sidecar.config.keys import KEYS
+from tests.bench.beside.arrivals import Arrival, arrival
 from tests.bench.beside.stopwatch import Note, read_notes
 from tests.bench.beside.tenant import hostile_tenant
 from tests.bench.beside.weighed import weighed
-from tests.bench.latency import IMAGE, engine_at
+from tests.bench.latency import engine_at
 from tests.bench.own_engine import own_engine
-from tests.live.engineapi import ApiError, EngineApi
+from tests.live.engineapi import ApiError
 from tests.live.privateengine import PrivateEngine
 from tests.live.sidecarprocess import SidecarProcess
 from tests.live.waiting import eventually
-from tests.live.watching import WAITING
 from tests.support.attacks import UNMANAGED, Attack
 
 TENANTS: Final = {"nobody": (), "busy": (Attack.CROWD,), "hostile": tuple(Attack)}
@@ -49,24 +47,6 @@ _WARM_SECONDS: Final = 3.0
 """How long a tenant acts before the first arrival: as many containers as it will have."""
 
 
-class Arrival(NamedTuple):
-    """One arrival; all but `id` and `load` are nanoseconds of the wall clock, 0 for what was not measured."""
-
-    id: str
-    created: int
-    """When its creation was asked for."""
-    asked: int
-    """When its start was asked for."""
-    answered: int
-    """When that was answered."""
-    started: int
-    """When the engine says that it was started."""
-    known: int
-    """When a client that asked from the beginning had the engine's description of it as running."""
-    told: int
-    load: float
-
-
 class Row(NamedTuple):
     """The arrivals of one column."""
 
@@ -74,35 +54,6 @@ class Row(NamedTuple):
     tenant: str
     arrivals: list[Arrival]
     cpu_percent: float
-
-
-def arrival(api: EngineApi, sidecar: SidecarProcess | None, name: str) -> Arrival:
-    """Let one arrive, and remove it."""
-    created = time.time_ns()
-    id = api.create(name, IMAGE, "sleep", "3600", labels=WAITING)
-    known: list[int] = []
-    asking = threading.Thread(target=_until_described, args=(api, id, known))
-    asked = time.time_ns()
-    asking.start()
-    api.act(id, "start")
-    answered = time.time_ns()
-    asking.join()
-    told = 0
-    if sidecar is not None:
-        eventually(lambda: (it := sidecar.projection(id)) and it.settled and it.alone, "it is told", seconds=60)
-        seen = sidecar.projection(id)
-        told = int(datetime.fromisoformat(seen.updated_at).timestamp() * 1e9) if seen else 0
-    started_at = datetime.fromisoformat(api.inspect(id)["State"]["StartedAt"][:26] + "+00:00")
-    load = float(Path("/proc/loadavg").read_text().split()[0])
-    api.remove(id)
-    return Arrival(id, created, asked, answered, int(started_at.timestamp() * 1e9), known[0], told, load)
-
-
-def _until_described(api: EngineApi, id: str, known: list[int]) -> None:
-    while True:
-        if api.inspect(id)["State"]["Running"]:
-            known.append(time.time_ns())
-            return
 
 
 @contextmanager
@@ -127,8 +78,9 @@ def _running(sidecar: SidecarProcess, folder: Path) -> Iterator[None]:
     sidecar.configure(
         unmanaged=[f"*-{UNMANAGED}"], reconcile_period=KEYS["reconcile_period"].default, projections=str(memory)
     )
-    sidecar.start()
     try:
+        sidecar.start(until_ready=False)
+        eventually(lambda: sidecar.has_logged("ready"), "it is ready", seconds=120)
         yield
         sidecar.terminate()
     finally:

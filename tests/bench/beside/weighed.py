@@ -20,7 +20,9 @@ _SHARES: Final = 10.24
 
 @contextmanager
 def weighed(weight: int) -> Iterator[tuple[str, ...]]:
-    """Yield what is put before a command so that it runs in a group of this weight, 100 as by default; 0: in none."""
+    """Yield what is put before a command so that it runs in a group of this weight, 100 as by default; 0: in none. The
+    command must have ended when the block does.
+    """
     if not weight:
         yield ()
         return
@@ -28,10 +30,12 @@ def weighed(weight: int) -> Iterator[tuple[str, ...]]:
     group = (_V1 if is_v1 else _V2) / f"cpuset-bench-{os.getpid()}"
     group.mkdir()
     try:
-        if is_v1:
-            (group / "cpu.shares").write_text(str(round(weight * _SHARES)))
-        else:
-            (group / "cpu.weight").write_text(str(weight))
+        told = group / ("cpu.shares" if is_v1 else "cpu.weight")
+        if not told.exists():
+            # The controller is not enabled here.
+            yield ()
+            return
+        told.write_text(str(round(weight * _SHARES) if is_v1 else weight))
         yield ("sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh")
     finally:
         group.rmdir()
