@@ -20,6 +20,8 @@ class AstrayKind(enum.StrEnum):
     """The processes are elsewhere, and not visible from here."""
     STUCK = "stuck"
     """The processes are elsewhere, and cannot be moved."""
+    UNKNOWN = "unknown"
+    """It could not be found out: its cgroup cannot be read, or there was an unexpected error."""
 
 
 class Astray(msgspec.Struct, frozen=True, kw_only=True):

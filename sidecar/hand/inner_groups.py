@@ -32,6 +32,7 @@ from sidecar.hand.group_files import CPUS
 from sidecar.hand.group_names import ParentKind, recognized
 from sidecar.hand.libc_calls import close, directories, open_directory, read_line, write_line
 from sidecar.hand.standing_answers import parsed
+from sidecar.host.cgroup.descent import Descent
 from state.cpuset import EMPTY, CPUSet
 
 STEP_SECONDS: Final = 0.005
@@ -43,8 +44,8 @@ MOST_PINS: Final = 1000
 MOST_TOLD: Final = 100
 """Containers inside that are told of at once. Those beyond are found by the next check of the kernel."""
 
-_Above = tuple[bytes, CPUSet, CPUSet, list[tuple[bytes, int]]]
-"""A group that is being changed: its path below the outermost, its CPUs before and after, and what is left inside."""
+_Above = tuple[CPUSet, CPUSet, list[tuple[bytes, int]]]
+"""A group that is being changed: its CPUs before and after, and what is left inside."""
 
 
 class InnerGroups:
@@ -93,40 +94,49 @@ class InnerGroups:
 
     def _steps(self, outermost: int, line: bytes) -> Generator[None]:
         # The generator outlives the descriptor of the caller.
-        top = open_directory(outermost, b".")
+        at = Descent(outermost, open_directory, close)
         try:
-            before, after = parsed(read_line(top, CPUS)) or EMPTY, parsed(line) or EMPTY
-            stack = [_entered(top, b".", before, after)]
+            before, after = parsed(read_line(at.fd, CPUS)) or EMPTY, parsed(line) or EMPTY
+            stack = [_entered(at.fd, before, after)]
             while stack:
-                path, before, after, inside = stack[-1]
+                before, after, inside = stack[-1]
                 if inside:
                     name, inode = inside.pop()
-                    below = path + b"/" + name
                     with _errors_of_one_inside():
-                        if changed := self._changed(top, below, inode, before, after):
-                            stack.append(_entered(top, below, *changed))
+                        at.down(name)
+                        if self._enter(at.fd, inode, stack):
                             self._tell(name)
+                        else:
+                            _leave(at)
                 else:
                     stack.pop()
                     # Only now, since one inside may have had more.
                     with _errors_of_one_inside() if stack else nullcontext():
-                        _write(top, path, after)
+                        write_line(at.fd, CPUS, str(after).encode())
+                    _leave(at) if stack else None
                 yield
         finally:
-            close(top)
+            at.close()
+
+    def _enter(self, group: int, inode: int, stack: list[_Above]) -> bool:
+        """Begin with an open group inside the last of the stack; return whether it changes, and is the last then. One
+        that is gone meanwhile does not.
+        """
+        before, after, _ = stack[-1]
+        with _errors_of_one_inside():
+            if changed := self._changed(group, inode, before, after):
+                stack.append(_entered(group, *changed))
+                return True
+        return False
 
     def _tell(self, name: bytes) -> None:
         seen = recognized(name, ParentKind.GUESTS)
         if seen and seen.id and len(self._moved) < MOST_TOLD:
             self._moved.append(seen.id)
 
-    def _changed(self, top: int, path: bytes, inode: int, above: CPUSet, after: CPUSet) -> tuple[CPUSet, CPUSet] | None:
+    def _changed(self, group: int, inode: int, above: CPUSet, after: CPUSet) -> tuple[CPUSet, CPUSet] | None:
         """Return which CPUs a group has, and which it gets if the one above had and gets these; None if it stays."""
-        fd = open_directory(top, path)
-        try:
-            had = parsed(read_line(fd, CPUS)) or EMPTY
-        finally:
-            close(fd)
+        had = parsed(read_line(group, CPUS)) or EMPTY
         if not had:
             return None
         wrote, theirs = self._pins.pop(inode, (EMPTY, EMPTY))
@@ -145,18 +155,18 @@ def has_inner(group: int) -> bool:
     return os.fstat(group).st_nlink > 2
 
 
-def _entered(top: int, path: bytes, before: CPUSet, after: CPUSet) -> _Above:
+def _entered(group: int, before: CPUSet, after: CPUSet) -> _Above:
     if not after <= before:
-        _write(top, path, before | after)
-    return path, before, after, directories(top, path)
+        write_line(group, CPUS, str(before | after).encode())
+    return before, after, directories(group, b".")
 
 
-def _write(top: int, path: bytes, cpus: CPUSet) -> None:
-    fd = open_directory(top, path)
+def _leave(at: Descent) -> None:
+    """Go to the group above; raise EBUSY if the way is lost."""
     try:
-        write_line(fd, CPUS, str(cpus).encode())
-    finally:
-        close(fd)
+        at.up()
+    except OSError as error:
+        raise OSError(errno.EBUSY, os.strerror(errno.EBUSY)) from error
 
 
 @contextmanager

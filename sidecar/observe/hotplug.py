@@ -17,6 +17,7 @@ import trio
 
 from sidecar.astray import Astray
 from sidecar.board import Board
+from sidecar.crashes import Crashes
 from sidecar.decide.container.line import FaultKind
 from sidecar.decide.facts import Fact, TopologyRead
 from sidecar.log import Log
@@ -52,9 +53,10 @@ async def watch_cpus(
     period_seconds: float = 1.0,
 ) -> None:
     """Watch until cancelled. An unreadable file or a failed mending is logged once, and is a problem on the board."""
-    watch = _Watch(kernel, board, outbox, look_at_everything, log)
+    watch, crashes = _Watch(kernel, board, outbox, look_at_everything, log), Crashes(board, log)
     while True:
-        await watch.look()
+        with crashes.contained(None, "hotplug"):
+            await watch.look()
         await trio.sleep(min(period_seconds, watch.pause()))
 
 

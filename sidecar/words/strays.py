@@ -29,6 +29,11 @@ def told(astray: Astray) -> str:
             return _fallen_out(astray.container, "they are not visible")
         case AstrayKind.STUCK:
             return _fallen_out(astray.container, astray.error)
+        case AstrayKind.UNKNOWN:
+            return (
+                f"{astray.container}: whether its processes left its cgroup when a CPU went offline is not known "
+                f"({astray.error})"
+            )
     assert_never(astray.kind)
 
 

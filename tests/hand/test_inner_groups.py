@@ -19,6 +19,7 @@ from sidecar.hand import inner_groups
 from sidecar.hand.inner_groups import InnerGroups
 from sidecar.ports import GroupBorn, GroupGone, GroupWritten
 from state.cpuset import EMPTY, CPUSet
+from tests.support.deep_groups import nested as deep
 from tests.support.hand.stages import DEADLINE_SECONDS, FileStage, news_until, until, v1_stage
 from tests.support.keys import docker
 
@@ -218,6 +219,36 @@ def test_a_chain_deeper_than_the_stack_is_written(stage: FileStage) -> None:
         sys.setrecursionlimit(limit)
         os.close(fd)
     assert set(cpus(stage, paths)) == {"0"}
+
+
+@pytest.mark.parametrize("names", [["y" * 250] * 40, ["x"] * 1500])
+def test_groups_with_longer_paths_than_the_kernel_takes_are_written(stage: FileStage, names: list[str]) -> None:
+    """A tenant makes each relative to the one before."""
+    stage.make(at(ONE, "first"))
+    with deep(stage.root / at(ONE, "first")[1:], names) as innermost:
+        assert innermost.read("cpuset.cpus") == "0-1\n"
+        stage.hand.write(view_of(ONE), Update(cpus=POOL))
+        until(lambda: stage.cpus(at(ONE)) == "0")
+        assert innermost.read("cpuset.cpus") == "0\n"
+
+
+def test_a_walk_finds_its_way_back_from_groups_that_are_gone(stage: FileStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was begun with is removed before the next step."""
+    monkeypatch.setattr(inner_groups, "STEP_SECONDS", 0.0)
+    gone, left = nested(stage, "gone", "deep"), nested(stage, "left", "deep")
+    groups = InnerGroups()
+    fd = os.open(stage.root / at(ONE)[1:], os.O_PATH)
+    stage.hand.close()
+    try:
+        steps = 0
+        while not groups.bring(fd, b"0"):
+            steps += 1
+            if steps == 2:
+                for path in reversed(gone[1:]):
+                    stage.remove(path)
+    finally:
+        os.close(fd)
+    assert cpus(stage, left) == ["0", "0", "0"]
 
 
 def test_groups_that_come_and_go_meanwhile_close_nothing(stage: FileStage) -> None:

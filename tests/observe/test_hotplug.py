@@ -43,6 +43,7 @@ class Kernel:
         self.cpus = MACHINE.online
         self.troubles: tuple[Astray, ...] = ()
         self.unreadable = False
+        self.is_failing = False
         self.broken_topology = 0
         self.asked: list[str] = []
 
@@ -53,6 +54,8 @@ class Kernel:
 
     def mend(self, views: Iterable[ContainerView]) -> tuple[Astray, ...]:
         self.asked.append("mend")
+        if self.is_failing:
+            raise RecursionError("nobody expected it")
         return self.troubles
 
     def topology(self) -> Topology:
@@ -216,3 +219,13 @@ async def test_nothing_is_mended_before_containers_are_known(autojump_clock: Moc
     bench.board.post(with_readiness(bench.board.latest, Ready(0)))
     await trio.sleep(10)
     assert bench.kernel.asked == ["mend"]
+
+
+async def test_a_mending_that_fails_unexpectedly_ends_nothing(autojump_clock: MockClock, bench: Bench) -> None:
+    """It is counted, and CPUs are still told once it works again."""
+    bench.kernel.is_failing, bench.kernel.cpus = True, CPUSet.parse("0-2")
+    await trio.sleep(10)
+    assert bench.board.crashes > 1
+    assert bench.said("nobody expected it") > 0
+    bench.kernel.is_failing = False
+    assert await bench.told() == "0-2"

@@ -23,9 +23,18 @@ from typing import Final
 
 from sidecar.astray import Astray, AstrayKind
 from sidecar.decide.facts import ContainerView
-from sidecar.host.cgroup.places import Hierarchy, find_directory, has_place, read, v1_hierarchy, v2_hierarchy
+from sidecar.host.cgroup.descent import processes_below
+from sidecar.host.cgroup.places import (
+    Hierarchy,
+    find_directory,
+    has_place,
+    read,
+    read_or_raise,
+    v1_hierarchy,
+    v2_hierarchy,
+)
 from state.cpuset import EMPTY, CPUSet
-from state.errors import CPUSetError
+from state.errors import CPUSetError, FileUnreadable
 
 _ENGINES_OWN: Final = ("/docker", "/libpod_parent", "/machine.slice", "/system.slice")
 """Groups that engines make with all CPUs, below the hierarchy's root."""
@@ -55,7 +64,12 @@ class Mender:
         found = self._widen(hierarchy, [directory for _, directory in groups])
         others = [each for each in _others(mount) if each.root != hierarchy.root]
         for view, directory in groups:
-            if astray := self._bring_home(hierarchy, others, view, directory):
+            # What a tenant does to its groups costs no other container its mending.
+            try:
+                astray = self._bring_home(hierarchy, others, view, directory)
+            except Exception as error:
+                astray = Astray(kind=AstrayKind.UNKNOWN, container=view.name, error=f"{type(error).__name__}: {error}")
+            if astray:
                 found.append(astray)
         return tuple(found)
 
@@ -107,12 +121,16 @@ class Mender:
     ) -> Astray | None:
         """Move a container's processes back into its group (2). Return why that failed; None if it did not."""
         places = [place for each in others if (place := find_directory(each, view, self._proc))]
+        if unreadable := _why_unreadable(directory):
+            return Astray(kind=AstrayKind.UNKNOWN, container=view.name, error=unreadable)
         if not _cpus(directory):
             self._emptied[view.id] = view.started_at
         reason = ""
         for _ in range(_ROUNDS):
-            inside = _processes(directory)
-            astray = sorted({pid for place in places for pid in _processes(place)} - inside)
+            inside, is_whole = processes_below(directory)
+            # One that is deep inside its own group must not be taken for one that left it.
+            elsewhere = {pid for place in places for pid in processes_below(place)[0]} if is_whole else set[int]()
+            astray = sorted(elsewhere - inside)
             if not astray and not self.has_strayed(hierarchy, directory, view):
                 return None
             if not _cpus(directory):
@@ -146,15 +164,6 @@ def _above(hierarchy: Hierarchy, directory: str) -> Iterator[str]:
         at = os.path.dirname(at)
 
 
-def _processes(directory: str) -> set[int]:
-    """Return the processes in a group and in those below it, as far as they are visible."""
-    found: set[int] = set()
-    for at, _, _ in os.walk(directory):
-        # What this process cannot see is left out on v1, and 0 on v2.
-        found.update(int(text) for text in (read(f"{at}/cgroup.procs") or b"").split() if text != b"0")
-    return found
-
-
 def _move(processes: list[int], directory: str) -> str:
     """Move processes into a group. Return why one could not be moved; "" if all could."""
     reason = ""
@@ -166,6 +175,15 @@ def _move(processes: list[int], directory: str) -> str:
         except OSError as error:
             reason = error.strerror or str(error)
     return reason
+
+
+def _why_unreadable(directory: str) -> str:
+    """Return why the CPUs of a group that is there cannot be read; "" if they can, or it is gone."""
+    try:
+        read_or_raise(f"{directory}/cpuset.cpus", denied=True)
+    except FileUnreadable as error:
+        return str(error)
+    return ""
 
 
 def _cpus(directory: str) -> CPUSet:

@@ -86,8 +86,10 @@ def read(path: str) -> bytes | None:
         return None
 
 
-def read_or_raise(path: str) -> bytes | None:
-    """Return the same. Raise FileUnreadable if this process lacks what it needs to find out: a descriptor, memory."""
+def read_or_raise(path: str, *, denied: bool = False) -> bytes | None:
+    """Return the same. Raise FileUnreadable if this process lacks what it needs to find out: a descriptor, memory; and
+    if `denied`, the right to read it.
+    """
     try:
         opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -95,7 +97,7 @@ def read_or_raise(path: str) -> bytes | None:
         finally:
             os.close(opened)
     except OSError as error:
-        if error.errno in _EXHAUSTED:
+        if error.errno in _EXHAUSTED or (denied and isinstance(error, PermissionError)):
             raise FileUnreadable(f"{path} cannot be read: {reason(error)}") from error
         return None
 

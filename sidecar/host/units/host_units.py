@@ -48,27 +48,39 @@ def host_units(
 
     Nothing keeps a unit from the online CPUs unless its cgroup says so.
     """
-    above = _cpus(root, online)
-    for name in _groups(root):
-        if unit_named(name).endswith(".slice") or name == "init.scope":
-            yield from _units(root, f"/{name}", above, parents, asking)
+    highest = [name for name in _groups(root) if unit_named(name).endswith(".slice") or name == "init.scope"]
+    # No recursion: a tenant chooses how deep a parent of its containers lies.
+    above_asking = _slices_above(root, asking)
+    left = [(f"/{name}", _cpus(root, online)) for name in reversed(highest)]
+    while left:
+        path, above = left.pop()
+        at, name = f"{root}{path}", unit_named(path.rpartition("/")[2])
+        if not name or is_container(name):
+            continue
+        cpus, is_slice = _cpus(at, above), name.endswith(".slice")
+        is_parted = name in parents or holds_container(at) or path in above_asking
+        if not is_parted:
+            yield HostUnit(name, cpus, path=path)
+        elif is_slice:
+            left += [(f"{path}/{child}", cpus) for child in reversed(_groups(at))]
+        else:
+            yield HostUnit(name, cpus, has_containers=True, path=path)
 
 
-def _units(
-    root: str, path: str, above: CPUSet, parents: Collection[str], asking: Collection[str]
-) -> Iterator[HostUnit]:
-    at, name = f"{root}{path}", unit_named(path.rpartition("/")[2])
-    if not name or is_container(name):
-        return
-    cpus, is_slice = _cpus(at, above), name.endswith(".slice")
-    is_parted = name in parents or holds_container(at) or (is_slice and holds_unit(at, asking))
-    if not is_parted:
-        yield HostUnit(name, cpus, path=path)
-    elif is_slice:
-        for child in _groups(at):
-            yield from _units(root, f"{path}/{child}", cpus, parents, asking)
-    else:
-        yield HostUnit(name, cpus, has_containers=True, path=path)
+def _slices_above(root: str, names: Collection[str]) -> set[str]:
+    """Return the paths of the slices with one of these units somewhere below them."""
+    found: set[str] = set()
+    within = [""] if names else []
+    while within:
+        path = within.pop()
+        for group in _groups(f"{root}{path}"):
+            name = unit_named(group)
+            above = path if name in names else ""
+            while above and above not in found:
+                found.add(above)
+                above = above.rpartition("/")[0]
+            within += [f"{path}/{group}"] if name.endswith(".slice") else []
+    return found
 
 
 def names_in_slices(root: str) -> list[str]:
@@ -97,10 +109,15 @@ def names_that_may_ask(root: str, leave: Sequence[str] = ()) -> list[str]:
 
 def holds_unit(path: str, names: Collection[str]) -> bool:
     """Return whether one of these units is below the slice at this directory."""
-    return bool(names) and any(
-        unit_named(child) in names or (unit_named(child).endswith(".slice") and holds_unit(f"{path}/{child}", names))
-        for child in _groups(path)
-    )
+    within = [path] if names else []
+    while within:
+        at = within.pop()
+        for child in _groups(at):
+            name = unit_named(child)
+            if name in names:
+                return True
+            within += [f"{at}/{child}"] if name.endswith(".slice") else []
+    return False
 
 
 def paths_of(root: str, names: Collection[str]) -> dict[str, str]:

@@ -12,11 +12,14 @@ from pathlib import Path
 import pytest
 
 from sidecar.decide.facts import ContainerView, Phase
+from sidecar.host.cgroup import mending
+from sidecar.host.cgroup.descent import processes_below
 from sidecar.host.cgroup.host_kernel import HostKernel
 from sidecar.host.cgroup.places import v1_hierarchy
 from sidecar.words.strays import told
 from state.cpuset import CPUSet
 from state.errors import StateError
+from tests.support.deep_groups import nested
 
 ID = "0123456789abcdef" * 4
 OTHER = "fedcba9876543210" * 4
@@ -270,3 +273,53 @@ def test_a_real_kernel_lets_processes_return(real_parent: tuple[str, list[Path]]
         finally:
             for pid in {*(memory / "cgroup.procs").read_text().split(), str(shell.pid)}:
                 os.kill(int(pid), 9)
+
+
+def test_no_depth_of_a_tenants_groups_ends_the_mending_or_costs_another_container(tree: Tree) -> None:
+    """Deeper than Python's stack, in its own group and in that of another hierarchy."""
+    tree.group("docker", "0-7")
+    tree.group(f"docker/{ID}", "1", 42)
+    tree.process(42, at=f"docker/{ID}")
+    own = tree.group(f"docker/{OTHER}", "2")
+    tree.process(43, container=OTHER, at="docker")
+    with nested(tree.cpuset / f"docker/{ID}/a", ["a"] * 1500), nested(tree.memory / f"docker/{ID}/a", ["a"] * 1500):
+        assert tree.kernel.mend([view(pid=42), view(OTHER, pid=43)]) == ()
+    assert (own / "cgroup.procs").read_text() == "43"
+
+
+def test_an_error_that_nobody_expected_costs_its_own_container_alone(
+    tree: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is told as what it is."""
+    tree.group("docker", "0-7")
+    tree.group(f"docker/{ID}", "1", 42)
+    own = tree.group(f"docker/{OTHER}", "2")
+    tree.process(43, container=OTHER, at="docker")
+
+    def fail(directory: str) -> tuple[set[int], bool]:
+        if ID in directory:
+            raise RecursionError("too deep")
+        return processes_below(directory)
+
+    monkeypatch.setattr(mending, "processes_below", fail)
+    (trouble,) = tree.kernel.mend([view(pid=42), view(OTHER, pid=43)])
+    assert told(trouble).endswith("is not known (RecursionError: too deep)")
+    assert (own / "cgroup.procs").read_text() == "43"
+
+
+def test_a_group_that_may_not_be_read_has_not_lost_its_last_cpu(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where a tenant changed the mode of its group's files, and root has no right to pass over that."""
+    tree.group("docker", "0-7")
+    tree.group(f"docker/{ID}", "1", 42)
+    tree.process(42, at=f"docker/{ID}")
+    plain = os.open
+
+    def denied(path: str, *rest: int, **others: int) -> int:
+        if str(path).endswith(f"docker/{ID}/cpuset.cpus"):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return plain(path, *rest, **others)
+
+    monkeypatch.setattr(os, "open", denied)
+    (trouble,) = tree.kernel.mend([view(pid=42)])
+    assert "permission denied" in told(trouble)
+    assert "last CPU" not in told(trouble)

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.host.units.host_units import HostUnit, host_units, is_container
+from sidecar.host.units.host_units import HostUnit, holds_unit, host_units, is_container
 from state.cpuset import CPUSet
+from tests.support.deep_groups import nested
 
 ID = "a1" * 32
 ALL = CPUSet.parse("0-3")
@@ -92,3 +93,12 @@ def test_the_slice_of_an_engine_is_looked_into_before_its_first_container(root: 
     group(root, "system.slice/ssh.service", "0-2")
     found = list(host_units(str(root), ALL, ("system.slice",)))
     assert found == [HostUnit("ssh.service", CPUSet.parse("0-2"), path="/system.slice/ssh.service")]
+
+
+def test_no_depth_of_slices_ends_the_search(root: Path) -> None:
+    """A tenant has an engine make them, as a parent of its container's cgroup: as deep as a path may be long."""
+    names = ["a.slice"] * ((4000 - len(str(root))) // 8)
+    with nested(root / "a.slice", [*names, "ssh.service"]):
+        assert holds_unit(str(root / "a.slice"), {"ssh.service"})
+        (found,) = host_units(str(root), ALL, asking={"ssh.service"})
+        assert (found.name, found.path.count("/")) == ("ssh.service", len(names) + 2)
