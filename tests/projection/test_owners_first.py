@@ -53,7 +53,7 @@ async def test_an_owner_that_settles_meanwhile_is_told_next(autojump_clock: Mock
         if bench.projections.written == ["web-0"]:
             bench.board.post(after)
 
-    bench.projections.write = settle  # type: ignore[method-assign, assignment]
+    bench.projections.write = settle  # type: ignore[method-assign]
     bench.board.post(before)
     await bench.teller.tell(before)
     assert bench.projections.written == ["web-0", "rt", "web-1", "web-2"]
