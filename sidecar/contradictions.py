@@ -94,6 +94,18 @@ class NoticeCut(Flaw, frozen=True):
     most: float
 
 
+class NoUnitConfined(Flaw, frozen=True):
+    """A rule is for units of the host of this name, and the configuration confines none."""
+
+    unit: str
+
+
+class NoUnitAsks(Flaw, frozen=True):
+    """A rule is for units of the host whose names are like this pattern, and none that may ask has such a name."""
+
+    unit: str
+
+
 class SplitCores(Flaw, frozen=True):
     """The reservation has a part of a core, whose `rest` cannot be used under full-pcpus-only."""
 
@@ -138,6 +150,8 @@ Contradiction: TypeAlias = (
     | Unfit
     | BareNumber
     | NoticeCut
+    | NoUnitConfined
+    | NoUnitAsks
     | SplitCores
     | LackingThreads
     | IsolatedShared

@@ -66,6 +66,7 @@ from sidecar.observe.hotplug import watch_cpus
 from sidecar.observe.load_meter import LoadMeter
 from sidecar.observe.written import follow_writes
 from sidecar.ports import Engine, Hand, Kernel, StartOrder, Usages
+from sidecar.priority import prefer
 from sidecar.projection.projection_of import projection_of
 from sidecar.projection.projections import Projections
 from sidecar.projection.teller import Teller
@@ -92,7 +93,6 @@ SWITCH_SECONDS: Final = 0.0005
 SILENT_SECONDS: Final = 1.0
 """How long an engine may be silent at the start before the daemon treats it as lost and waits for it."""
 
-
 OpenHand = Callable[[str], Hand]
 """Opens the hand for the engine of this name. Raises CgroupClosed."""
 
@@ -106,7 +106,7 @@ async def open_engine(address: str) -> AsyncIterator[Engine]:
 
 def run(config: Config) -> int:
     """Run the daemon until a signal stops it. Return the exit code; errors are logged, each with its cure."""
-    return _trio_run(config, lambda log: serve(config, log))
+    return _trio_run(config, partial(serve, config))
 
 
 def release(config: Config) -> int:
@@ -125,6 +125,7 @@ def _trio_run(config: Config, main: Callable[[Log], Awaitable[int]]) -> int:
         return await main(log)
 
     sys.setswitchinterval(SWITCH_SECONDS)
+    prefer()
     # A table of descriptors that is full hides what the kernel shows, and the usual limit is that of programs which use
     # select(2).
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -353,7 +354,7 @@ class _Daemon:
                 self._board, rooms.calls, self._projections, state_dir, stop=self._stop, log=self._log
             )
             return await restoring.run(outbox)
-        rooms.follow(self._rng, self._see_that_alone)
+        rooms.follow(self._rng, lambda info: self._engine_lock.hold(info.home))
         if isinstance(hosted := rooms.engines[0], HostedEngine):
             sources.start_soon(follow_host_units, hosted, self._kernel, rooms.first, self._board, self._log)
         teller = Teller(self._board, self._projections, report, self._log)
@@ -374,9 +375,6 @@ class _Daemon:
         await self._stop.wait()
         self._log.info("stopping: containers stay as they are")
         return 0
-
-    def _see_that_alone(self, info: EngineInfo) -> None:
-        self._engine_lock.hold(info.home)
 
     async def _watch_cpus(self, rooms: EngineRooms, outbox: trio.MemorySendChannel[Fact]) -> None:
         look = rooms.look_at_everything

@@ -46,6 +46,9 @@ REMOVED: Final = ("destroy", "remove")
 RUNS: Final = ("start", "die", "stop")
 """Begins and ends of a run."""
 
+UPDATED: Final = "update"
+"""A change of settings, as the action of an event."""
+
 
 KeepsBack = Callable[[EngineEvent, ContainerView | None], bool]
 """Returns whether an event need not be told. With a `create` comes what it tells of the container (its name, image and

@@ -48,6 +48,9 @@ files.
 _OF_CONTAINER: Final = re.compile(r"(docker-|libpod-|cri-containerd-)?[0-9a-f]{64}(\.scope)?")
 """What engines call the cgroup of a container."""
 
+_MAY_ASK: Final = (".service", ".slice")
+"""Units that have files of their own, and processes: how the names of those end that can ask for CPUs."""
+
 _SLICE: Final = re.compile(r"[A-Za-z0-9:_.\\]+(-[A-Za-z0-9:_.\\]+)*\.slice")
 
 
@@ -59,6 +62,17 @@ def exclusive_beside(shared: str) -> str:
 def is_slice(name: str) -> bool:
     """Return whether this is a slice's name that can be nested: no dash at an end, no two in a row."""
     return len(name) <= 255 and _SLICE.fullmatch(name) is not None
+
+
+def may_ask(name: str) -> bool:
+    """Return whether a unit of this kind can ask for CPUs."""
+    return name.endswith(_MAY_ASK)
+
+
+def names_what_may_ask(pattern: str) -> bool:
+    """Return whether a pattern can be that of a unit that can ask: as its end after the last wildcard is."""
+    end = re.split(r"[*?\]]", pattern)[-1]
+    return may_ask(end) or (end != pattern and any(kind.endswith(end) for kind in _MAY_ASK))
 
 
 def slice_path(name: str) -> str:
@@ -107,6 +121,11 @@ def pod_in(group: str) -> str:
     above, _, own = group.rpartition("/")
     pod = above.rpartition("/")[2]
     return pod if own.startswith("libpod-") and re.fullmatch("[0-9a-f]{64}", pod) else ""
+
+
+def is_group_of_pod(path: str, pod: str) -> bool:
+    """Return whether the cgroup at this path is called like that of the pod with this id: by the id, or as a slice."""
+    return pod in path.rpartition("/")[2]
 
 
 def misread_by_runtimes(name: str) -> bool:

@@ -97,7 +97,7 @@ class NumberOnly(msgspec.Struct, frozen=True, tag=True):
 
 
 class CeilingSank(msgspec.Struct, frozen=True, tag=True):
-    """Its ceiling is this number of CPUs now: a rule of the configuration changed, or what tenants may."""
+    """Its ceiling is this number of CPUs now: a rule or an option of the configuration changed, or what tenants may."""
 
     ceiling: int
 

@@ -6,8 +6,10 @@ import pytest
 
 from sidecar.systemd_names import (
     group_named,
+    is_group_of_pod,
     is_slice,
     misread_by_runtimes,
+    names_what_may_ask,
     parent_in,
     pod_in,
     slice_path,
@@ -63,6 +65,26 @@ def test_what_is_no_name_of_a_slice(name: str) -> None:
     assert not is_slice(name)
 
 
+@pytest.mark.parametrize(
+    ("pattern", "is_possible"),
+    [
+        ("ssh.service", True),
+        ("db-*.slice", True),
+        ("db@[12].service", True),
+        ("*", True),
+        ("db-*", True),
+        ("db*ice", True),
+        ("db.servic?", True),
+        ("db", False),
+        ("db-*.scope", False),
+        ("db*.socket", False),
+    ],
+)
+def test_a_pattern_is_perhaps_that_of_a_unit_that_can_ask(pattern: str, is_possible: bool) -> None:
+    """Services and slices can; what no wildcard stands for at its end must be the end of such a name."""
+    assert names_what_may_ask(pattern) == is_possible
+
+
 ID, POD = "c" * 64, "b" * 64
 
 
@@ -83,3 +105,18 @@ ID, POD = "c" * 64, "b" * 64
 def test_what_a_runtime_is_given_tells_the_parent(group: str, parent: str, pod: str) -> None:
     """Of Docker and of Podman, under either driver. Only Podman has pods, and it calls its containers another way."""
     assert (parent_in(group), pod_in(group)) == (parent, pod)
+
+
+@pytest.mark.parametrize(
+    ("path", "is_its"),
+    [
+        (f"/libpod_parent/{'a' * 64}", True),
+        (f"/machine.slice/machine-libpod_pod_{'a' * 64}.slice", True),
+        (f"/{'a' * 64}/other", False),
+        ("", False),
+        (f"/libpod_parent/{'b' * 64}", False),
+    ],
+)
+def test_the_group_of_a_pod_is_the_last_of_its_path(path: str, is_its: bool) -> None:
+    """Whichever driver has named it."""
+    assert is_group_of_pod(path, "a" * 64) is is_its

@@ -11,9 +11,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from sidecar.cli.arguments import typed
-from sidecar.cli.flags import add_config, config_of
+from sidecar.cli.flags import add_config, add_format, check_format, config_of
 from sidecar.cli.machine_drawing import Paint
 from sidecar.cli.printout import printout, wrapped
+from sidecar.cli.row_template import Fields, RowTemplate, filled
+from sidecar.failures import Misuse
 from sidecar.log import LogLevel, now
 from sidecar.readers import duration
 from sidecar.status.event_file import Event, event_file, event_of
@@ -35,8 +37,24 @@ _EXAMPLES: Final = """examples:
   cpuset-sidecar events                       all that is recorded
   cpuset-sidecar events --since 10m           of the last ten minutes
   cpuset-sidecar events --follow --since 0    only what happens from now on
+  cpuset-sidecar events --format '{{.Time}} {{.Name}} {{.Message}} {{.CPUs}}'
   cpuset-sidecar events --json | jq 'select(.level == "warning")'
 """
+
+_FIELDS: Final[Fields[Event]] = Fields(
+    {
+        ".ID": lambda event: str(event["id"]),
+        ".Time": lambda event: str(event["time"]),
+        ".Level": lambda event: str(event["level"]),
+        ".Name": lambda event: str(event.get("container", event.get("unit", ""))),
+        ".Message": lambda event: str(event["message"]),
+        ".CPUs": lambda event: str(event.get("cpus", event.get("to", ""))),
+        ".Reason": lambda event: str(event.get("reason", "")),
+        ".Text": event_text,
+    },
+    lambda event: codec.printable(codec.encode(event, keeps_order=True)).decode(),
+)
+"""What a template may name of an event."""
 
 _DESCRIPTION: Final = """Print what changed, oldest first: which containers were granted CPUs, lost them, were refused,
 and why; and when the daemon began and ended. The last events are recorded, some thousands, also of
@@ -58,6 +76,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         metavar="SECONDS",
         help="only what is not older than this: 10m, 1h, 0 (default: everything that is recorded)",
     )
+    add_format(parser, _FIELDS, "{{.Time}}\\t{{.Text}}")
     parser.add_argument("--json", action="store_true", help="print each event as a JSON object, one per line")
     add_config(parser)
     parser.set_defaults(func=run)
@@ -65,21 +84,25 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Print the events. Return 1 if no daemon runs, or vouches for them: the last may be missing."""
+    check_format(args, "json")
+    if args.format and args.format.is_table and args.follow:
+        raise Misuse("a table is as wide as its rows, and --follow has not seen them all: leave one of them out")
+    template = RowTemplate((), is_json=True) if args.json else args.format
     state_dir = config_of(args).state_dir
     since = None if args.since is None else now() - timedelta(seconds=args.since)
     reader = EventReader(state_dir)
     outdated = outdated_because(state_dir)
-    _print(reader.more(since), as_json=args.json)
+    _print(reader.more(since), template)
     if not args.follow:
         if outdated:
             sys.stderr.write(f"cpuset-sidecar: {outdated}\n")
         return 1 if outdated else 0
     if outdated:
-        _print([_seen(outdated)], as_json=args.json)
+        _print([_seen(outdated)], template)
     # Ctrl-C is a normal way to leave, so it is not a failure.
     with contextlib.suppress(KeyboardInterrupt):
         for events in following(reader, state_dir, outdated):
-            _print(events, as_json=args.json)
+            _print(events, template)
     return 0
 
 
@@ -155,11 +178,11 @@ def _seen(what: str, level: LogLevel = LogLevel.WARNING) -> Event:
     return {"id": "", "time": at, "level": level.name.lower(), "message": what}
 
 
-def _print(events: list[Event], *, as_json: bool) -> None:
+def _print(events: list[Event], template: RowTemplate | None) -> None:
     paint, width = printout()
-    for event in events:
-        if as_json:
-            sys.stdout.write(codec.printable(codec.encode(event, keeps_order=True)).decode() + "\n")
-        else:
-            sys.stdout.write("".join(f"{line}\n" for line in lines_of(event, paint, width)))
+    if template:
+        lines = filled(template, _FIELDS, events)
+    else:
+        lines = [line for event in events for line in lines_of(event, paint, width)]
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
     sys.stdout.flush()

@@ -9,11 +9,14 @@ import time
 
 from sidecar.cli.cmd_plan import pinned
 from sidecar.cli.cmd_state import read_books
+from sidecar.cli.cmd_status import formatted
+from sidecar.cli.container_fields import CONTAINER_FIELDS
 from sidecar.cli.explained_tenant import rendered
-from sidecar.cli.flags import add_config, add_json, config_of, print_json
+from sidecar.cli.flags import add_config, add_format, add_json, check_format, config_of, print_json
 from sidecar.decide.settings import PolicyName, Settings
 from sidecar.decide.whatif import imagined
 from sidecar.decide.world import replace
+from sidecar.failures import Misuse
 from sidecar.host.machine.sysfs import read_topology
 from sidecar.log import printable
 from sidecar.status.cpu_view import CPUView, cpu_view
@@ -42,6 +45,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "container", help="its name, or the beginning of its ID; a unit of the host; or the number of a CPU"
     )
+    add_format(parser, CONTAINER_FIELDS, "{{.CPUs}}\\t{{.State}}")
     add_json(parser)
     add_config(parser)
     parser.set_defaults(func=run, doing="looking at the machine")
@@ -52,11 +56,16 @@ def run(args: argparse.Namespace) -> int:
 
     SidecarError, with the nearest name, if there is no such container.
     """
+    check_format(args, "json")
     state_dir = config_of(args).state_dir
     last = read_last_status(state_dir, time.time())
     status, outdated = last.reading, last.outdated
     told: CPUView | ContainerStatus
     if view := _cpu(status, args.container):
+        if args.format:
+            raise Misuse(
+                f"--format has the fields of a container, and {args.container} is a CPU: --json has what it is"
+            )
         told, lines = view, rendered_cpu(view, last.sight)
         if outdated:
             said = last_word(status.updated_at, is_running=last.is_running)
@@ -64,7 +73,10 @@ def run(args: argparse.Namespace) -> int:
             lines = rendered_cpu(view, last.sight)
     else:
         found = _container(status, state_dir, args.container, last.sight)
-        told, lines = container_reading_of(found, vouched=last.vouched), rendered(found, last.sight)
+        told = reading = container_reading_of(found, vouched=last.vouched)
+        lines = rendered(found, last.sight)
+        if args.format:
+            lines = formatted(args.format, [reading], status.waiting, last.sight)
     if args.json:
         print_json(told)
     else:

@@ -13,9 +13,19 @@ import msgspec
 from sidecar.cli.arguments import typed
 from sidecar.cli.cmd_state import read_books
 from sidecar.cli.defragment_preview import drawn, rearranged
-from sidecar.cli.flags import add_config, add_json, add_no_color, config_of, daemons_config, print_json
+from sidecar.cli.flags import (
+    add_config,
+    add_format,
+    add_json,
+    add_no_color,
+    check_format,
+    config_of,
+    daemons_config,
+    print_json,
+)
 from sidecar.cli.machine_drawing import IDLE, ISOLATED, LETTERS, MORE, Paint, draw, plain
 from sidecar.cli.printout import printout, wrapped
+from sidecar.cli.row_template import Fields, filled
 from sidecar.cli.this_machine import this_machine
 from sidecar.config.config import Config
 from sidecar.decide.container.labels import NAMES, PREFIX, meant, split
@@ -30,12 +40,12 @@ from sidecar.natural_order import natural
 from sidecar.readers import closest, kept, whole
 from sidecar.status.document import Status
 from sidecar.status.machine_map import machine_of
-from sidecar.status.planned_requests import Plan, planned
+from sidecar.status.planned_requests import Plan, PlannedRequest, planned
 from sidecar.status.status_file import read_status
 from sidecar.words.counts import cpus
 from sidecar.words.missing_records import planned_from_nothing
 from sidecar.words.settings_text import settings_of
-from state import files
+from state import codec, files
 from state.checkpoint import NAME, PREVIOUS
 from state.cpuset import MAX_CPU, CPUSet
 from state.errors import StateError
@@ -52,8 +62,22 @@ _EXAMPLES: Final = """examples:
   cpuset-sidecar plan --cpus 4 --cpus 8 --empty       on an empty machine, in order
   cpuset-sidecar plan --cpus 16 --machine compose/machines/epyc.txt --options prefer-align-cpus-by-uncorecache
   cpuset-sidecar plan --cpus 4 --near eth0 --label cpuset.options=performance
+  cpuset-sidecar plan --cpus 4 --format '{{.CPUs}}'   for a script: nothing where it would be refused
   cpuset-sidecar plan --defragment                    what `cpuset-sidecar defragment` would move
 """
+
+_FIELDS: Final[Fields[PlannedRequest]] = Fields(
+    {
+        ".Asked": lambda each: str(each.asked),
+        ".CPUs": lambda each: str(each.cpus),
+        ".Size": lambda each: str(len(each.cpus)),
+        ".Where": lambda each: each.lie,
+        ".Code": lambda each: each.code,
+        ".Reason": lambda each: each.reason,
+    },
+    lambda each: codec.encode(each).decode(),
+)
+"""What a template may name of an answer."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -84,6 +108,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     parser.add_argument("--machine", metavar="FILE", help="a recorded machine instead of this one (implies --empty)")
     parser.add_argument("--empty", action="store_true", help="plan as if nothing were running")
+    add_format(parser, _FIELDS, "{{.Asked}}\\t{{.CPUs}}")
     add_json(parser)
     add_no_color(parser)
     add_config(parser, _KEYS)
@@ -92,6 +117,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Print the plan. Return 1 if a request would be refused."""
+    check_format(args, "json", "defragment")
     if args.defragment:
         return _rearrange(args)
     _check_requests(args)
@@ -111,6 +137,8 @@ def run(args: argparse.Namespace) -> int:
     plan = planned(before, args.cpus, _labels(args), pinned=by_hand, notes=said)
     if args.json:
         print_json(plan)
+    elif args.format:
+        sys.stdout.write("".join(f"{line}\n" for line in filled(args.format, _FIELDS, plan.answers)))
     else:
         paint, width = printout()
         sys.stdout.write("\n".join(rendered(plan, topology, paint=paint, width=width)) + "\n")

@@ -10,10 +10,10 @@ from sidecar.cli.sign_of_life import sign_of_life
 from sidecar.cli.this_machine import this_machine
 from sidecar.config.config import Config
 from sidecar.config.keys import KEYS
-from sidecar.decide.container.rules import idle_rules
+from sidecar.decide.container.rules import idle_rules, idle_unit_rules
 from sidecar.log import printable
 from sidecar.quick_imports import quick_imports
-from sidecar.words.settings_text import UNCHECKED_RULES, of_no_container
+from sidecar.words.settings_text import UNCHECKED_RULES, UNCHECKED_UNIT_RULES, of_none
 
 _EXAMPLES = """examples:
   cpuset-sidecar run --policy static --reserved 0
@@ -56,17 +56,22 @@ def _check(config: Config) -> int:
     """Print what is doubtful in a configuration without mistakes, and that it can be used. ConfigError, StateError."""
     # Only here: the daemon's imports, for asking the engine.
     from sidecar.cli.doctor.cmd_doctor import ask_engine
+    from sidecar.cli.doctor.unit_checks import unit_rules_in_force, visible_units
     from sidecar.engines.found_places import engine_places
     from sidecar.host.cgroup.host_kernel import HostKernel
 
     doubts = list(config.check_against(HostKernel(cgroup=config.cgroup).topology()))
-    if config.rules:
+    if any(not rule.unit for rule in config.rules):
         reports = [ask_engine(at) for _, at in engine_places(config.engine, config.engines)]
         if all(each.engine for each in reports):
             views = tuple(view for each in reports for view in each.views)
-            doubts += [of_no_container(rule) for rule in idle_rules(views, config.rules)]
+            doubts += [of_none(rule) for rule in idle_rules(views, config.rules)]
         else:
             doubts.append(UNCHECKED_RULES)
+    if unit_rules := unit_rules_in_force(config):
+        names = visible_units(config)
+        idle = idle_unit_rules(names, unit_rules) if names is not None else ()
+        doubts += [of_none(rule) for rule in idle] if names is not None else [UNCHECKED_UNIT_RULES]
     sys.stdout.write("".join(f"warning: {printable(doubt)}\n" for doubt in doubts))
     sys.stdout.write(f"ok: {config.file or 'no file'}, policy {config.policy}\n")
     return 0

@@ -5,6 +5,7 @@ screen, `--problems` prints the problems alone.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -12,18 +13,25 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
-from sidecar.cli.arguments import typed
-from sidecar.cli.flags import add_config, add_json, add_no_color, config_of, print_json
+from sidecar.cli.container_fields import CONTAINER_FIELDS, ToldContainer
+from sidecar.cli.flags import (
+    add_config,
+    add_format,
+    add_json,
+    add_no_color,
+    add_wide,
+    check_format,
+    config_of,
+    print_json,
+)
 from sidecar.cli.live_page import follow
 from sidecar.cli.machine_drawing import Paint, coloured, draw, legend, letters_of, marks_of, plain
 from sidecar.cli.printout import has_colours, joined, printout, wrapped
-from sidecar.cli.row_template import RowTemplate, filled, read_template
+from sidecar.cli.row_template import RowTemplate, filled
 from sidecar.cli.status_choice import ALL, Choice, add_choice, choice_of, wide_cells
 from sidecar.cli.table import table_rows
 from sidecar.decide.facts import Phase
 from sidecar.decide.settings import PolicyName
-from sidecar.failures import Misuse
-from sidecar.readers import word
 from sidecar.status.document import ContainerStatus, EngineStatus, HoleStatus, LeavingStatus, SharingStatus, Status
 from sidecar.status.problem_list import Problem, ProblemKind, problems_of
 from sidecar.status.sight import Sight
@@ -62,15 +70,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--problems", action="store_true", help=f"print only what is wrong; exit code {PROBLEMS_CODE} if anything is"
     )
     add_choice(parser)
-    parser.add_argument(
-        "-o", "--output", type=typed("--output", word("wide")), metavar="wide", help="a table with all columns"
-    )
-    parser.add_argument(
-        "--format",
-        type=read_template,
-        metavar="TEMPLATE",
-        help="a line for each, as '{{.Name}} {{.CPUs}}'; 'table {{.Name}}\\t{{.State}}' with a head; or json",
-    )
+    add_wide(parser)
+    add_format(parser, CONTAINER_FIELDS, "{{.Name}}\\t{{.CPUs}}")
     add_json(parser)
     add_no_color(parser)
     add_config(parser)
@@ -79,9 +80,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Print the status. Return 1 if no daemon runs or vouches for it: the status is then out of date."""
-    others = [name for name in ("json", "problems", "watch", "output") if getattr(args, name)]
-    if args.format and others:
-        raise Misuse(f"--format says what is printed, and so does --{others[0]}: leave one of them out")
+    check_format(args, "json", "problems", "watch", "output")
     state_dir, choice = config_of(args).state_dir, choice_of(args)
     if args.watch:
         return follow("--watch", state_dir, partial(_page, choice=choice, is_wide=bool(args.output)))
@@ -94,7 +93,9 @@ def run(args: argparse.Namespace) -> int:
     elif args.problems:
         sys.stdout.write("".join(f"{line}\n" for line in problem_lines(problems, width)))
     elif args.format:
-        sys.stdout.write("".join(f"{line}\n" for line in _formatted(args.format, choice.of(last.reading), last.sight)))
+        told = choice.of(last.reading)
+        lines = formatted(args.format, told.rows, told.waiting, last.sight)
+        sys.stdout.write("".join(f"{line}\n" for line in lines))
     else:
         page = rendered(
             last.status,
@@ -104,6 +105,7 @@ def run(args: argparse.Namespace) -> int:
             width=width,
             choice=choice,
             is_wide=bool(args.output),
+            fronts=fronts_clause(),
         )
         sys.stdout.write("\n".join(page) + "\n")
     if outdated:
@@ -121,8 +123,11 @@ def rendered(
     width: int | None = 100,
     choice: Choice = ALL,
     is_wide: bool = False,
+    fronts: str = "",
 ) -> list[str]:
-    """Return the whole page as lines: the table and what is wrong are those of the `choice`."""
+    """Return the whole page as lines: the table and what is wrong are those of the `choice`. `fronts` is a clause on
+    what asks before starts on this host, "" for none.
+    """
     status, letters = sight.told(status), letters_of(status)
     chosen = choice.of(status)
     rows = [(letters.get(each.id, " "), *_row(each, now, status, sight, is_wide=is_wide)) for each in chosen.containers]
@@ -131,7 +136,9 @@ def rendered(
     if status.engines:
         head = (" ", "ENGINE", *head[1:])
         rows = [(row[0], each.engine, *row[1:]) for each, row in zip(chosen.containers, rows, strict=True)]
-    lines = [*headline(status, sight, width), *wrapped(freshness(status, now, sight), width), ""]
+    lines = headline(status, sight, width)
+    lines += [line for clause in (fronts, freshness(status, now, sight)) if clause for line in wrapped(clause, width)]
+    lines.append("")
     if rows:
         lines += painted(head, rows, paint, width, is_wide=is_wide)
     else:
@@ -148,10 +155,22 @@ def rendered(
     return [*lines, "", *draw(status.machine, marks_of(status), paint, width), "", *legend(status, paint, width)]
 
 
-def _formatted(template: RowTemplate, status: Status, sight: Sight) -> list[str]:
+def fronts_clause() -> str:
+    """Return which fronts are installed on this host, at the usual place; "" for none."""
+    if not any(map(os.path.exists, ("/usr/local/bin/cpuset-runc", "/etc/cpuset-sidecar/fronts"))):
+        return ""
+    # Only here: it needs what installs them.
+    from sidecar.cli.doctor.front_checks import fronts_here
+    from sidecar.words.around import fronts_told
+
+    return fronts_told(fronts_here())
+
+
+def formatted(template: RowTemplate, rows: Sequence[ContainerStatus], waiting: int, sight: Sight) -> list[str]:
+    """Return the lines of a template for these containers and units; `waiting` is the length of the queue."""
     now = datetime.now(UTC)
-    said = [sight.state(state_of(each, now, status.waiting), {each.name}) for each in status.rows]
-    return filled(template, zip(status.rows, said, strict=True))
+    said = [sight.state(state_of(each, now, waiting), {each.name}) for each in rows]
+    return filled(template, CONTAINER_FIELDS, map(ToldContainer, rows, said))
 
 
 def _row(each: ContainerStatus, now: datetime, status: Status, sight: Sight, *, is_wide: bool) -> tuple[str, ...]:

@@ -7,10 +7,11 @@ import contextlib
 import sys
 import time
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from sidecar.cli.cmd_status import (
     below,
+    formatted,
     freshness,
     headline,
     painted,
@@ -18,10 +19,12 @@ from sidecar.cli.cmd_status import (
     problem_lines,
     state_of,
 )
-from sidecar.cli.flags import add_config, add_no_color, config_of, print_json
+from sidecar.cli.container_fields import CONTAINER_FIELDS
+from sidecar.cli.flags import add_config, add_format, add_no_color, add_wide, check_format, config_of
 from sidecar.cli.live_page import REFRESH_SECONDS
 from sidecar.cli.machine_drawing import Paint, draw, legend, letters_of, marks_of, plain
 from sidecar.cli.printout import can_draw, printout, wrapped
+from sidecar.cli.row_template import RowTemplate
 from sidecar.cli.status_choice import ALL, Choice, add_choice, choice_of
 from sidecar.cli.table import without_empty
 from sidecar.decide.settings import PolicyName
@@ -29,16 +32,33 @@ from sidecar.status.document import ContainerStatus, SharingStatus, Status
 from sidecar.status.last_state import StatusReading
 from sidecar.status.problem_list import problems_of
 from sidecar.status.sight import Sight
-from sidecar.status.status_reader import StatusFollower, read_last_status
+from sidecar.status.status_reader import LastStatus, StatusFollower, read_last_status
+from state import codec
 
 _WITHOUT: Final = "containers that ask for no exclusive CPUs"
 _HEAD: Final = (" ", "NAME", "NOW", "SIZE", "RANGE", "SCALE", "WEIGHT", "USE", "STATE")
+_WIDE: Final = ("ID", "PROJECT")
+"""What a wide table has more, before the state."""
 
 _EXAMPLES: Final = """examples:
   cpuset-sidecar top
   cpuset-sidecar top --once
+  cpuset-sidecar top --once -o wide
+  cpuset-sidecar top --format '{{.Name}} {{.CPUs}} {{.Use}}'
   cpuset-sidecar top --json
 """
+
+
+class _Form(NamedTuple):
+    """How the page is printed: by a template, as a wide table, as JSON; or as the plain page."""
+
+    template: RowTemplate | None
+    is_wide: bool
+    is_json: bool
+
+    @property
+    def is_plain(self) -> bool:
+        return self == _Form(None, is_wide=False, is_json=False)
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -54,6 +74,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--json", action="store_true", help="print the status document at each change, one JSON object per line"
     )
     add_choice(parser)
+    add_wide(parser)
+    add_format(parser, CONTAINER_FIELDS, "{{.Name}}\\t{{.CPUs}}\\t{{.Use}}")
     add_no_color(parser)
     add_config(parser)
     parser.set_defaults(func=run)
@@ -61,17 +83,19 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Show the page. With `--once`, return 1 if no daemon is running: the page is then out of date."""
+    check_format(args, "json", "output")
     state_dir, choice = config_of(args).state_dir, choice_of(args)
+    form = _Form(args.format, is_wide=bool(args.output), is_json=args.json)
     if args.once:
-        return _once(state_dir, choice, as_json=args.json)
-    if not args.json and can_draw():
+        return _once(state_dir, choice, form)
+    if form.is_plain and can_draw():
         # Only here: it is a large import.
         from sidecar.cli.top.full_screen import full_screen
 
         options = ["--config", args.config] if args.config else []
         return full_screen(state_dir, [*options, "--state-dir", state_dir], choice)
     with contextlib.suppress(KeyboardInterrupt):
-        _print_changes(state_dir, choice, as_json=args.json)
+        _print_changes(state_dir, choice, form)
     return 0
 
 
@@ -83,24 +107,24 @@ def rendered(
     paint: Paint = plain,
     width: int | None = 100,
     choice: Choice = ALL,
+    is_wide: bool = False,
 ) -> list[str]:
     """Return the whole page as lines: containers of the choice that have or ask for exclusive CPUs, or have a problem,
     and the number of the others.
     """
     status, letters = sight.told(status), letters_of(status)
     chosen = choice.of(status)
-    problems = problems_of(chosen)
-    troubled = {problem.container for problem in problems}
-    shown = [
-        each for each in chosen.rows if each.asked or each.sharing is SharingStatus.EXCLUSIVE or each.name in troubled
-    ]
+    problems, shown = problems_of(chosen), _shown(chosen)
     lines = [*headline(status, sight, width), *wrapped(freshness(status, now, sight), width)]
     if status.policy == PolicyName.DYNAMIC:
         lines.append(f"takes so far: {status.acknowledged} acknowledged, {status.forced} forced")
     lines.append("")
     if shown:
-        rows = [(letters.get(each.id, " "), *_row(each, now, status.waiting, sight)) for each in shown]
-        lines += painted(*without_empty(_HEAD, rows), paint, width)
+        rows = [(letters.get(each.id, " "), *_row(each, now, status.waiting, sight, is_wide=is_wide)) for each in shown]
+        if is_wide:
+            lines += painted((*_HEAD[:-1], *_WIDE, _HEAD[-1]), rows, paint, width, is_wide=True)
+        else:
+            lines += painted(*without_empty(_HEAD, rows), paint, width)
     others = sum(1 for each in chosen.containers if each not in shown)
     lines.append(f"{sight.clause(_WITHOUT)}: {others}")
     if chosen.units:
@@ -109,7 +133,15 @@ def rendered(
     return [*lines, "", *draw(status.machine, marks_of(status), paint, width), "", *legend(status, paint, width)]
 
 
-def _row(each: ContainerStatus, now: datetime, waiting: int, sight: Sight) -> tuple[str, ...]:
+def _shown(status: Status) -> list[ContainerStatus]:
+    """Return what has or asks for exclusive CPUs, or has a problem."""
+    troubled = {problem.container for problem in problems_of(status)}
+    return [
+        each for each in status.rows if each.asked or each.sharing is SharingStatus.EXCLUSIVE or each.name in troubled
+    ]
+
+
+def _row(each: ContainerStatus, now: datetime, waiting: int, sight: Sight, *, is_wide: bool) -> tuple[str, ...]:
     is_granted, is_elastic = each.sharing is SharingStatus.EXCLUSIVE, each.floor < each.ceiling
     asked = f"0 of {each.asked}" if each.asked else "-"
     return (
@@ -120,38 +152,43 @@ def _row(each: ContainerStatus, now: datetime, waiting: int, sight: Sight) -> tu
         each.scale if is_elastic else "-",
         str(each.weight) if is_elastic else "-",
         f"{each.load.use:.1f}" if each.load else "-",
+        *((each.id, each.project or "-") if is_wide else ()),
         sight.state(state_of(each, now, waiting), {each.name}),
     )
 
 
-def _once(state_dir: str, choice: Choice, *, as_json: bool) -> int:
+def _once(state_dir: str, choice: Choice, form: _Form) -> int:
     last = read_last_status(state_dir, time.time())
-    if as_json:
-        print_json(choice.of(last.reading))
-    else:
-        paint, width = printout()
-        page = rendered(last.status, datetime.now(UTC), last.sight, paint=paint, width=width, choice=choice)
-        sys.stdout.write("\n".join(page) + "\n")
+    sys.stdout.write("".join(f"{line}\n" for line in _lines(last, choice, form)))
     if last.outdated:
         sys.stderr.write(f"cpuset-sidecar: {last.outdated}\n")
         return 1
     return 0
 
 
-def _print_changes(state_dir: str, choice: Choice, *, as_json: bool) -> None:
-    """Print the status at each change, as pages with an empty line between them or as lines of JSON."""
+def _lines(last: LastStatus, choice: Choice, form: _Form) -> list[str]:
+    """Return what is printed of a document."""
+    chosen = choice.of(last.reading)
+    if form.is_json:
+        return [codec.encode(chosen).decode()]
+    if form.template:
+        return formatted(form.template, _shown(chosen), chosen.waiting, last.sight)
+    paint, width = printout()
+    now = datetime.now(UTC)
+    return rendered(last.status, now, last.sight, paint=paint, width=width, choice=choice, is_wide=form.is_wide)
+
+
+def _print_changes(state_dir: str, choice: Choice, form: _Form) -> None:
+    """Print the status at each change, pages with an empty line between them."""
     before: StatusReading | None = None
     follower = StatusFollower(state_dir)
     while True:
         last = follower.read(time.time())
         chosen = choice.of(last.reading)
         if chosen != before:
-            if as_json:
-                print_json(chosen)
-            else:
-                paint, width = printout()
-                page = rendered(last.status, datetime.now(UTC), last.sight, paint=paint, width=width, choice=choice)
-                sys.stdout.write("\n".join(["", *page] if before else page) + "\n")
+            lines = _lines(last, choice, form)
+            is_page = not form.is_json and form.template is None
+            sys.stdout.write("".join(f"{line}\n" for line in (["", *lines] if before and is_page else lines)))
             sys.stdout.flush()
             before = chosen
         time.sleep(REFRESH_SECONDS)

@@ -1,4 +1,4 @@
-"""Flags that several commands share: the configuration's keys, and `--json`."""
+"""Flags that several commands share: the configuration's keys, `--json`, `--format` and `-o wide`."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import msgspec
 
-from sidecar.cli.arguments import given_flags
+from sidecar.cli.arguments import given_flags, typed
+from sidecar.cli.row_template import Fields, template_reader
 from sidecar.config.config import DEFAULT_FILE, Config, load, load_over
 from sidecar.config.keys import KEYS
 from sidecar.config.running_settings import overridden, read_settings
+from sidecar.failures import Misuse
+from sidecar.readers import word
 from sidecar.status.status_file import is_daemon_running
 from sidecar.words.settings_text import daemon_on, last_daemon_on
 from state import codec
@@ -34,6 +38,29 @@ def add_config(parser: argparse.ArgumentParser, keys: Iterable[str] = ("state_di
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add `--json`."""
     parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+
+
+def add_format(parser: argparse.ArgumentParser, fields: Fields[Any], example: str) -> None:
+    """Add `--format`, with templates of these fields."""
+    parser.add_argument(
+        "--format",
+        type=template_reader(fields),
+        metavar="TEMPLATE",
+        help=f"a line for each, as '{example}'; 'table {example}' with a head; or json",
+    )
+
+
+def check_format(args: argparse.Namespace, *others: str) -> None:
+    """Raise Misuse if `--format` is given beside one of these other flags, which also say what is printed."""
+    if args.format and (given := [name for name in others if getattr(args, name)]):
+        raise Misuse(f"--format says what is printed, and so does --{given[0]}: leave one of them out")
+
+
+def add_wide(parser: argparse.ArgumentParser) -> None:
+    """Add `-o wide`."""
+    parser.add_argument(
+        "-o", "--output", type=typed("--output", word("wide")), metavar="wide", help="a table with all columns"
+    )
 
 
 def add_no_color(parser: argparse.ArgumentParser) -> None:

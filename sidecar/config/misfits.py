@@ -20,6 +20,8 @@ from sidecar.contradictions import (
     NothingIsolated,
     NoticeCut,
     NotOnMachine,
+    NoUnitAsks,
+    NoUnitConfined,
     OneEngineOnly,
     PoolTooLarge,
     SocketPathTooLong,
@@ -31,6 +33,7 @@ from sidecar.decide.container.labels import read_labels
 from sidecar.decide.placement.options import FULL_PCPUS_ONLY, misfit
 from sidecar.decide.settings import IsolatedRule, PolicyName
 from sidecar.misreadings import Misreading
+from sidecar.systemd_names import names_what_may_ask
 from state.cpuset import EMPTY, union
 from state.topology import Topology
 
@@ -101,6 +104,7 @@ def doubts(config: Config, topology: Topology) -> Iterator[Misreading]:
         yield _at(config, BareNumber(config.reserved_bare), "reserved")
     if config.policy is PolicyName.DYNAMIC:
         yield from _cut_notices(config)
+    yield from _units_in_vain(config)
     split = topology.whole_cores(reserved) - reserved
     if split and FULL_PCPUS_ONLY in config.options:
         yield Misreading(flaw=SplitCores(reserved, split))
@@ -122,6 +126,14 @@ def _cut_notices(config: Config) -> Iterator[Misreading]:
         asked = read_labels(rule.labels).values.grace
         if asked is not None and asked > most:
             yield Misreading(where=rule.place, name="grace", flaw=NoticeCut(asked, most))
+
+
+def _units_in_vain(config: Config) -> Iterator[Misreading]:
+    for rule in config.rules:
+        if rule.unit and config.host_units == "off":
+            yield Misreading(where=rule.place, name="match.unit", flaw=NoUnitConfined(rule.unit))
+        elif rule.unit and not names_what_may_ask(rule.unit):
+            yield Misreading(where=rule.place, name="match.unit", flaw=NoUnitAsks(rule.unit))
 
 
 def _told(config: Config, found: Iterable[_Found], unread: Collection[str]) -> Iterator[Misreading]:

@@ -194,7 +194,7 @@ class InventoryTaken(msgspec.Struct, frozen=True, tag=True):
     """All containers of an engine were looked at: `seen` are those that differ from the latest World, `gone` those that
     no longer exist. `lacks` are the other engines of this host, and the sources of units that were not looked at: what
     is not in it may exist all the same. `engine` is the name of the engine; "" for an only one. Without a list, only
-    those that were known when it began were looked at: it shows neither who is gone nor that nobody came.
+    those that were known when it began were looked at: it shows neither which are gone nor which came.
     """
 
     seen: tuple[ContainerView, ...]

@@ -18,6 +18,7 @@ import asyncio
 import contextvars
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Generic, TypeVar, TypeVarTuple, cast
 
 import outcome
@@ -25,6 +26,7 @@ import trio
 from anyio.from_thread import start_blocking_portal
 
 from sidecar.failures import EngineUnavailable
+from sidecar.priority import is_preferred, prefer
 
 T = TypeVar("T")
 Args = TypeVarTuple("Args")
@@ -89,13 +91,20 @@ class _Call(Generic[T]):
         return outcome.Value(task.result()) if error is None else outcome.Error(error)
 
 
+async def _begun(*, preferred: bool) -> asyncio.AbstractEventLoop:
+    """Begin in the loop's own thread, which has the priority of the one that opens the room."""
+    if preferred:
+        prefer()
+    return asyncio.get_running_loop()
+
+
 @asynccontextmanager
 async def open_room() -> AsyncIterator[AsyncioRoom]:
     """Yield an asyncio loop in a thread, which runs within the block and is joined at the end, also when cancelled."""
     portal_of_thread = start_blocking_portal("asyncio", name="engine-asyncio")
     portal = await trio.to_thread.run_sync(portal_of_thread.__enter__)
     try:
-        yield AsyncioRoom(await portal.call_async(asyncio.get_running_loop))
+        yield AsyncioRoom(await portal.call_async(partial(_begun, preferred=is_preferred())))
     finally:
         with trio.CancelScope(shield=True):
             await trio.to_thread.run_sync(portal_of_thread.__exit__, None, None, None)

@@ -3,10 +3,13 @@
 1. A container that asks for nothing, and that the hand covers, is where its answer says, whether it runs or not.
 2. One that is not known was answered like all newborns, and its first look is under way since its creation: a second
    one would wait for the same lock. Once that look is told, its hints are judged again.
+3. What the hand covers is where it was told to be, however often its settings are changed. So the first change is
+   looked at at once, and those that follow it together, a while later: a loop of updates costs no more than that.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Final
 
@@ -23,6 +26,11 @@ BRIEF_SECONDS: Final = 2.0
 
 MOST_SECONDS: Final = 5.0
 """How long it waits after the first one at most: for one that starts and ends without pause, and for a first look."""
+
+REPEAT_SECONDS: Final = 0.5
+"""Between two looks because of changes: a person does not change a container so often, and a loop does 70 times in a
+second.
+"""
 
 DECISION_SECONDS: Final = 0.01
 """From a look until the World has it, and more."""
@@ -50,6 +58,8 @@ class Hints:
         self._look = look
         self._due: dict[ContainerKey, float] = {}
         self._latest: dict[ContainerKey, float] = {}
+        self._changed: dict[ContainerKey, float] = {}
+        """When a look because of a change was asked for, or is to be, of those where that is not long ago."""
 
     def hear(self, container: ContainerKey, seconds: float = BRIEF_SECONDS) -> None:
         """Ask for a look because a container may have started or ended: at once, or later if it may wait."""
@@ -61,6 +71,18 @@ class Hints:
             self._latest[container] = now + MOST_SECONDS
             self._nursery.start_soon(self._wait, container)
         self._due[container] = min(now + seconds, self._latest[container])
+
+    def changed(self, container: ContainerKey) -> None:
+        """Ask for a look because its settings may have changed: at once, or later if that comes again and again (3)."""
+        now = trio.current_time()
+        self._changed = {key: at for key, at in self._changed.items() if now < at + REPEAT_SECONDS}
+        known = self._board.latest.containers.get(container)
+        if known is None or not known.is_covered or container not in self._changed:
+            self._changed[container] = now
+            self._look(container)
+        elif (at := self._changed[container] + REPEAT_SECONDS) < self._due.get(container, math.inf):
+            self._changed[container] = self._due[container] = self._latest[container] = at
+            self._nursery.start_soon(self._wait, container)
 
     def born(self, container: ContainerKey) -> None:
         """Hear of a birth. The first look waits for the same start."""

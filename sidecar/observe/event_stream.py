@@ -27,7 +27,7 @@ from sidecar.decide.facts import EngineConnected, EngineDisconnected, EngineInfo
 from sidecar.failures import EngineError, EngineUnavailable
 from sidecar.log import Log, LogLevel
 from sidecar.observe.looks import Looker
-from sidecar.ports import REMOVED, RUNS, Engine, EngineEvent, Tickets
+from sidecar.ports import REMOVED, RUNS, UPDATED, Engine, EngineEvent, Tickets
 from state.key import ContainerKey
 
 BLIND_SECONDS: Final = 1.0
@@ -121,8 +121,9 @@ def _hear(event: EngineEvent, engine: str, board: Board, looker: Looker) -> None
         looker.removed(container)
     elif event.view is not None and container not in board.latest.containers:
         looker.seen(event.view)
-    elif event.action == "update" and _awaits_an_answer(board, container):
-        return
+    elif event.action == UPDATED:
+        if not _awaits_an_answer(board, container):
+            looker.hints.changed(container)
     elif event.action in RUNS and not looker.newcomers.waits(container):
         looker.hints.hear(container)
     else:

@@ -12,7 +12,7 @@ cannot have mounted that, and most containers that are started by the dozen are 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
@@ -56,6 +56,9 @@ CHECK_SECONDS: Final = 5.0
 _Known = tuple[Container, Container, Assignment | None, CPUSet, bool, bool, str, Refused | None]
 """All that a projection depends on: the container, its grant with what leaves it and why, the shared pool, whether it
 is settled, and alone or beside which others, and why it was refused. Of one pinned by hand, its whole reason."""
+
+_ALONE: Final = 5
+"""Where in that it is told whether it is alone."""
 
 
 class Teller:
@@ -122,18 +125,43 @@ class Teller:
             # What another engine has is known once it was looked at.
             self._has_swept = True
             self._attempt(errors, partial(self._projections.retain, _bearers(world)))
+        await self._tell_each((), errors)
         for key in [key for key in self._known if not _is_told(world, key)]:
             if self._attempt(errors, partial(self._projections.remove, key.handle)):
                 del self._known[key]
         self._attempt(errors, self._forget_lost)
         # The older container claims a name first, if both are new here.
-        for key in sorted(world.containers, key=lambda key: (key not in self._known, world.containers[key].view.age)):
-            with self._crashes.contained(key, "projection"):
-                self._tell_one(key, errors)
-            await trio.lowlevel.checkpoint()
+        by_age = sorted(world.containers, key=lambda key: (key not in self._known, world.containers[key].view.age))
+        await self._tell_each(by_age, errors)
         self._attempt(errors, partial(self._projections.remove_spare_names, partial(_mounted, world)))
         said = (_summary(errors), name_claims_text(self._refused_claims(world)))
         self._report("projections", "; ".join(filter(None, said)) or None)
+
+    def _waiting_owners(self) -> list[ContainerKey]:
+        """Return the containers with CPUs of their own that were not told that they are alone, and claim no name now.
+        They wait for that word: how many others share what changed, and how many are gone, must not delay it.
+        """
+        world = self._board.latest
+        untold = [key for key in world.state.assignments if (told := self._known.get(key)) is None or not told[_ALONE]]
+        return [
+            key
+            for key in sorted(untold)
+            if (container := world.containers.get(key)) and (key in self._known or not names_of(world, container))
+        ]
+
+    async def _tell_each(self, keys: Iterable[ContainerKey], errors: list[str]) -> None:
+        """Tell these, and before each of them the owners that wait at that instant."""
+        seen: World | None = None
+        for key in (None, *keys):
+            if seen is not self._board.latest:
+                seen = self._board.latest
+                for owner in self._waiting_owners():
+                    with self._crashes.contained(owner, "projection"):
+                        self._tell_one(owner, errors)
+            if key is not None:
+                with self._crashes.contained(key, "projection"):
+                    self._tell_one(key, errors)
+            await trio.lowlevel.checkpoint()
 
     def _refused_claims(self, world: World) -> list[tuple[str, str, tuple[str, ...]]]:
         """Return each name that several containers claim, the container that has it, and the others. Those of the same

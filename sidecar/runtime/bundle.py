@@ -18,7 +18,13 @@ MOST_BYTES = 32 * 1024 * 1024
 """Bytes of a config.json, and of an answer."""
 
 MOST_LABELS = 64
-"""Labels that are sent: ours first."""
+"""Labels that are sent: ours first, and then Swarm's."""
+
+MOST_PAIRS = 10_000
+"""Labels, or annotations of ours, that are looked at."""
+
+OURS, SWARMS = "cpuset.", "com.docker.swarm."
+"""How labels begin for which a container is asked about: Swarm may count on its CPUs."""
 
 DIRECTORY_SECONDS = 1.0
 """How long to wait for the container's projection directory: the sidecar makes it right after its decision."""
@@ -35,11 +41,9 @@ def question(container: str, spec: dict[str, Any]) -> dict[str, Any]:
     linux = table(spec, "linux")
     resources = table(linux, "resources")
     cpu, memory = table(resources, "cpu"), table(resources, "memory")
-    annotations = {
-        key: value
-        for key, value in table(spec, "annotations").items()
-        if key.startswith("cpuset.") and isinstance(value, str)
-    }
+    annotations = {key: value for key, value in table(spec, "annotations").items() if key.startswith(OURS)}
+    if len(annotations) > MOST_PAIRS:
+        raise StartRefused(f"there are more than {MOST_PAIRS} annotations of ours")
     return {
         "id": container,
         "cgroup": text(linux, "cgroupsPath"),
@@ -48,7 +52,7 @@ def question(container: str, spec: dict[str, Any]) -> dict[str, Any]:
         "quota": number(cpu, "quota"),
         "period": number(cpu, "period"),
         "memory": number(memory, "limit"),
-        "annotations": annotations,
+        "annotations": {key: value for key, value in annotations.items() if isinstance(value, str)},
         **described(container, spec),
     }
 
@@ -72,8 +76,10 @@ def described(container: str, spec: dict[str, Any]) -> dict[str, Any]:
             # A path with a null character is a ValueError.
             continue
         labels = table(table(books, "Config"), "Labels")
+        if len(labels) > MOST_PAIRS:
+            continue
         short = {key: value for key, value in labels.items() if isinstance(value, str) and len(key + value) <= 250}
-        ours = sorted(short, key=lambda key: (not key.startswith("cpuset."), key))[:MOST_LABELS]
+        ours = sorted(short, key=lambda key: (not key.startswith(OURS), not key.startswith(SWARMS), key))[:MOST_LABELS]
         return {"name": text(books, "Name").lstrip("/")[:250], "labels": {key: short[key] for key in ours}}
     return {}
 
@@ -99,7 +105,7 @@ def mount(spec: dict[str, Any], root: str, directory: str, destination: str) -> 
     source = os.path.join(root, *parts)
     mounts = spec.get("mounts")
     if not isinstance(mounts, list):
-        mounts = spec["mounts"] = []
+        mounts = []
     wanted, above = _place(destination), ""
     for each in mounts:
         place = _place(text(each, "destination")) if isinstance(each, dict) else ""
@@ -115,7 +121,7 @@ def mount(spec: dict[str, Any], root: str, directory: str, destination: str) -> 
     if os.path.realpath(source) != os.path.join(os.path.realpath(root), *parts):
         return f"{source} is a symbolic link that leads elsewhere"
     options = ["bind", "ro", "nosuid", "nodev", "noexec"]
-    mounts.append({"destination": destination, "type": "bind", "source": source, "options": options})
+    spec["mounts"] = [*mounts, {"destination": destination, "type": "bind", "source": source, "options": options}]
     return ""
 
 

@@ -31,20 +31,26 @@ import sys
 import time
 
 from . import standing
-from .bundle import MOST_BYTES, StartRefused, apply, dumped, id_in, loaded, mount, question, replace, table, text
+from .bundle import (
+    MOST_BYTES,
+    OURS,
+    SWARMS,
+    StartRefused,
+    apply,
+    dumped,
+    id_in,
+    loaded,
+    mount,
+    question,
+    replace,
+    table,
+    text,
+)
+from .socket_client import USUAL, KeptFromStarting, RuntimeSettings, asked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-ROUTE = "/v1/starts"
-LIMIT_SECONDS = 45.0
-"""Time limit of an answer, over all tries: longer than the sidecar itself holds a start."""
-
-UNNEEDED_SECONDS = 3.0
-"""The same for a container that asks for no CPUs: there is a standing order for it."""
-
-RETRY_SECONDS = 0.02
 
 VALUED = frozenset(("log", "log-format", "log-level", "root", "criu", "rootless", "cgroup-manager", "bundle", "b"))
 VALUED |= {"console-socket", "pidfd-socket", "pid-file", "preserve-fds", "config", "f"}
@@ -58,16 +64,8 @@ BEGINNING = ("create", "restore", "run")
 ASKING = "cpuset.exclusive"
 """The label, and the annotation, with which a container asks for CPUs; with a slash and a name for one of a pod."""
 
-OURS, SWARMS = "cpuset.", "com.docker.swarm."
-"""How labels begin for which a container is asked about: Swarm may count on its CPUs."""
-
 INHERITS = "runc"
 """The runtime that hands the lock of the standing order on to no container."""
-
-STRICT, USUAL = "strict", "usual"
-"""The two kinds of fronts: for containers that chose it, and for all that start through an engine's own runtime."""
-
-CURE = "start it (`cpuset-sidecar doctor` says what prevents it), or choose another runtime for this container"
 
 
 class Called:
@@ -83,23 +81,6 @@ class Called:
         self.container = names[0] if names else ""
         self.bundle = os.path.realpath(more.get("bundle") or more.get("b") or ".")
         self.config = os.path.join(self.bundle, more.get("config") or more.get("f") or "config.json")
-
-
-class RuntimeSettings:
-    """Settings of the installation: the real runtime, the sidecar's socket, the host's root of the projections (""
-    mounts none), how many seconds to wait for a missing sidecar, and the kind of front.
-    """
-
-    def __init__(self, real: str, socket: str, projections: str, patience: str, kind: str = STRICT) -> None:
-        self.real = real
-        self.socket = socket
-        self.projections = projections
-        self.patience = float(patience)
-        self.is_strict = kind != USUAL
-
-
-class KeptFromStarting(StartRefused):
-    """The start was refused by a decision: that of a sidecar, or that a container which asks for CPUs needs one."""
 
 
 def main(words: list[str]) -> int:
@@ -257,9 +238,7 @@ def changed_spec(settings: RuntimeSettings, container: str, spec: dict[str, Any]
     update = answer.get("update")
     if update is None:
         return False, []
-    if not isinstance(update, dict):
-        raise StartRefused("the sidecar's answer cannot be understood")
-    apply(spec, update)
+    apply_update(spec, update)
     told = []
     projection = answer.get("projection")
     if isinstance(projection, dict) and settings.projections and is_needed:
@@ -269,74 +248,17 @@ def changed_spec(settings: RuntimeSettings, container: str, spec: dict[str, Any]
     return True, told
 
 
-# Asking.
+def apply_update(spec: dict[str, Any], update: object) -> None:
+    """Change the spec by this part of an answer. Raise StartRefused."""
+    if not isinstance(update, dict):
+        raise StartRefused("the sidecar's answer cannot be understood")
+    apply(spec, update)
 
 
 def asks(body: dict[str, Any]) -> bool:
     """Return whether a container asks for CPUs, as far as its question tells."""
     known = [*body["annotations"], *body.get("labels", ())]
     return any(key.partition("/")[0] == ASKING for key in known)
-
-
-def asked(settings: RuntimeSettings, body: bytes, *, is_needed: bool) -> dict[str, Any]:
-    """Return the sidecar's answer. Raise KeptFromStarting with its reason, or with the cure if there is no answer that
-    `is_needed`. Raise StartRefused at once if there is none that is not.
-    """
-    path, patience = settings.socket, settings.patience if is_needed else 0.0
-    began = missing_since = time.monotonic()
-    deadline = missing_since + (LIMIT_SECONDS if is_needed else UNNEEDED_SECONDS)
-    while True:
-        connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
-        try:
-            connection.settimeout(max(0.001, deadline - time.monotonic()))
-            connection.connect(path)
-            missing_since = 0.0
-            return _answer(*_exchange(connection, body, deadline))
-        except (FileNotFoundError, NotADirectoryError, ConnectionError, BlockingIOError, EOFError):
-            # It is missing, or was killed: another one may be starting.
-            missing_since = missing_since or time.monotonic()
-        except _socket.timeout:
-            kind = KeptFromStarting if is_needed else StartRefused
-            raise kind(f"not started: the sidecar did not answer within {deadline - began:.0f} s") from None
-        except PermissionError:
-            raise StartRefused(f"not started: {path} can only be opened by its owner: run this as root") from None
-        except OSError as error:
-            raise StartRefused(f"not started: {path}: {error.strerror or error}; {CURE}") from error
-        finally:
-            connection.close()
-        if time.monotonic() - missing_since >= patience or time.monotonic() >= deadline:
-            kind = KeptFromStarting if is_needed else StartRefused
-            raise kind(f"not started: nothing answers on {path}, so the sidecar is not running; {CURE}")
-        time.sleep(RETRY_SECONDS)
-
-
-def _exchange(connection: _socket.socket, body: bytes, deadline: float) -> tuple[int, bytes]:
-    """Send one request of HTTP/1.1. Return the status and the body. Raise EOFError if the answer is not whole."""
-    head = f"POST {ROUTE} HTTP/1.1\r\nHost: sidecar\r\nContent-Type: application/json\r\nConnection: close\r\n"
-    connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-    content = b""
-    while True:
-        top, found, rest = content.partition(b"\r\n\r\n")
-        lines = top.lower().split(b"\r\n")
-        sizes = [line[15:].strip() for line in lines if line.startswith(b"content-length:")]
-        if found and sizes and len(rest) >= int(sizes[0]):
-            return int(lines[0].split()[1]), rest[: int(sizes[0])]
-        connection.settimeout(max(0.001, deadline - time.monotonic()))
-        more = connection.recv(65536)
-        if not more or len(content) > MOST_BYTES:
-            raise EOFError
-        content += more
-
-
-def _answer(status: int, body: bytes) -> dict[str, Any]:
-    if status == 404:
-        raise StartRefused("the running sidecar does not support strict start: upgrade it")
-    answer = loaded(body)
-    if status in (409, 503):
-        raise KeptFromStarting(text(answer, "error") or f"the sidecar answered {status}")
-    if status != 200:
-        raise StartRefused(text(answer, "error") or f"the sidecar answered {status}")
-    return answer
 
 
 # Reading the arguments.

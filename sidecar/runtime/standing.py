@@ -37,6 +37,9 @@ MOST_BYTES = 64 * 1024
 HIGH = 200
 """The descriptor of the lock from here on: below are those that an engine hands to a container."""
 
+MOST_CPUS = 65536
+"""CPUs of a list have smaller numbers: no list that is written into a bundle makes a set that fills the memory."""
+
 TRIES = 50
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 ONLINE = "/sys/devices/system/cpu/online"
@@ -183,10 +186,13 @@ def within(cpus: str, order: Order) -> str:
 def cpus_of(text: str) -> set[int]:
     """Return the CPUs of a list of the kernel's. Raise ValueError if it is none."""
     found: set[int] = set()
-    for part in text.strip().split(",") if text.strip() else ():
+    text = text.strip(" \t\n\r")
+    for part in text.split(",") if text else ():
         first, is_range, last = part.partition("-")
-        if not first.isdecimal() or (is_range and not last.isdecimal()) or len(part) > 11:
+        if not part.isascii() or not first.isdecimal() or (is_range and not last.isdecimal()) or len(part) > 11:
             raise ValueError(f"{text!r} is not a list of CPUs")
+        if max(int(first), int(last or first)) >= MOST_CPUS:
+            raise ValueError(f"{text!r} has a CPU that no machine has")
         found.update(range(int(first), int(last or first) + 1))
     return found
 

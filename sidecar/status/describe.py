@@ -44,7 +44,8 @@ from sidecar.words.causes import why, why_leaving
 from sidecar.words.explanations import explanation, trouble, waits_for
 from sidecar.words.hands import births_told
 from sidecar.words.neighbours import clash_text
-from sidecar.words.refusals import sentence, warnings
+from sidecar.words.refusals import warnings
+from sidecar.words.refused_text import why_refused
 from sidecar.words.repairs import noted
 from sidecar.words.units import PINNED, UNDER_NONE, HostConfinement, confined_told, not_confined_told
 from state.cpuset import EMPTY, CPUSet
@@ -157,7 +158,7 @@ def container_status(world: World, container: Container, deadlines: Deadlines) -
         load=_load(world.loads.get(container.view.key)),
         waits_for=waits_for(world, container, assignment, wanted),
         pinned=CPUSet.from_mask(world.kept_by_pin(container)) & world.state.online,
-        refusal=sentence(refused.refusal) if refused and is_standing(container, refused) else "",
+        refusal=why_refused(world, refused) if refused and is_standing(container, refused) else "",
         turn=turn_of(world, key) if refused else 0,
         trouble=trouble(container),
         warnings=warnings(container.wish),

@@ -1,4 +1,4 @@
-"""What is said of starts that go around the front (`starts_around`)."""
+"""What is said of fronts, and of starts that go around them (`starts_around`)."""
 
 from __future__ import annotations
 
@@ -14,6 +14,15 @@ def around_told(around: Mapping[str, int]) -> str:
     told = ", ".join(f"{count} by {name}" for name, count in around.items())
     total = sum(around.values())
     return f"{counted(total, 'start')} went around the front, and were seen as births alone: {told}"
+
+
+def fronts_told(fronts: Mapping[str, bool]) -> str:
+    """Return which front asks before the starts of which runtime, as a clause: the compiled one, or that in Python."""
+    kinds = {
+        "the compiled front": [name for name, is_compiled in fronts.items() if is_compiled],
+        "the front in Python": [name for name, is_compiled in fronts.items() if not is_compiled],
+    }
+    return "; ".join(f"{kind} stands before {', '.join(names)}" for kind, names in kinds.items() if names)
 
 
 def cure_of(around: Mapping[str, int]) -> str:

@@ -22,7 +22,8 @@ from sidecar.log import LogLevel
 from sidecar.natural_order import natural
 from sidecar.words.causes import why
 from sidecar.words.counts import some
-from sidecar.words.refusals import harmless, sentence, warnings
+from sidecar.words.refusals import harmless, warnings
+from sidecar.words.refused_text import why_refused
 from sidecar.words.repairs import noted
 from sidecar.words.units import noun
 from state.cpuset import union
@@ -89,7 +90,7 @@ def _books(before: World, now: World) -> Iterator[Line]:
             yield from _changes(was, assignment)
             yield from _takes(before, now, was, assignment)
     for refused in new_refusals(before, now):
-        why_not = sentence(refused.refusal)
+        why_not = why_refused(now, refused)
         yield Line(LogLevel.WARNING, "refused", {noun(refused.container): refused.name, "reason": why_not})
 
 

@@ -27,6 +27,7 @@ from sidecar.words.hands import leg_told
 from sidecar.words.neighbours import clash_text, company, pin_text, pinned_text
 from sidecar.words.reasons import LEFT_ALONE
 from sidecar.words.refusals import harmless, sentence, warnings
+from sidecar.words.refused_text import why_refused
 from sidecar.words.sizes_text import about_size
 from sidecar.words.units import noun
 from state.cpuset import EMPTY, CPUSet
@@ -147,7 +148,7 @@ def _why(world: World, container: Container, assignment: Assignment | None, refu
             return [f"It asked for {asked} and has {len(assignment.cpus)} now: {assignment.cpus}."]
         return [f"It asked for {exclusive_cpus(assignment.demand.cpus)} and was granted {assignment.cpus}."]
     if refused:
-        return [f"It was refused: {sentence(refused.refusal)}.", *_prospect(world, container, refused)]
+        return [f"It was refused: {why_refused(world, refused)}.", *_prospect(world, container, refused)]
     if wish.demand:
         return [f"It will ask for {exclusive_cpus(wish.demand.cpus)} when it starts."]
     if wish.is_kept_out:

@@ -18,6 +18,8 @@ from sidecar.contradictions import (
     NothingIsolated,
     NoticeCut,
     NotOnMachine,
+    NoUnitAsks,
+    NoUnitConfined,
     OneEngineOnly,
     PoolTooLarge,
     SocketPathTooLong,
@@ -98,7 +100,7 @@ _FORMS: Final = {
     Form.LABELS: 'write labels with texts, like { "cpuset.exclusive" = "2" }',
     Form.GROUP: "write the name or the number of a group, like monitoring",
     Form.MATCH: 'write patterns, like { name = "db-*" }, with some of name, project and image, or with unit alone',
-    Form.TEMPLATE: "write fields in double braces, like '{{.Name}} {{.CPUs}}', or json",
+    Form.TEMPLATE: "write fields in double braces, like '{{.CPUs}}', or json",
     Form.HOOK: 'write either command = ["/usr/local/bin/program"] or webhook = "https://host/path"',
     Form.HOOKS: "there are 16 hooks at most",
     Form.HOOK_NAME: "write letters, digits, spaces, and - _ . in between, 64 at most",
@@ -233,6 +235,10 @@ def _contradiction(flaw: Contradiction) -> str:
             return f"reserved is CPU {cpu} alone: for {counted_cpus(cpu)} write count:{cpu}"
         case NoticeCut(asked, most):
             return f"grace is {asked:g} s, and tenants_longest_notice allows {most:g} s: its containers have that"
+        case NoUnitConfined(unit):
+            return f'the rule for unit {unit} has no effect: host_units is off; set host_units = "auto"'
+        case NoUnitAsks(unit):
+            return f"the rule for unit {unit} has no effect: services and slices can ask, and their names end so"
         case SplitCores(reserved, rest):
             return f"reserved {reserved} splits cores: under full-pcpus-only {named(rest)} cannot be granted"
         case LackingThreads(cpus):

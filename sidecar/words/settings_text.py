@@ -10,6 +10,8 @@ from sidecar.words.counts import counted
 
 UNCHECKED_RULES: Final = "the engine does not answer: whether each rule is some container's was not checked"
 
+UNCHECKED_UNIT_RULES: Final = "no units of systemd are visible here: whether each rule is some unit's was not checked"
+
 
 def daemon_on(state_dir: str, overridden: Sequence[str] = ()) -> str:
     """Return whose settings these are, and which of them were given to the command itself."""
@@ -39,7 +41,9 @@ NOT_LOOKED_AT: Final = (
 )
 
 
-def of_no_container(rule: Rule) -> str:
-    """Return that a rule applies to no container that exists."""
+def of_none(rule: Rule) -> str:
+    """Return that a rule applies to no container, or to no unit of the host, that exists."""
+    if rule.unit:
+        return f"{rule.place}: the rule for unit {rule.unit} is no unit's now"
     patterns = ", ".join(f"{key} {text}" for key in ("name", "project", "image") if (text := getattr(rule, key)))
     return f"{rule.place}: the rule for {patterns or 'every container'} is no container's now"

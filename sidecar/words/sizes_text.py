@@ -16,7 +16,7 @@ def about_size(world: World, container: Container, grant: Assignment) -> tuple[s
     for each that needs no word.
     """
     size = size_of_order(world, grant)
-    told = rounded(grant.ordered, size, kept_of(world, grant))
+    told = rounded(grant.ordered, size, kept_of(world, grant), grant.demand.ceiling)
     return told, short(len(grant.cpus), size, is_idle=container.is_idle)
 
 
@@ -31,12 +31,14 @@ def short(has: int, size: int, *, is_idle: bool = False) -> str:
     return f"{has} of {cpus(size)} {agree(has, 'is', 'are')} available now; it gets the rest when CPUs become spare"
 
 
-def rounded(ordered: int | None, size: int, kept: CPUSet) -> str:
+def rounded(ordered: int | None, size: int, kept: CPUSet, ceiling: int) -> str:
     """Return what was made of an ordered number; "" if it is the size, or nothing was ordered. `kept` is what the
-    container never gives up.
+    container never gives up, and `ceiling` the most that it may have now.
     """
-    if ordered in (None, size):
+    if ordered is None or ordered == size:
         return ""
     if ordered < size == len(kept):
         return f"it never gives up {named(kept)}: the order of {ordered} became {size}"
+    if ordered > ceiling:
+        return f"it may have at most {cpus(size)} now: the order of {ordered} became {size}"
     return f"it gets whole cores: the order of {ordered} became {size}"

@@ -23,7 +23,6 @@ READS_TEXT = {
 """Modules that read foreign text, by their names, and which."""
 
 READ = {
-    "event.action == 'update'": "a word of the engine's protocol",
     "name.endswith(f'-{wanted}')": "the name of a container of a pod, as Podman makes it",
     "runtime.rpartition('/')": "the path of a runtime, as the engine tells it",
 }

@@ -60,6 +60,8 @@ class Asked(NamedTuple):
 
 ROLE = ("com.docker.compose.project", "com.docker.compose.service", "com.docker.compose.container-number")
 
+NUMBER, MIN, MAX = "cpuset.exclusive", "cpuset.min", "cpuset.max"
+
 LABELS = frozenset(
     f"cpuset.{word}"
     for word in (
@@ -151,17 +153,41 @@ def asked_of(container: Table, settings: Table, plan: Plan) -> Asked:
     )
 
 
-def of_both(granted: Asked, now: Asked) -> Asked:
-    """Return what certainly holds for CPUs that were granted under other settings than those of now."""
+def of_both(granted: Asked, now: Asked, threads: int) -> Asked:
+    """Return what certainly holds for CPUs that were granted under other settings than those of now. "New options apply
+    to new grants", but how many CPUs it may have "counts in whole cores from then on"
+    (upgrade-and-change-policy); but for a number that comes to none.
+    """
     if granted == now:
         return now
+    floor, ceiling = granted.floor, granted.ceiling
+    if granted.whole_cores != now.whole_cores and now.number and not now.number % threads:
+        floor, ceiling = now.floor, now.ceiling
+    elif granted.whole_cores != now.whole_cores:
+        floor, ceiling = min(floor, now.floor), max(ceiling, now.ceiling)
     return granted._replace(
-        floor=min(granted.floor, now.floor) if granted.whole_cores != now.whole_cores else granted.floor,
-        ceiling=max(granted.ceiling, now.ceiling) if granted.whole_cores != now.whole_cores else granted.ceiling,
+        floor=floor,
+        ceiling=ceiling,
         whole_cores=granted.whole_cores and now.whole_cores,
         numa=granted.numa if granted.numa == now.numa else "none",
         is_plain=granted.is_plain and now.is_plain and granted.numa == now.numa,
     )
+
+
+def keeping_its_number(container: Table, before: Table, now: Table) -> Table:
+    """Return a container whose labels are what it asks for since the settings changed, with its own and those of its
+    rule: the number and the `min` for which it was granted what it has, and all else as it is now. "No `max` is below
+    the number that it keeps" (configuration). Without a request now, it is as it was.
+    """
+    had, has = labels_of(container, before), labels_of(container, now)
+    if NUMBER not in has:
+        return {**container, "labels": had}
+    merged = {**has, **{name: had[name] for name in (NUMBER, MIN) if name in had}}
+    if MIN not in had:
+        merged.pop(MIN, None)
+    if MAX in merged and (had.get(NUMBER), had.get(MIN)) != (has.get(NUMBER), has.get(MIN)):
+        merged[MAX] = str(max(int(merged[MAX]), int(merged[NUMBER])))
+    return {**container, "labels": merged}
 
 
 def rights_of(settings: Table) -> set[str]:

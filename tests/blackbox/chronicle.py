@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from tests.blackbox.asked import Asked, CPUs, Plan, asked_of, joined, labels_of, of_both, plan_of
+from tests.blackbox.asked import Asked, CPUs, Plan, asked_of, joined, keeping_its_number, labels_of, of_both, plan_of
 from tests.blackbox.plain_values import REST, Scenario, Table, numbers
 from tests.blackbox.player import Printed
 
@@ -124,20 +124,23 @@ class Chronicle:
         return {stage.online for stage in self.stages}
 
     def asked(self, name: str, stage: Stage) -> Asked:
-        """Return what a container asks for: "new options apply to new grants", and a container that has CPUs "keeps
-        them if its number or its `min` changed"; "all else counts at once". A cpuset of all CPUs that are online "is
-        not a pin".
+        """Return what a container asks for: "new options apply to new grants", and one that has CPUs "keeps its number
+        and its `min` if these changed", while "all else counts at once, whether its number changed or not". A cpuset of
+        all CPUs that are online "is not a pin".
         """
         before = stage.under.get(name, stage.settings) if stage.place(name).granted is not None else stage.settings
         known = name, id(stage.settings), id(before)
         if known not in self._known:
-            container = self._containers[name]
-            anew, of_old = (asked_of(container, each, self.plan) for each in (stage.settings, before))
-            is_same = (anew.number, anew.least) == (of_old.number, of_old.least)
-            now = {**stage.settings, "rule": (stage.settings if is_same else before).get("rule", [])}
+            container, now = self._containers[name], stage.settings
+            if before is not now:
+                container, now = keeping_its_number(container, before, now), {**now, "rule": []}
             when_granted = {key: value for key, value in now.items() if key not in ("options", "numa")}
             when_granted |= {key: before[key] for key in ("options", "numa") if key in before}
-            found = of_both(asked_of(container, when_granted, self.plan), asked_of(container, now, self.plan))
+            found = of_both(
+                asked_of(container, when_granted, self.plan),
+                asked_of(container, now, self.plan),
+                len(self.plan.cores[0]),
+            )
             if found.pin and any(online <= found.pin for online in self._onlines):
                 found = found._replace(pin=frozenset(), number=0, is_in_doubt=True)
             self._known[known] = found

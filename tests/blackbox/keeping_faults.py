@@ -132,3 +132,25 @@ PINNED_ON_ALL = scenario(
 )
 """One CPU of the floor and the one above it: no other CPU is left."""
 PINNED_ON_ALL["machine"] = {"cores": 4}
+
+LATER_CORES = scenario(
+    [container("a", "2", labels={"cpuset.min": "1", "cpuset.max": "3"})],
+    told((1.0, "run", "a"), (40.0, "reload", {"options": ["full-pcpus-only"]})),
+    policy="dynamic",
+    grace="1s",
+)
+"""It has three CPUs, and may have one core from the reload on."""
+LATER_CORES["machine"] = {"cores": 4, "threads": 2}
+
+ANOTHER_NUMBER = scenario(
+    [{"name": "a"}],
+    told(
+        (1.0, "run", "a"),
+        (40.0, "reload", {"rule": [{"match": {"name": "a"}, "exclusive": 3, "max": 3}]}),
+        (80.0, "reload", {"rule": [{"match": {"name": "a"}, "exclusive": 3, "max": 5}]}),
+    ),
+    policy="dynamic",
+    grace="1s",
+    rule=[{"match": {"name": "a"}, "exclusive": 2, "max": 6}],
+)
+"""It keeps its number of two, and has the maximum of the rule that asks for three."""

@@ -19,11 +19,12 @@ def sizes_are_in_range(chronicle: Chronicle) -> Iterator[Finding]:
         for name, place in stage.places.items():
             asked, size = chronicle.asked(name, stage), len((place.granted or frozenset()) & stage.online)
             # A core of which threads are offline is what is left of it: a number of such cores may be any.
-            is_narrow = asked.whole_cores and stage.online != chronicle.plan.all
+            is_by_cores = asked.whole_cores or chronicle.asks_now(name, stage).whole_cores
+            is_narrow = is_by_cores and stage.online != chronicle.plan.all
             least, most = (asked.least, asked.most) if is_narrow else (asked.floor, asked.ceiling)
             is_right = least <= size <= most
             # Where no core has all its threads, the floor is no number of theirs either.
-            is_right |= asked.whole_cores and not any(core <= stage.online for core in chronicle.plan.cores)
+            is_right |= is_by_cores and not any(core <= stage.online for core in chronicle.plan.cores)
             if place.granted is None or not stage.is_watched or not asked.number or is_right:
                 since.pop(name, None)
                 continue

@@ -22,8 +22,10 @@ from tests.blackbox.judge import PROMISES, broken_in
 from tests.blackbox.keeping_faults import (
     ALL_BUT_THE_OFFLINE,
     AN_ODD_CPU,
+    ANOTHER_NUMBER,
     KEPT_OUT,
     KILLED,
+    LATER_CORES,
     MISTAKEN,
     ONE_CPU_LESS,
     PINNED_ON_ALL,
@@ -97,6 +99,7 @@ from tests.decide.lawbook import (
     pool_faults,
     queue_faults,
     refit_faults,
+    rule_faults,
     strict_faults,
 )
 
@@ -180,6 +183,8 @@ FAULTS = (
     Planted(strict_faults.takes_at_once_from_what_starts, "notice_is_given", scenario=WHILE_IT_STARTS),
     Planted(dynamic_faults.grants_less_than_the_floor, "sizes_are_in_range", 9),
     Planted(dynamic_faults.grows_above_the_ceiling, "sizes_are_in_range"),
+    Planted(dynamic_faults.counts_ceilings_in_single_cpus, "sizes_are_in_range", scenario=LATER_CORES),
+    Planted(rule_faults.keeps_the_terms_of_another_number, "sizes_are_in_range", scenario=ANOTHER_NUMBER),
     Planted(dynamic_faults.never_ends_a_take, "at_rest_all_are_in_place", 21),
     Planted(dynamic_faults.begins_no_grace_after_a_restart, "at_rest_all_are_in_place", 19),
     Planted(core_faults.counts_floors_in_cpus, "cores_are_whole", scenario=WHOLE_CORES),

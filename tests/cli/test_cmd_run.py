@@ -111,3 +111,70 @@ def test_a_check_names_a_notice_of_a_rule_that_is_cut(
     file.write_text(file.read_text() + '[tenants]\nlongest_notice = "60s"\n')
     assert main(configured) == 0
     assert "warning" not in capsys.readouterr().out
+
+
+UNIT_RULES = """
+policy = "static"
+reserved = "0"
+host_units = "auto"
+[[rule]]
+match = { unit = "postgres*.service" }
+exclusive = 1
+[[rule]]
+match = { unit = "ssh.service" }
+exclusive = 1
+[[rule]]
+match = { unit = "sshd" }
+exclusive = 1
+"""
+
+
+def checked(configured: list[str], file: Path, text: str, root: Path) -> int:
+    """Check this configuration, of which no rule is for containers: the engine is not asked."""
+    file.write_text(text)
+    return main([*configured, "--cgroup", str(root)])
+
+
+@pytest.fixture
+def units(tmp_path: Path) -> Path:
+    """Return the root of a v2 hierarchy with one service."""
+    root = tmp_path / "cgroup"
+    (root / "system.slice" / "postgresql@16.service").mkdir(parents=True)
+    (root / "cgroup.controllers").write_text("cpuset cpu\n")
+    return root
+
+
+def test_a_check_compares_rules_of_units_with_those_of_the_host(
+    configured: list[str],
+    tmp_path: Path,
+    units: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of one that can be no unit's it says why."""
+    monkeypatch.setattr(cmd_doctor, "ask_engine", lambda _: EngineReport(error="nothing there"))
+    file = tmp_path / "c.toml"
+    assert checked(configured, file, UNIT_RULES, units) == 0
+    why = "services and slices can ask, and their names end so"
+    assert capsys.readouterr().out.splitlines() == [
+        f"warning: {file}, line 11: the rule for unit sshd has no effect: {why}",
+        f"warning: {file}, line 8: the rule for unit ssh.service is no unit's now",
+        f"ok: {file}, policy static",
+    ]
+
+
+def test_a_check_says_that_rules_of_units_have_no_effect_where_none_is_confined(
+    configured: list[str], tmp_path: Path, units: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = UNIT_RULES.replace('host_units = "auto"\n', "")
+    assert checked(configured, tmp_path / "c.toml", text, units) == 0
+    said = capsys.readouterr().out
+    assert said.count('has no effect: host_units is off; set host_units = "auto"') == 3
+    assert "no unit's now" not in said
+
+
+def test_a_check_says_where_no_unit_is_visible(
+    configured: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert checked(configured, tmp_path / "c.toml", UNIT_RULES, tmp_path / "none") == 0
+    assert "no units of systemd are visible here: whether each rule is some unit's" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""`status --format`: lines of fields, as Docker's templates have them, and what is wrong with others."""
+"""`--format`: lines of fields, as Docker's templates have them, and what is wrong with others."""
 
 from __future__ import annotations
 
@@ -10,15 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.__main__ import main
-from sidecar.cli.row_template import FIELDS, RowTemplate, filled, read_template
+from sidecar.cli.container_fields import CONTAINER_FIELDS, ToldContainer
+from sidecar.cli.row_template import RowTemplate, filled, template_reader
 from sidecar.cli.status_choice import ALL, Choice
 from sidecar.misreadings import Misreading
 from sidecar.status.describe import status_of
+from sidecar.status.event_file import event_file
 from state.cpuset import CPUSet
 from tests.cli.test_commands import BUSY, leave
 from tests.cli.top.statuses import owner, plain_one, seen
 
-ROWS = [(owner("voice", "1-2", 1), "settled, alone"), (plain_one("a\x1b[31m", 2), "settled")]
+ROWS = [
+    ToldContainer(owner("voice", "1-2", 1), "settled, alone"),
+    ToldContainer(plain_one("a\x1b[31m", 2), "settled"),
+]
+
+read_template = template_reader(CONTAINER_FIELDS)
 
 
 @pytest.mark.parametrize(
@@ -34,14 +41,14 @@ def test_a_template_makes_a_line_of_each(text: str, lines: list[str]) -> None:
     """With what others wrote escaped; a table has a head, and its columns are lined up."""
     template = read_template(text)
     assert isinstance(template, RowTemplate)
-    assert filled(template, ROWS) == lines
+    assert filled(template, CONTAINER_FIELDS, ROWS) == lines
 
 
 def test_json_is_an_object_a_line() -> None:
     """The container's part of the document."""
     template = read_template("json")
     assert isinstance(template, RowTemplate)
-    assert [json.loads(line)["name"] for line in filled(template, ROWS)] == ["voice", "a\x1b[31m"]
+    assert [json.loads(line)["name"] for line in filled(template, CONTAINER_FIELDS, ROWS)] == ["voice", "a\x1b[31m"]
 
 
 @given(st.text(alphabet="{}.Name CPUs\\tn|"))
@@ -50,8 +57,8 @@ def test_any_text_is_a_template_or_a_mistake(text: str) -> None:
     template = read_template(text)
     if isinstance(template, Misreading):
         return
-    assert set(template.parts[1::2]) <= set(FIELDS)
-    assert len(filled(template, ROWS)) == len(ROWS) + template.is_table
+    assert set(template.parts[1::2]) <= set(CONTAINER_FIELDS.by_name)
+    assert len(filled(template, CONTAINER_FIELDS, ROWS)) == len(ROWS) + template.is_table
 
 
 @pytest.mark.parametrize(
@@ -73,12 +80,78 @@ def test_a_wrong_template_is_told_with_what_would_be_right(
     assert said in capsys.readouterr().err
 
 
-def test_a_format_excludes_what_prints_otherwise(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["status"],
+        ["top", "--once"],
+        ["events"],
+        ["explain", "web"],
+        ["plan", "--cpus", "2", "--empty"],
+        ["disturbed", "--seconds", "1"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_format_excludes_what_prints_otherwise(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """It names both."""
     with pytest.raises(SystemExit) as ended:
-        main(["status", "--format", "{{.Name}}", "--json"])
+        main([*words, "--format", "{{.CPUs}}", "--json"])
     assert ended.value.code == 2
     assert "--format says what is printed, and so does --json" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["events", "--follow", "--format", "table {{.Text}}"], "--follow has not seen them all"),
+        (["plan", "--defragment", "--format", "{{.CPUs}}"], "and so does --defragment"),
+        (["events", "--format", "{{.Granted}}"], "unknown field '.Granted'"),
+    ],
+)
+def test_what_has_no_rows_takes_no_template(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each command has the fields of what it tells of."""
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_top_and_explain_have_the_fields_of_containers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`top` of those that it shows, which share CPUs with no other; `explain` of one."""
+    monkeypatch.setenv("NO_COLOR", "")
+    leave(tmp_path, BUSY)
+    web = next(each for each in status_of(BUSY).containers if each.name == "web")
+    there = ["--state-dir", str(tmp_path)]
+    main(["top", "--once", "--format", "{{.Name}} {{.Granted}} {{.Floor}}-{{.Ceiling}}", *there])
+    assert f"web 1-2 {web.floor}-{web.ceiling}\n" in capsys.readouterr().out
+    main(["top", "--once", "-o", "wide", *there])
+    page = capsys.readouterr().out
+    assert "PROJECT" in page
+    assert web.id in page
+    main(["explain", "web", "--format", "{{.Granted}}", *there])
+    assert capsys.readouterr().out == "1-2\n"
+    with pytest.raises(SystemExit):
+        main(["explain", "1", "--format", "{{.Granted}}", *there])
+    assert "1 is a CPU" in capsys.readouterr().err
+
+
+def test_a_plan_and_events_fill_templates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An answer that is refused has no CPUs, and a line all the same."""
+    machine = str(Path(__file__).parents[2] / "compose/machines/epyc.txt")
+    code = main(
+        ["plan", "--cpus", "2", "--cpus", "999", "--machine", machine, "--format", "{{.Asked}}:{{.Size}}:{{.Code}}"]
+    )
+    first, second = capsys.readouterr().out.splitlines()
+    assert code == 1
+    assert first == "2:2:"
+    assert second.startswith("999:0:")
+    assert second != "999:0:"
+    recorded = {"id": "1", "time": "2026-01-01T00:00:00+00:00", "level": "info", "message": "granted"}
+    event_file(str(tmp_path)).append([json.dumps({**recorded, "container": "web", "cpus": "1-2"}).encode()])
+    main(["events", "--format", "{{.Name}} {{.CPUs}} {{.Text}}", "--state-dir", str(tmp_path)])
+    assert capsys.readouterr().out == "web 1-2 web was granted CPUs 1-2\n"
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from sidecar.host.machine.lscpu import read_lscpu
 from sidecar.host.machine.record import read_record
 from sidecar.kubelet import kubelet_state
 from sidecar.projection.projections import Projections
-from sidecar.runtime import bundle, front
+from sidecar.runtime import bundle, front, socket_client
 from sidecar.runtime.bundle import StartRefused
 from sidecar.status.status_reader import read_last_status
 from state import checkpoint
@@ -184,7 +184,7 @@ def spec(chance: Random) -> None:
     read = bundle.loaded(document(told, chance))
     asked = bundle.dumped(bundle.question(ID, read))
     assert bundle.loaded(asked)["id"] == ID
-    answer = front._answer(chance.choice([200, 404, 409, 503]), document(_ANSWER, chance))
+    answer = socket_client._answer(chance.choice([200, 404, 409, 503]), document(_ANSWER, chance))
     bundle.apply(read, answer)
     with mock.patch.object(bundle, "DIRECTORY_SECONDS", 0.0):
         bundle.mount(read, "/nonexistent", bundle.text(answer, "directory"), bundle.text(answer, "destination"))

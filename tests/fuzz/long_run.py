@@ -11,6 +11,7 @@ from __future__ import annotations
 import multiprocessing
 import signal
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -18,10 +19,13 @@ from contextlib import suppress
 from multiprocessing.pool import Pool
 from typing import Final
 
-from tests.fuzz import engine_edges, host_edges, people_edges
+from tests.fuzz import engine_edges, front_edges, host_edges, people_edges
 from tests.fuzz.edge import Edge, Escaped, played
 
-EDGES: Final[tuple[Edge, ...]] = (*engine_edges.EDGES, *host_edges.EDGES, *people_edges.EDGES)
+FRONTS: Final = front_edges.EDGES if front_edges.can_be_built() else ()
+"""Those of the two fronts need a C compiler, and take some seconds to build."""
+
+EDGES: Final[tuple[Edge, ...]] = (*engine_edges.EDGES, *host_edges.EDGES, *people_edges.EDGES, *FRONTS)
 
 _BATCH: Final = 500
 _MOST: Final = 50
@@ -39,7 +43,10 @@ def main(count: str, first: int = 0, *names: str) -> int:
     traces: set[str] = set()
     # A shell lets what runs in the background ignore it. Ctrl-C reaches the workers as well: they go with the pool.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    with multiprocessing.Pool(initializer=_ignore_interrupts) as pool:
+    with (
+        tempfile.TemporaryDirectory(prefix="cpuset-fuzz-", dir=host_edges.in_memory()) as folder,
+        multiprocessing.Pool(initializer=_begin, initargs=(folder,)) as pool,
+    ):
         if count.endswith("s"):
             played_ones = _for_seconds(pool, edges, float(count[:-1]), first)
         else:
@@ -61,7 +68,9 @@ def main(count: str, first: int = 0, *names: str) -> int:
     return 1 if escaped else 0
 
 
-def _ignore_interrupts() -> None:
+def _begin(folder: str) -> None:
+    """What a worker leaves is in this folder."""
+    tempfile.tempdir = folder
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 

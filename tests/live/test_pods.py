@@ -11,14 +11,15 @@ from typing import Final
 import pytest
 
 from sidecar.status.document import ContainerStatus, SharingStatus
+from state.cpuset import CPUSet
 from tests.live import hostpython
 from tests.live.alonejudge import judged_alone
 from tests.live.image import ensure_image
-from tests.live.kernelview import KernelView, online
+from tests.live.kernelview import KernelView, allowed_of, online
 from tests.live.privateengine import opened
 from tests.live.privatepodman import PrivatePodman
 from tests.live.sidecarprocess import LAST, REST, ROOT, SidecarProcess
-from tests.live.waiting import PATIENCE, eventually
+from tests.live.waiting import PATIENCE, eventually, stays
 
 pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(120 * PATIENCE)]
 
@@ -110,6 +111,35 @@ def test_a_pod_with_limits_has_no_owner(
     assert found.sharing is SharingStatus.SHARED
     assert not sidecar.books().assignments
     sidecar.until(run(engine, *ASKS), lambda each: each.is_alone, "another container has its CPU")
+
+
+@pytest.mark.skipif(not Path("/sys/fs/cgroup/cpuset").exists(), reason="systemd takes no path as a parent")
+def test_a_parent_that_is_called_like_a_pods_container_is_nobodys(
+    engine: PrivatePodman, sidecar: SidecarProcess, kernel: KernelView
+) -> None:
+    """A tenant's container is in a group, elsewhere, with the name of an owner in a pod: it gets none of its CPUs."""
+    engine.run("pod", "create", "--name", "phone", "--network", "none")
+    owner = run(engine, "--pod", "phone", *ASKS)
+    sidecar.until(owner, lambda each: each.is_alone, "it is alone")
+    parent = f"/libpod_parent/side/libpod-{owner}"
+    evil = engine.run("create", "--cgroup-parent", parent, IMAGE).strip()
+    sidecar.until(evil, lambda each: each.warnings, "what to do")
+    try:
+        engine.run("start", evil)
+        pid = int(engine.run("inspect", "-f", "{{.State.Pid}}", evil))
+        stays(lambda: process_cpus(pid).isdisjoint(LAST), "it is off the owner's CPU", seconds=1.5 * PATIENCE)
+        assert kernel.allowed(owner) == LAST
+        sidecar.until(owner, lambda each: each.is_alone, "the owner is alone all the while")
+    finally:
+        engine.run("rm", "-f", "-t0", evil)
+        for group in Path("/sys/fs/cgroup").glob(f"*{parent}"):
+            group.rmdir()
+            group.parent.rmdir()
+
+
+def process_cpus(pid: int) -> CPUSet:
+    """Return where the kernel lets a process run."""
+    return allowed_of(Path(f"/proc/{pid}/status").read_text())
 
 
 def test_a_clone_is_not_pinned(engine: PrivatePodman, sidecar: SidecarProcess, kernel: KernelView) -> None:

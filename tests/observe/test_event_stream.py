@@ -18,6 +18,7 @@ from sidecar.decide.facts import (
 )
 from sidecar.decide.orders import ApplyCpuset, Update
 from sidecar.decide.world import replace
+from sidecar.observe.brief import REPEAT_SECONDS
 from sidecar.ports import EngineEvent
 from state.cpuset import CPUSet
 from tests.observe.bench import Bench, drained
@@ -67,6 +68,33 @@ async def test_the_echo_of_an_own_order_is_not_looked_at(autojump_clock: MockClo
     bench.board.post(quiet)
     await bench.engine.update(one, Update(cpus=CPUSet.of(2)))
     assert isinstance(await bench.next(0.1), ContainerSeen)
+
+
+@pytest.mark.parametrize("is_covered", [True, False])
+async def test_a_loop_of_updates_is_looked_at_now_and_then(
+    autojump_clock: MockClock, bench: Bench, is_covered: bool
+) -> None:
+    """The first is looked at at once. Where the hand guards it, those that follow wait for one look together;
+    without one, each is looked at.
+    """
+    one = await bench.docker.run("one")
+    await drained(bench)
+    known = bench.board.latest.containers[docker(one)]
+    bench.board.post(bench.board.latest.with_container(replace(known, is_covered=is_covered)))
+    began, looks = trio.current_time(), list[float]()
+    for number in range(100):
+        await bench.engine.update(one, Update(cpus=CPUSet.of(number % 4)))
+        await trio.sleep(0.02)
+        while bench.inbox.statistics().current_buffer_used:
+            assert isinstance(bench.inbox.receive_nowait(), ContainerSeen)
+            looks.append(trio.current_time() - began)
+    assert looks[0] < 0.1
+    if is_covered:
+        assert len(looks) <= looks[-1] / REPEAT_SECONDS + 2
+        assert isinstance(await bench.next(REPEAT_SECONDS + 0.1), ContainerSeen)
+        assert bench.board.latest.containers[docker(one)].view.cpuset == "3"
+    else:
+        assert len(looks) > 50
 
 
 async def test_a_lost_connection_is_a_fact_and_is_made_again(autojump_clock: MockClock, bench: Bench) -> None:

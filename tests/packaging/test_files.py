@@ -135,11 +135,11 @@ def test_the_licence_is_the_one_that_pyproject_names() -> None:
 def test_the_environment_of_another_tree_is_not_emptied(tmp_path: Path) -> None:
     """A `.venv` that is a link is used as it is, whatever it was made of; without a Python it is refused."""
     tree, theirs = tmp_path / "tree", tmp_path / "theirs"
-    for name in ("pyproject.toml", "compose/host/venv.sh", "requirements/build.txt", "requirements/dev.txt"):
+    parts = (str(path.relative_to(ROOT)) for path in (ROOT / "sidecar/runtime/program").iterdir())
+    texts = ("pyproject.toml", "setup.py", "sidecar/hand/reflex.c", *parts)
+    for name in ("compose/host/venv.sh", "requirements/build.txt", "requirements/dev.txt", *texts):
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tree / name)
-    (tree / "sidecar" / "hand").mkdir(parents=True)
-    shutil.copy(ROOT / "sidecar/hand/reflex.c", tree / "sidecar/hand/reflex.c")
     (theirs / "bin").mkdir(parents=True)
     (theirs / ".made-of").write_text("1 2\n")
     (tree / ".venv").symlink_to(theirs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,11 @@ class Counting(Projections):
         super().__init__(root, clock=lambda: 0.0)
         self.written: list[str] = []
         self.failing: set[str] = set()
+        self.removing: Callable[[], None] = lambda: None
+
+    def remove(self, container: str) -> None:
+        self.removing()
+        super().remove(container)
 
     def write(self, container: str, names: Iterable[str], projection: Projection) -> None:
         self.written.append(projection.name)

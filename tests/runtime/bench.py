@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ class FakeSidecar:
                 connection, _ = listener.accept()
             except OSError:
                 return
-            with connection:
+            with connection, suppress(EOFError, ConnectionError):
                 head, body = _request(connection)
                 self.heads.append(head)
                 self.asked.append(json.loads(body))
@@ -71,8 +72,9 @@ class FakeSidecar:
 class Workbench:
     """Everything below one folder. `create` calls the runtime as engines do."""
 
-    def __init__(self, folder: Path, *, patience: float = 0.3) -> None:
+    def __init__(self, folder: Path, *, patience: float = 0.3, program: bytes | None = None) -> None:
         self.folder = folder
+        self.program = program
         self.places = Places(str(folder / "usr local"), str(folder / "containers"))
         self.sidecar = FakeSidecar(folder / "api.sock")
         self.projections = folder / "projections"
@@ -94,6 +96,7 @@ class Workbench:
             "socket": str(self.sidecar.path),
             "projections": str(self.projections),
             "patience": 0.3,
+            "program": self.program,
         }
         made = Installation(**{**settings, **changed})
         carry_out("/", [*runtime_files(self.places, made), *podman_files(self.places, with_hook=True)])
@@ -160,12 +163,20 @@ def until(is_so: Callable[[], object]) -> None:
 def _request(connection: socket.socket) -> tuple[str, bytes]:
     content = b""
     while b"\r\n\r\n" not in content:
-        content += connection.recv(65536)
+        content += _more(connection)
     head, _, body = content.partition(b"\r\n\r\n")
     size = next(int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length"))
-    while len(body) < size:
-        body += connection.recv(65536)
-    return head.decode(), body
+    parts, got = [body], len(body)
+    while got < size:
+        parts.append(_more(connection))
+        got += len(parts[-1])
+    return head.decode(), b"".join(parts)
+
+
+def _more(connection: socket.socket) -> bytes:
+    if more := connection.recv(65536):
+        return more
+    raise EOFError
 
 
 def _response(status: int, document: object) -> bytes:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from sidecar.runtime import bundle
 from tests.runtime.bench import ID, Workbench, granted, until
 
 SPEC: dict[str, Any] = {
@@ -263,7 +264,8 @@ def test_a_sidecar_that_dies_over_the_answer_is_asked_again(bench: Workbench) ->
         ((200, {"update": "0"}), "cannot be understood"),
         ((200, ["x"]), "is not a JSON object"),
         (b"HTTP/1.1 200 \r\nContent-Length: 5\r\n\r\n{{{{{", "JSON"),
-        (b"nonsense\r\nContent-Length: 0\r\n\r\n", "cpuset-runc failed"),
+        (b"nonsense\r\nContent-Length: 0\r\n\r\n", "cannot be understood"),
+        (b"HTTP/1.1 200 \r\nContent-Length: +2\r\n\r\n{}", "cannot be understood"),
     ],
 )
 def test_whatever_is_not_a_clear_answer_is_a_refusal(bench: Workbench, answer: Any, word: str) -> None:
@@ -288,6 +290,25 @@ def test_a_bundle_that_is_not_understood_is_a_refusal(bench: Workbench, raw: byt
     assert "cpuset-sidecar: " in bench.logged()[0]["msg"]
 
 
+@pytest.mark.parametrize("head", [b" ", b'{"a": "'])
+def test_a_bundle_beyond_the_bound_is_a_refusal_that_names_it(bench: Workbench, head: bytes) -> None:
+    """Whatever it is."""
+    bench.put(None, raw=head + b"x" * bundle.MOST_BYTES)
+    done = bench.create()
+    assert done.returncode == 1
+    assert f"there are more than {bundle.MOST_BYTES} bytes of JSON" in done.stderr
+
+
+def test_annotations_of_ours_beyond_the_bound_are_a_refusal_that_names_it(bench: Workbench) -> None:
+    """The question would be as large as the bundle."""
+    bench.put({"annotations": {f"cpuset.{number}": "" for number in range(bundle.MOST_PAIRS + 1)}})
+    bench.answer((200, {"update": None}))
+    assert bench.create().returncode == 1
+    assert f"more than {bundle.MOST_PAIRS} annotations" in bench.logged()[0]["msg"]
+    bench.put({"annotations": {f"cpuset{number}": "" for number in range(bundle.MOST_PAIRS + 1)}})
+    assert bench.create().returncode == 0
+
+
 def test_a_bundle_that_is_not_there_is_a_refusal(bench: Workbench) -> None:
     """With its path in the message."""
     bench.answer((200, {"update": None}))
@@ -296,10 +317,19 @@ def test_a_bundle_that_is_not_there_is_a_refusal(bench: Workbench) -> None:
     assert str(bench.bundle) in done.stderr
 
 
-@pytest.mark.parametrize("name", ["real", "python"])
-def test_a_program_that_went_is_a_refusal_in_words(bench: Workbench, name: str) -> None:
+def test_without_its_python_the_script_refuses_in_words(scripted: Workbench) -> None:
+    """As it does without the program that asks."""
+    scripted.install(python="/nonexistent/program")
+    scripted.put(SPEC)
+    done = scripted.create()
+    assert done.returncode == 1
+    assert "install-runtime` again" in scripted.logged()[0]["msg"]
+    assert scripted.became() is None
+
+
+def test_a_real_runtime_that_went_is_a_refusal_in_words(bench: Workbench) -> None:
     """Not a stack trace, and not a start on CPUs of others."""
-    bench.install(**{name: "/nonexistent/program"})
+    bench.install(real="/nonexistent/program")
     bench.put(SPEC)
     bench.answer((200, {"update": None}))
     done = bench.create()

@@ -101,6 +101,17 @@ def test_where_labels_alone_do_not_tell_each_start_is_asked_about(host: Host) ->
     assert len(host.bench.sidecar.asked) == 1
 
 
+@pytest.mark.parametrize("count", [64, 10_001])
+def test_of_many_labels_those_that_matter_are_seen(host: Host, count: int) -> None:
+    """Swarm's are not those that are left out; and where there are too many, the sidecar is asked."""
+    host.put(
+        {**{f"a{number}": "" for number in range(count)}, **({"com.docker.swarm.task.id": "x"} if count < 100 else {})}
+    )
+    host.bench.answer(granted("0"))
+    assert host.start() == "0"
+    assert len(host.bench.sidecar.asked) == 1
+
+
 def test_one_inside_the_cgroup_of_another_does_not_go_by_the_order(host: Host) -> None:
     """That one may have other CPUs, and its own would be refused."""
     host.put({})
@@ -113,7 +124,10 @@ def test_one_inside_the_cgroup_of_another_does_not_go_by_the_order(host: Host) -
     assert len(host.bench.sidecar.asked) == 1
 
 
-@pytest.mark.parametrize(("own", "gets"), [("", "0"), ("0", "0"), ("1-3", "0"), ("0,2", "0"), ("nonsense", "0")])
+@pytest.mark.parametrize(
+    ("own", "gets"),
+    [("", "0"), ("0", "0"), ("1-3", "0"), ("0,2", "0"), ("nonsense", "0"), ("0-99999999", "0"), ("\u0660", "0")],
+)
 def test_without_an_answer_whatever_asks_for_no_cpus_starts_by_the_order(host: Host, own: str, gets: str) -> None:
     """On those of its own CPUs that the order has, or on all of the order's."""
     host.order(asks=ASK_ALL)

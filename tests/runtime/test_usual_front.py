@@ -26,6 +26,7 @@ def put_before(bench: Workbench, *args: str, **changed: Any) -> str:
         socket=str(bench.sidecar.path),
         projections=str(bench.projections),
         patience=changed.get("patience", 0.3),
+        program=bench.program,
     )
     carry_out("/", list(front_files(bench.places, made, front)))
     return bench.places.front("docker", "logged")
@@ -102,6 +103,7 @@ def test_a_decision_is_a_refusal(bench: Workbench, status: int) -> None:
         (json.dumps(PLAIN).encode(), (200, {"update": 7})),
         (json.dumps(PLAIN).encode(), (200, {"update": {"cpus": "; rm"}})),
         (json.dumps(PLAIN).encode(), b"HTTP/1.1 nonsense\r\n\r\n"),
+        (json.dumps(PLAIN).encode(), b"HTTP/1.1 200 \r\nContent-Length: -1\r\n\r\n{}"),
         (json.dumps(PLAIN).encode(), None),
     ],
 )
@@ -134,12 +136,12 @@ def test_the_real_runtime_gets_its_own_arguments_first(bench: Workbench) -> None
     assert (bench.became() or [])[:3] == ["--debug", "two words", "it's"]
 
 
-def test_without_its_python_containers_start_as_without_the_front(bench: Workbench) -> None:
+def test_without_its_python_containers_start_as_without_the_front(scripted: Workbench) -> None:
     """A host must not stand still for it."""
-    front = put_before(bench, python="/nonexistent/python3")
-    bench.put(PLAIN)
-    assert create(bench, front) == (0, "")
-    assert bench.became() is not None
+    front = put_before(scripted, python="/nonexistent/python3")
+    scripted.put(PLAIN)
+    assert create(scripted, front) == (0, "")
+    assert scripted.became() is not None
 
 
 def test_without_its_settings_it_still_knows_what_stands_behind_it(bench: Workbench) -> None:

@@ -18,6 +18,8 @@ from sidecar.contradictions import (
     NothingIsolated,
     NoticeCut,
     NotOnMachine,
+    NoUnitAsks,
+    NoUnitConfined,
     OneEngineOnly,
     PoolTooLarge,
     SocketPathTooLong,
@@ -150,6 +152,11 @@ FLAWS: tuple[tuple[TypedFlaw, str], ...] = (
     (NoSuchCPUs(TWO, ONE), "k is 'yess', but 0-1 is not on this machine: it has 1"),
     (DoesNotFollow(), "only one that follows moves: add follows = true"),
     (NoticeCut(60.0, 20.0), "grace is 60 s, and tenants_longest_notice allows 20 s: its containers have that"),
+    (
+        NoUnitConfined("db.service"),
+        'the rule for unit db.service has no effect: host_units is off; set host_units = "auto"',
+    ),
+    (NoUnitAsks("db"), "the rule for unit db has no effect: services and slices can ask, and their names end so"),
     (BareNumber(2), "reserved is CPU 2 alone: for 2 CPUs write count:2"),
     (SplitCores(ONE, CPUSet.of(2)), "reserved 1 splits cores: under full-pcpus-only CPU 2 cannot be granted"),
     (

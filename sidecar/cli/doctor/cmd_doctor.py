@@ -24,6 +24,7 @@ from sidecar.cli.doctor.engine_checks import (
     check_sidecars,
     other_places,
 )
+from sidecar.cli.doctor.front_checks import check_fronts, fronts_here
 from sidecar.cli.doctor.group_checks import check_parents, check_shared_group
 from sidecar.cli.doctor.hand_checks import (
     check_hand,
@@ -49,7 +50,7 @@ from sidecar.cli.doctor.host_checks import (
 )
 from sidecar.cli.doctor.inotify_checks import check_inotify, listening
 from sidecar.cli.doctor.quiet_page import run_quiet
-from sidecar.cli.doctor.unit_checks import check_units
+from sidecar.cli.doctor.unit_checks import check_unit_rules, check_units
 from sidecar.cli.flags import add_config, add_json, add_no_color, daemons_config, print_json
 from sidecar.cli.machine_drawing import coloured
 from sidecar.cli.owner_measurement import add_measuring
@@ -67,6 +68,7 @@ from sidecar.hand.reflex_queue import find_library
 from sidecar.host.cgroup.engine_lock import EngineLock
 from sidecar.host.cgroup.host_kernel import HostKernel, find_hierarchy
 from sidecar.host.install.daemon_json import DAEMON_JSON, read_daemon_json
+from sidecar.host.install.front_program import find_program
 from sidecar.misreadings import Absent, Misreading
 from sidecar.ports import Engine, Kernel
 from sidecar.status.status_file import is_daemon_running, read_status
@@ -182,9 +184,11 @@ def examine(config: Config, kernel: Kernel, ask: Callable[[str], EngineReport]) 
             ]
         ),
         *_check_hand(config, report, is_running=is_running is True),
+        *check_fronts(fronts_here(), has_program=find_program() is not None),
         *_check_around(config, is_running=is_running is True),
         *_check_groups(config, report, topology.online if topology else EMPTY),
         *_check_units(config, books, topology),
+        *check_unit_rules(config),
         *check_swarm(config, report.engine, node_capacity(config, topology, books, seen) if topology else None),
     ]
 

@@ -29,7 +29,7 @@ from sidecar.natural_order import natural
 from sidecar.words.counts import agree, counted, cpus, named
 from sidecar.words.misread import sentences
 from sidecar.words.refusals import warnings as warnings_of
-from sidecar.words.settings_text import of_no_container
+from sidecar.words.settings_text import of_none
 from state import files
 from state.cpuset import CPUSet
 from state.key import ContainerKey
@@ -207,15 +207,16 @@ def check_containers(
 
 
 def check_rules(config: Config, report: EngineReport) -> Iterator[Finding]:
-    """Check that each rule of the configuration is some container's, if the engine has told its containers."""
-    if report.engine is None or not config.rules:
+    """Check that each rule for containers is some container's, if the engine has told its containers."""
+    rules = [rule for rule in config.rules if not rule.unit]
+    if report.engine is None or not rules:
         return
-    idle = idle_rules(report.views, config.rules)
+    idle = idle_rules(report.views, rules)
     for rule in idle:
         cure = "correct its patterns, or put it before the rule that hides it; it may be for containers to come"
-        yield Finding("rules", Verdict.WARN, of_no_container(rule), cure)
+        yield Finding("rules", Verdict.WARN, of_none(rule), cure)
     if not idle:
-        yield Finding("rules", Verdict.OK, f"{counted(len(config.rules), 'rule')}, each of some container")
+        yield Finding("rules", Verdict.OK, f"{counted(len(rules), 'rule')}, each of some container")
 
 
 def check_state_dir(path: str, mountinfo: str, *, is_running: bool | None) -> Iterator[Finding]:

@@ -7,10 +7,16 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from sidecar.cli.doctor.host_checks import Finding, Verdict
+from sidecar.config.config import Config
+from sidecar.decide.container.rules import idle_unit_rules
+from sidecar.decide.settings import Rule
+from sidecar.host.cgroup.host_kernel import find_hierarchy
 from sidecar.host.cgroup.places import Hierarchy
-from sidecar.host.units.host_units import HostUnit, host_units
+from sidecar.host.units.host_units import HostUnit, host_units, names_that_may_ask
 from sidecar.natural_order import natural
+from sidecar.systemd_names import names_what_may_ask
 from sidecar.words.counts import agree, counted, some
+from sidecar.words.settings_text import UNCHECKED_UNIT_RULES, of_none
 from state.cpuset import CPUSet
 
 _QUESTION: Final = "host processes"
@@ -67,6 +73,36 @@ def check_units(
         return
     says = f"the sidecar does not confine them: {_names(loose)} may run on exclusive CPUs"
     yield Finding(_QUESTION, Verdict.WARN, says, _CURE)
+
+
+def visible_units(config: Config) -> list[str] | None:
+    """Return the names of the units that could ask for CPUs of their own; None if no units are visible here."""
+    hierarchy = find_hierarchy(config.cgroup)
+    if hierarchy is None or hierarchy.version != 2:
+        return None
+    return names_that_may_ask(str(hierarchy.root), config.leave) or None
+
+
+def unit_rules_in_force(config: Config) -> list[Rule]:
+    """Return the rules for units of the host that can have an effect: of the others the configuration warns."""
+    is_confining = config.host_units != "off"
+    return [rule for rule in config.rules if is_confining and rule.unit and names_what_may_ask(rule.unit)]
+
+
+def check_unit_rules(config: Config) -> Iterator[Finding]:
+    """Check that each rule for units of the host is some unit's, if units are visible."""
+    if not (rules := unit_rules_in_force(config)):
+        return
+    names = visible_units(config)
+    if names is None:
+        yield Finding("rules", Verdict.WARN, UNCHECKED_UNIT_RULES, _CURE_NO_SYSTEMD)
+        return
+    idle = idle_unit_rules(names, rules)
+    for rule in idle:
+        cure = "correct its pattern, or put it before the rule that hides it; it may be for a unit that starts later"
+        yield Finding("rules", Verdict.WARN, of_none(rule), cure)
+    if not idle:
+        yield Finding("rules", Verdict.OK, f"{counted(len(rules), 'rule')}, each of some unit")
 
 
 def _names(units: list[HostUnit]) -> str:

@@ -16,6 +16,7 @@ from sidecar.cli.setup.podman_monitors import monitored
 from sidecar.decide.container.start import STRICT_RUNTIME
 from sidecar.failures import ConfigError, EngineUnavailable, SidecarError
 from sidecar.host.install import docker_runtimes, podman_runtimes, runtime_files
+from sidecar.host.install.front_program import find_program
 from sidecar.host.install.fronts import Front, front_files, gone_files, passing_files, recorded_fronts
 from sidecar.host.install.runtime_files import Installation, Places
 from sidecar.readers import duration, word
@@ -70,6 +71,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     parser.add_argument("--hook", action="store_true", help="for Podman: also a precreate hook, enabled by annotations")
     parser.add_argument("--runtime", default="auto", metavar="NAME", help="the real runtime (default: runc, else crun)")
+    parser.add_argument(
+        "--front",
+        type=typed("--front", word("auto", "compiled", "python")),
+        metavar="WHICH",
+        default="auto",
+        help="the program that asks: compiled or python (default: the compiled one, if this installation has it)",
+    )
     parser.add_argument("--python", default="", metavar="PATH", help="the host's Python, 3.9 or newer")
     parser.add_argument("--socket", default="", metavar="PATH", help="the sidecar's api.sock, as the host sees it")
     parser.add_argument(
@@ -97,12 +105,14 @@ def run(args: argparse.Namespace) -> int:
 def _install(args: argparse.Namespace, root: str) -> Done:
     """Check everything before the first file is written, and tell the engines last."""
     (config, whose), places = next_daemons_config(args, root), _places(args)
+    program = _program(args)
     made = Installation(
         real=runtime_files.find_real(root, args.runtime),
-        python=runtime_files.find_python(root, args.python),
+        python=_python(args, root, is_needed=program is None or args.hook),
         socket=args.socket or os.path.join(config.state_dir, NAME),
         projections=config.projections,
         patience=args.patience,
+        program=program,
     )
     runtime_files.see_that_private(root, places)
     docker, podman = _engines(args, root)
@@ -158,6 +168,27 @@ def _remove(args: argparse.Namespace, root: str) -> Done:
         removed=tuple(each.path for each in changed if each.content is None),
         notes=(*notes, *done.notes, *left.notes),
     )
+
+
+def _program(args: argparse.Namespace) -> bytes | None:
+    """Return the compiled front, None if the script is to stand there. ConfigError if it is wanted and not here."""
+    found = None if args.front == "python" else find_program()
+    if found is None and args.front == "compiled":
+        raise ConfigError(
+            "this installation has no compiled front: install a C compiler and the library yajl (gcc and libyajl-dev), "
+            "and the sidecar again"
+        )
+    return found
+
+
+def _python(args: argparse.Namespace, root: str, *, is_needed: bool) -> str:
+    """Return the host's Python. Where only a later call may need it, there may be none. ConfigError."""
+    try:
+        return runtime_files.find_python(root, args.python)
+    except ConfigError:
+        if is_needed or args.python:
+            raise
+        return runtime_files.USUAL_PYTHON
 
 
 def _is_meant(args: argparse.Namespace, front: Front) -> bool:
@@ -233,7 +264,7 @@ def _doubts(root: str, made: Installation) -> Iterator[str]:
 
 def _compiled(root: str, places: Places, made: Installation) -> Iterator[str]:
     """Have the host's Python compile it, so that starts need not. Another host's Python cannot be run."""
-    if root != "/":
+    if root != "/" or not os.path.exists(made.python):
         return
     command = [made.python, "-I", "-S", "-m", "compileall", "-q", places.library]
     try:

@@ -78,7 +78,6 @@ class DynamicPolicy:
         # 2. Arrivals.
         before, arrivals = state.grants, Arrivals(world)
         state = answered(world, state, partial(_answer, arrivals), last)
-        state = with_neighbours(world, state, arrivals.at_floors)
         arrived = sorted((each.since, each.name) for each in state.assignments.values() if each.since >= before)
         # 3. Fair sizes.
         events = Events(arrived=tuple(name for _, name in arrived), pinned=pinned)
@@ -92,6 +91,7 @@ class DynamicPolicy:
             state = better
         state = with_true_takers(world.state, with_original_sets_on_cores(world, state))
         state = with_measured(world, without_takes_of_what_was_not_its_own(world, state))
+        state = with_neighbours(world, state, arrivals.at_floors)
         return unless_only_told_anew(world.state, state)
 
     def desired(self, world: World, container: Container) -> CPUSet | None:

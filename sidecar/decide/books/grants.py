@@ -18,11 +18,23 @@ from sidecar.decide.placement.whole_cores import is_by_cores, unit_of
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World, replace
 from sidecar.natural_order import natural
-from state.cpuset import CPUSet
+from state.cpuset import EMPTY, CPUSet, union
 from state.demand import Demand
 from state.key import ContainerKey
 from state.model import Refused, State
-from state.refusal import NAMES, Asked, Neighbours, NoMultiple, Refusal, RefusalCode, TooFew
+from state.refusal import (
+    NAMES,
+    Asked,
+    CutCore,
+    Neighbours,
+    NoMultiple,
+    PoolEmptied,
+    Refusal,
+    RefusalCode,
+    Scattered,
+    TooFew,
+    TooFewWholeCores,
+)
 
 
 def may_hold(world: World, state: State, demand: Demand, cpus: CPUSet) -> bool:
@@ -247,20 +259,40 @@ def _neighbours(world: World, state: State, strangers: CPUSet) -> Neighbours:
 
 
 def with_neighbours(world: World, state: State, counted: Callable[[State], State]) -> State:
-    """Return the State whose queue is told the neighbours that it has now, if the State is another anyway: a container
-    that rests was told earlier. `counted` returns the State in which free CPUs are counted.
+    """Return the State in which those of the queue, and those that this decision refused, are told the neighbours that
+    they have in it, if it is another than before: a container that rests was told earlier. `counted` returns the State
+    in which free CPUs are counted: beside grants at their floors. The queue is told that if some of these are granted.
     """
     is_same = state.assignments is world.state.assignments and state.refusals is world.state.refusals
     if is_same or not state.refusals:
         return state
     told, beside = dict[ContainerKey, Refused](), counted(state)
     neighbours = _neighbours(world, beside, world.strangers & beside.assignable)
+    above = state.exclusive - beside.exclusive
     for key, refused in state.refusals.items():
-        detail, container = refused.refusal.detail, world.containers.get(key)
-        is_asked = isinstance(detail, Asked) and detail.neighbours is not None and not detail.is_of_the_machine
-        if is_asked and container and is_waiting(container, refused):
-            told[key] = replace(refused, refusal=with_facts(refused.refusal, neighbours=neighbours))
+        detail, container, before = refused.refusal.detail, world.containers.get(key), world.state.refusals.get(key)
+        if not isinstance(detail, Asked) or detail.neighbours is None or detail.is_of_the_machine or container is None:
+            continue
+        is_new = before is None or before.refusal is not refused.refusal
+        waits = is_waiting(container, refused)
+        if is_new or waits:
+            # What does not wait was told what was so when it asked: whether others grew in that decision, or in the
+            # next, is chance.
+            at_floors = bool(counted_free(detail, beside) & above) if waits else detail.at_floors
+            refusal = with_facts(refused.refusal, neighbours=neighbours, at_floors=at_floors)
+            told[key] = replace(refused, refusal=refusal)
     return replace(state, refusals={**state.refusals, **told}) if told else state
+
+
+def counted_free(detail: Asked, state: State) -> CPUSet:
+    """Return the CPUs that a refusal in this State calls free, or shared."""
+    match detail:
+        case TooFew() | TooFewWholeCores() | CutCore() | Scattered():
+            return union(part.cpus for part in detail.free)
+        case PoolEmptied():
+            return state.shared
+        case _:
+            return EMPTY
 
 
 def keeps(world: World, state: State, container: Container) -> bool:

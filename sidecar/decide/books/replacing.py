@@ -54,7 +54,8 @@ def replaced(
 
 def in_whole_cores(world: World, state: State, assignment: Assignment, count: int) -> CPUSet | None:
     """Return `count` CPUs in whole cores for a grant that has cores in part, since CPUs went offline: it gives up only
-    such parts, for cores that are free. None if it has no such part, or too few are free.
+    such parts, for cores that are free. None if it has no such part, or too few are free. A grant that only other
+    options can have made gives up nothing of its original set.
     """
     demand, held = assignment.demand, assignment.cpus
     whole = takeable(world.topology, Terms(world.settings, demand).options, held)
@@ -62,7 +63,8 @@ def in_whole_cores(world: World, state: State, assignment: Assignment, count: in
         return None
     free = eligible(world, state, assignment)
     found = replaced(world, state.released(assignment.container), demand, held, [free], count)
-    return found if found and whole <= found else None
+    kept = whole if is_made_by_its_rules(world, demand, held) else whole | assignment.original
+    return found if found and kept <= found else None
 
 
 def is_by_its_rules(world: World, demand: Demand, cpus: CPUSet) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sidecar.decide.books.sizes import core_for, least_of
+from sidecar.decide.books.sizes import core_for, least_of, most_of
 from sidecar.decide.facts import ResizeRequested
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World, replace
@@ -38,14 +38,16 @@ def objection(world: World, container: ContainerKey, cpus: int) -> Refusal | Non
 
 
 def size_of_order(world: World, assignment: Assignment) -> int:
-    """Return the size that an ordered number comes to: in whole units, and no less than the grant can shrink to.
+    """Return the size that an ordered number comes to: in whole units, no less than the grant can shrink to, and no
+    more than it may have since its ceiling was lowered.
 
     Without an order it is what the grant has.
     """
     if assignment.ordered is None:
         return len(assignment.cpus)
     unit = core_for(world, assignment.demand, assignment.cpus)
-    return max(least_of(world, assignment), assignment.ordered - assignment.ordered % unit)
+    ordered = assignment.ordered - assignment.ordered % unit
+    return max(least_of(world, assignment), min(ordered, most_of(world, assignment)))
 
 
 def after_resize(world: World, fact: ResizeRequested) -> World:

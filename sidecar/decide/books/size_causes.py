@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from sidecar.decide.books.resize import size_of_order
-from sidecar.decide.books.sizes import least_for, least_of, unit_for, wish_for
+from sidecar.decide.books.sizes import least_for, least_of, most_of, unit_for, wish_for
 from sidecar.decide.world import World, replace
 from state.cause import (
     Cause,
@@ -45,21 +45,21 @@ def losses(world: World, assignment: Assignment, lost: CPUSet, events: Events) -
     """Return why a grant lost each of these CPUs: those above its ceiling for that, and the rest for what decides the
     size of a grant at its ceiling.
     """
-    unit = unit_for(world, assignment.demand, assignment.cpus)
-    above = len(assignment.cpus) - assignment.demand.ceiling
+    unit, most = unit_for(world, assignment.demand, assignment.cpus), most_of(world, assignment)
+    above = len(assignment.cpus) - most
     above += -above % unit
     if not 0 < above < len(lost):
         return ((lost, why_lost(world, assignment, len(lost), events)),)
     sank = CPUSet(list(lost)[-above:])
     rest, left = lost - sank, replace(assignment, cpus=assignment.cpus - sank)
-    return (sank, CeilingSank(assignment.demand.ceiling)), (rest, why_lost(world, left, len(rest), events))
+    return (sank, CeilingSank(most)), (rest, why_lost(world, left, len(rest), events))
 
 
 def why_lost(world: World, assignment: Assignment, count: int, events: Events) -> Cause:
     """Return why a grant lost so many CPUs: what decided its size."""
-    ceiling = assignment.demand.ceiling
-    if len(assignment.cpus) > ceiling >= len(assignment.cpus) - count:
-        return CeilingSank(ceiling)
+    most = most_of(world, assignment)
+    if len(assignment.cpus) > most >= len(assignment.cpus) - count:
+        return CeilingSank(most)
     match assignment.demand.scale:
         case Scale.MANUAL if assignment.ordered is not None and size_of_order(world, assignment) < len(assignment.cpus):
             return _resized(world, assignment, assignment.ordered)
@@ -124,7 +124,7 @@ def _wants_fewer(world: World, assignment: Assignment, lost: int) -> WantsFewer 
     """Return that a grant wants fewer CPUs than it had, if that alone is why it lost some; None if others are why."""
     wish = wish_for(world, assignment)
     is_own = wish < len(assignment.cpus) and _wants_no_more(world, assignment, lost)
-    return WantsFewer(wish) if is_own and wish < assignment.demand.ceiling else None
+    return WantsFewer(wish) if is_own and wish < most_of(world, assignment) else None
 
 
 def _wants_no_more(world: World, assignment: Assignment, lost: int) -> bool:

@@ -10,7 +10,7 @@
    - a `load` keeps them against its own smaller wish and all others, but not against a floor.
 4. Fewer CPUs than the least change are not taken, unless a floor, an arrival or an order needs it: then the sizes are
    as fair as without this rule. A growth may have any size, so no CPU stays idle because it is less than that.
-   What is above a ceiling that was lowered goes all the same, cooling down or not.
+   What is above a ceiling that was lowered, by a rule or an option, goes all the same, cooling down or not.
 5. One whose engine is not ready keeps its size: it cannot be ordered off, and others would wait for it.
 
 Sizes are in units of each container: whole cores if its options require them. Its floor is rounded up to them.
@@ -21,10 +21,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from sidecar.decide.books.fair import Capacity, Claim, fair
-from sidecar.decide.books.grants import options_of
+from sidecar.decide.books.grants import is_in_whole_units, options_of
 from sidecar.decide.books.load_wish import wished
 from sidecar.decide.books.room import Room, room_in
-from sidecar.decide.placement.whole_cores import is_by_cores, rounded_up, takeable, unit_of
+from sidecar.decide.placement.whole_cores import is_by_cores, on_lacking_cores, rounded_up, takeable, unit_of
 from sidecar.decide.world import World, replace
 from state.cpuset import EMPTY, CPUSet
 from state.demand import Demand, Scale
@@ -87,7 +87,7 @@ def sizes(
     room = claims_of.capacity(state, claims)
     # 3. Cooling down.
     if any(each.cooling is not None for each in grants):
-        claims = _calmed(state, room, claims, fills)
+        claims = _calmed(world, state, room, claims, fills)
     # 4. No small change, unless it is for a container that arrives.
     if arrival:
         return fair(room, claims)
@@ -96,7 +96,7 @@ def sizes(
 
 def unit_for(world: World, demand: Demand, held: CPUSet = EMPTY) -> int:
     """Return the step in CPUs by which the size of a grant of this demand changes, if it holds these CPUs. A grant that
-    has cores in part, since CPUs went offline, may gain or lose single CPUs.
+    has cores in part, since CPUs went offline or its options changed, may gain or lose single CPUs.
     """
     options = options_of(world, demand)
     return 1 if not is_by_cores(options) or _halves(world, demand, held) else unit_of(world.topology, options, held)
@@ -112,6 +112,17 @@ def core_for(world: World, demand: Demand, held: CPUSet = EMPTY) -> int:
 def least_for(world: World, demand: Demand) -> int:
     """Return the fewest CPUs that a new grant of this demand may have: its floor, in whole units."""
     return rounded_up(demand.floor, unit_for(world, demand), most=demand.cpus)
+
+
+def most_of(world: World, assignment: Assignment) -> int:
+    """Return the most CPUs that a grant may have: its ceiling, in whole cores under full-pcpus-only, also while it has
+    some in part. A core that lost a thread to the machine counts with what is left of it: beside one, any number comes
+    to whole cores. One whose number comes to none was made under other options, and its ceiling counts in CPUs.
+    """
+    demand = assignment.demand
+    if not is_in_whole_units(world, demand) or on_lacking_cores(world.topology, assignment.cpus):
+        return demand.ceiling
+    return demand.ceiling - demand.ceiling % core_for(world, demand, assignment.cpus)
 
 
 def least_of(world: World, assignment: Assignment) -> int:
@@ -133,18 +144,19 @@ def kept_of(world: World, assignment: Assignment) -> CPUSet:
 
 def wish_for(world: World, assignment: Assignment) -> int:
     """Return how many CPUs a grant wants, between its floor and its ceiling, regardless of other grants."""
-    demand = assignment.demand
+    demand, most = assignment.demand, most_of(world, assignment)
     match demand.scale:
         case Scale.FILL:
-            return demand.ceiling
+            return most
         case Scale.LOAD:
             wish = wished(assignment, world.loads.get(assignment.container), world.settings.band)
             # Rounded down, one core that is not enough would never become two.
-            return rounded_up(wish, unit_for(world, demand, assignment.cpus), most=demand.ceiling)
+            return rounded_up(wish, unit_for(world, demand, assignment.cpus), most=most)
         case Scale.MANUAL:
             if assignment.ordered is None:
                 return demand.cpus
-            return assignment.ordered - assignment.ordered % core_for(world, demand, assignment.cpus)
+            # A ceiling may be lower now than when it was ordered.
+            return min(most, assignment.ordered - assignment.ordered % core_for(world, demand, assignment.cpus))
 
 
 def _claim(world: World, assignment: Assignment) -> Claim:
@@ -187,9 +199,11 @@ def _halves(world: World, demand: Demand, held: CPUSet) -> CPUSet:
     return held - takeable(world.topology, options_of(world, demand), held)
 
 
-def _calmed(state: State, room: Capacity, claims: Sequence[Claim], fills: Collection[ContainerKey]) -> list[Claim]:
+def _calmed(
+    world: World, state: State, room: Capacity, claims: Sequence[Claim], fills: Collection[ContainerKey]
+) -> list[Claim]:
     """Return the claims after rule 3: grants that are cooling down keep their CPUs unless others come first."""
-    kept = {claim.key: _kept(state, claim) for claim in claims}
+    kept = {claim.key: _kept(world, state, claim) for claim in claims}
     needs = [claim if claim.key in fills else _at_least(claim, kept[claim.key]) for claim in claims]
     if not room.holds(needs):
         # A floor needs CPUs: all grants give way.
@@ -210,29 +224,19 @@ def _at_least(claim: Claim, size: int) -> Claim:
     return replace(claim, lowest=size, highest=max(claim.highest, size))
 
 
-def _kept(state: State, claim: Claim) -> int:
+def _kept(world: World, state: State, claim: Claim) -> int:
     """Return the least size that a claim keeps: its present size if it is cooling down and not `manual`."""
     grant = state.assignments.get(claim.key)
     if grant is None or grant.cooling is None or grant.demand.scale is Scale.MANUAL:
         return claim.lowest
-    return max(claim.lowest, min(len(grant.cpus), _most(grant, claim)))
-
-
-def _most(grant: Assignment, claim: Claim) -> int:
-    """Return the most CPUs that a grant may keep: its ceiling, in whole units."""
-    return grant.demand.ceiling - grant.demand.ceiling % claim.unit
+    return max(claim.lowest, min(len(grant.cpus), most_of(world, grant)))
 
 
 def _without_small_changes(
     world: World, state: State, room: Capacity, claims: Sequence[Claim]
 ) -> dict[ContainerKey, int]:
     plain = found = fair(room, claims)
-    # A rule may have lowered a ceiling: what is above it goes, however little that is.
-    above = {
-        claim.key
-        for claim in claims
-        if (grant := state.assignments.get(claim.key)) and len(grant.cpus) > _most(grant, claim)
-    }
+    above = _above_their_ceilings(world, state)
     pinned: set[ContainerKey] = set()
     while True:
         small = {
@@ -248,6 +252,11 @@ def _without_small_changes(
             # Which of them would be kept is chance: a floor takes from the richest.
             return plain
         found = fair(room, claims)
+
+
+def _above_their_ceilings(world: World, state: State) -> set[ContainerKey]:
+    """Return the grants whose ceiling was lowered, by a rule or an option: what is above it goes, however little."""
+    return {key for key, each in state.assignments.items() if len(each.cpus) > most_of(world, each)}
 
 
 def _pinned(state: State, claim: Claim) -> Claim:

@@ -47,6 +47,13 @@ def idle_rules(views: Iterable[ContainerView], rules: Sequence[Rule]) -> tuple[R
     return tuple(rule for rule in rules if rule not in used and not rule.unit)
 
 
+def idle_unit_rules(names: Iterable[str], rules: Sequence[Rule]) -> tuple[Rule, ...]:
+    """Return the rules for units of the host that are the rule of no unit of these names."""
+    for_units = [rule for rule in rules if rule.unit]
+    used = [next((rule for rule in for_units if fnmatchcase(name, rule.unit)), None) for name in names]
+    return tuple(rule for rule in for_units if rule not in used)
+
+
 def _is_matched(view: ContainerView, rule: Rule) -> bool:
     """Return whether every pattern that the rule has matches."""
     if view.kind is not ViewKind.CONTAINER or rule.unit:

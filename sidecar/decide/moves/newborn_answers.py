@@ -28,13 +28,14 @@ from collections.abc import Iterable
 
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.covering import home_of, is_answered, told_of_answers
+from sidecar.decide.facts import ContainerView
 from sidecar.decide.moves.plain import labels_tell
 from sidecar.decide.moves.settled import desires
 from sidecar.decide.moves.target import birthplace
 from sidecar.decide.orders import Answers, HoldAnswers
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World, replace
-from sidecar.systemd_names import outside_containers, parent_path
+from sidecar.systemd_names import is_group_of_pod, outside_containers, parent_path
 from state.cpuset import EMPTY, CPUSet
 from state.key import ContainerKey
 from state.model import Assignment, State
@@ -157,12 +158,18 @@ def _place_of(world: World, key: ContainerKey) -> str | None:
         return originals.parent if originals is not None else None
     view, parent = container.view, world.parent_of(container)
     if view.pod:
-        return None
+        # The engine tells where one runs; the group of its pod comes and goes.
+        return view.found_below if _is_in_its_pod(view) else None
     if not parent or not view.found_below:
         return parent
     # A glance shows no process: what it found may only be called like this container.
     is_it = not view.is_glance or view.found_below.endswith(parent_path(parent))
     return view.found_below if is_it else parent
+
+
+def _is_in_its_pod(view: ContainerView) -> bool:
+    """Return whether a look shows it in the group of its own pod."""
+    return not view.is_glance and is_group_of_pod(view.found_below, view.pod)
 
 
 def _is_found_away(world: World, key: ContainerKey) -> bool:

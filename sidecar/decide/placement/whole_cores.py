@@ -38,6 +38,11 @@ def takeable(topology: Topology, options: Collection[str], free: CPUSet) -> CPUS
     return topology.full_cores_in(free) if is_by_cores(options) else free
 
 
+def on_lacking_cores(topology: Topology, cpus: CPUSet) -> CPUSet:
+    """Return those of the CPUs that are on cores of which a thread is offline."""
+    return cpus - union(core.cpus for core in topology.full_cores) if topology.offline else EMPTY
+
+
 def cores_within(topology: Topology, cpus: CPUSet, most: int) -> CPUSet:
     """Return what these CPUs have of their cores, no core in part and the largest first, as long as that is not more
     than `most` CPUs.

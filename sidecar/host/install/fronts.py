@@ -1,6 +1,6 @@
 """Fronts before an engine's own runtimes: their files, and the record of what stands behind each of them.
 
-A front is the script of the strict start, in a kind that containers do not choose. It is called under
+A front is the program of the strict start, in a kind that containers do not choose. It is called under
 the name of the runtime that it stands before, or, before Docker's own `runc`, which no configuration can rename, under
 `cpuset-default`. Its record is written before any engine is told of it, and removed after all of them were told that it
 is gone. So after a crash between any two steps the same command goes on from there.
@@ -18,8 +18,18 @@ from typing import Any, Final
 
 import msgspec
 
+from sidecar.decide.container.start import STRICT_RUNTIME
 from sidecar.failures import ConfigError
-from sidecar.host.install.runtime_files import Installation, Places, Planned, below, front_script, settings_text
+from sidecar.host.install.front_program import is_compiled
+from sidecar.host.install.runtime_files import (
+    Installation,
+    Places,
+    Planned,
+    below,
+    front_content,
+    front_script,
+    settings_text,
+)
 from state import files
 from state.errors import FileUnreadable
 
@@ -73,6 +83,17 @@ def recorded_fronts(root: str, places: Places, engine: str) -> list[Front]:
         return []
 
 
+def installed_fronts(root: str, places: Places) -> dict[str, bool]:
+    """Return the fronts that are there, by the names of their runtimes, and whether each is the compiled one.
+    StateError; ConfigError if a record cannot be understood.
+    """
+    paths = {STRICT_RUNTIME: places.runtime}
+    for engine in ("docker", "podman"):
+        fronts = [each for each in recorded_fronts(root, places, engine) if not each.passing_since]
+        paths |= {f"{each.name} ({engine})": places.front(engine, each.name) for each in fronts}
+    return {name: is_compiled(path) for name, at in paths.items() if os.path.exists(path := below(root, at))}
+
+
 def front_files(places: Places, made: Installation, front: Front) -> Iterator[Planned]:
     """Yield the files of a front: its record first, and last the script, with everything that it needs."""
     yield _record(places, front)
@@ -83,7 +104,7 @@ def front_files(places: Places, made: Installation, front: Front) -> Iterator[Pl
         yield Planned(real, f'#!/bin/sh\nexec {words} "$@"\n'.encode(), 0o755)
     settings = places.front_settings(front.engine, front.name)
     yield Planned(settings, settings_text(places, msgspec.structs.replace(made, real=real)).encode())
-    yield Planned(places.front(front.engine, front.name), front_script(settings, real, USUAL_KIND), 0o755)
+    yield Planned(places.front(front.engine, front.name), front_content(made, settings, real, USUAL_KIND), 0o755)
 
 
 def passing_files(places: Places, front: Front) -> Iterator[Planned]:

@@ -19,15 +19,17 @@ import msgspec
 
 from sidecar.decide.container.start import STRICT_PROGRAM, STRICT_RUNTIME
 from sidecar.failures import ConfigError
+from sidecar.host.install.front_program import front_program
 from state import files
 from state.errors import FileUnreadable, FileUnwritable
 
 USUAL: Final = "/usr/local"
 """Where programs go that do not belong to the distribution."""
 
-_MODULES: Final = ("__init__.py", "bundle.py", "front.py", "standing.py")
+_MODULES: Final = ("__init__.py", "bundle.py", "front.py", "socket_client.py", "standing.py")
+USUAL_PYTHON: Final = "/usr/bin/python3"
 _FOUND_IN: Final = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
-_LIMIT: Final = 1024 * 1024
+_LIMIT: Final = 8 * 1024 * 1024
 
 WRITTEN: Final = "# Written by `cpuset-sidecar"
 """The first words of a file whose name another program might choose too."""
@@ -103,7 +105,8 @@ class Places(msgspec.Struct, frozen=True):
 
 class Installation(msgspec.Struct, frozen=True, kw_only=True):
     """The runtime's settings: the real runtime and a Python, both absolute; the sidecar's socket and its root of
-    projections, as the host sees them; and how many seconds to wait for a missing sidecar.
+    projections, as the host sees them; and how many seconds to wait for a missing sidecar. `program` is the compiled
+    front; None has the script stand there.
     """
 
     real: str
@@ -111,6 +114,7 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
     socket: str
     projections: str
     patience: float
+    program: bytes | None = None
 
 
 class Planned(msgspec.Struct, frozen=True):
@@ -127,7 +131,7 @@ def runtime_files(places: Places, made: Installation) -> Iterator[Planned]:
     for name in _MODULES:
         yield Planned(f"{places.package}/{name}", package.joinpath(name).read_bytes())
     yield Planned(places.settings, settings_text(places, made).encode())
-    yield Planned(places.runtime, front_script(places.settings, "runc", "strict"), 0o755)
+    yield Planned(places.runtime, front_content(made, places.settings, "runc", "strict"), 0o755)
 
 
 def podman_files(places: Places, *, with_hook: bool) -> Iterator[Planned]:
@@ -230,7 +234,7 @@ def find_real(root: str, wanted: str) -> str:
 
 def find_python(root: str, wanted: str) -> str:
     """Return the host's Python, not a version manager's. Raise ConfigError if there is none."""
-    for name in (wanted,) if wanted else ("/usr/bin/python3", "/usr/local/bin/python3", "/bin/python3"):
+    for name in (wanted,) if wanted else (USUAL_PYTHON, "/usr/local/bin/python3", "/bin/python3"):
         if found := program(root, name):
             return found
     raise ConfigError(
@@ -263,6 +267,12 @@ def settings_text(places: Places, made: Installation) -> str:
     }
     head = "# Settings of cpuset-runc, written by `cpuset-sidecar install-runtime`; a shell reads them.\n"
     return head + "".join(f"{key}={shlex.quote(value)}\n" for key, value in pairs.items())
+
+
+def front_content(made: Installation, settings: str, real: str, kind: str) -> bytes:
+    """Return a front with these settings: the compiled one, or else the script."""
+    compiled = front_program(made.program, settings, real, kind) if made.program else None
+    return compiled or front_script(settings, real, kind)
 
 
 def front_script(settings: str, real: str, kind: str) -> bytes:

@@ -15,10 +15,7 @@ from sidecar.failures import EngineUnavailable
 from sidecar.host.cgroup.places import read
 from sidecar.host.units.unit_labels import labels_of
 from sidecar.host.units.unit_properties import UnitDescription
-
-_MAY_ASK: Final = (".service", ".slice")
-"""Units that have files of their own, and processes."""
-
+from sidecar.systemd_names import may_ask
 
 _AT_A_TIME: Final = 16
 
@@ -98,8 +95,3 @@ class AskingUnits:
 
     def _is_ruled(self, name: str) -> bool:
         return any(fnmatchcase(name, pattern) for pattern in self.patterns)
-
-
-def may_ask(name: str) -> bool:
-    """Return whether a unit of this kind can ask for CPUs."""
-    return name.endswith(_MAY_ASK)

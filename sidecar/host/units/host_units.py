@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
+from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
-from sidecar.systemd_names import unit_named
+from sidecar.systemd_names import may_ask, unit_named
 from state.cpuset import CPUSet
 
 _CONTAINER: Final = re.compile(r"(?!libpod-conmon-)(?:[a-z-]+-)?[0-9a-f]{64}(?:\.scope)?")
@@ -81,6 +82,17 @@ def names_in_slices(root: str) -> list[str]:
                 found.append(name)
                 within += [f"{path}/{group}"] if name.endswith(".slice") else []
     return found
+
+
+def names_that_may_ask(root: str, leave: Sequence[str] = ()) -> list[str]:
+    """Return the names of the units of this systemd that have a cgroup, and could ask for CPUs of their own: not those
+    that the patterns `leave` leave alone.
+    """
+    return [
+        name
+        for name in names_in_slices(root)
+        if may_ask(name) and not any(fnmatchcase(name, pattern) for pattern in leave)
+    ]
 
 
 def holds_unit(path: str, names: Collection[str]) -> bool:

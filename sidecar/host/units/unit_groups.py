@@ -24,7 +24,7 @@ from typing import Final, Protocol
 import trio
 
 from sidecar.failures import EngineError, EngineFailed
-from sidecar.host.units.asking_units import AskingUnits, Describing, may_ask
+from sidecar.host.units.asking_units import AskingUnits, Describing
 from sidecar.host.units.host_units import (
     holds_container,
     holds_unit,
@@ -36,7 +36,7 @@ from sidecar.host.units.host_units import (
 )
 from sidecar.host.units.unit_properties import UnitDescription, signal_number
 from sidecar.host_ports import UnitLook
-from sidecar.systemd_names import group_named, slice_path
+from sidecar.systemd_names import group_named, may_ask, slice_path
 from state.cpuset import EMPTY, CPUSet
 from state.key import SYSTEMD
 

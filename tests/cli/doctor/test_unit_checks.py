@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from sidecar.cli.doctor.host_checks import Finding, Verdict
-from sidecar.cli.doctor.unit_checks import check_units
+from sidecar.cli.doctor.unit_checks import check_unit_rules, check_units
+from sidecar.config.config import Config
+from sidecar.decide.settings import Rule
 from sidecar.host.cgroup.places import Hierarchy
 from state.cpuset import CPUSet
 
@@ -83,3 +87,20 @@ def test_where_groups_are_named_the_sidecar_confines_these(tmp_path: Path) -> No
     assert (named.verdict, named.says.rpartition(": ")[2]) == (Verdict.OK, "/agents, /")
     [none] = check_units(v1, RESERVED, ONLINE, is_confining=True)
     assert (none.verdict, "host_groups" in none.cure) == (Verdict.WARN, True)
+
+
+def test_rules_of_units_are_compared_with_those_of_the_host(tmp_path: Path) -> None:
+    """Where there are any, and the sidecar confines them; one that it leaves alone counts as none."""
+    (tmp_path / "cgroup.controllers").write_text("cpuset\n")
+    unit(tmp_path, "system.slice/db.service", "0-3")
+    db, web = (Rule(unit=f"{name}.service", labels={}, place="f, line 1") for name in ("db", "web"))
+    config = Config(cgroup=str(tmp_path), host_units="auto", rules=(db, Rule(name="x", labels={})))
+    [found] = check_unit_rules(config)
+    assert (found.verdict, found.says) == (Verdict.OK, "1 rule, each of some unit")
+    [found] = check_unit_rules(replace(config, rules=(db, web)))
+    assert (found.verdict, found.says) == (Verdict.WARN, "f, line 1: the rule for unit web.service is no unit's now")
+    [found] = check_unit_rules(replace(config, leave=("db*",)))
+    assert found.says == "f, line 1: the rule for unit db.service is no unit's now"
+    assert not list(check_unit_rules(replace(config, host_units="off")))
+    [found] = check_unit_rules(replace(config, cgroup=str(tmp_path / "none")))
+    assert "no units of systemd are visible here" in found.says

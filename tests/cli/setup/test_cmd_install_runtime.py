@@ -69,7 +69,7 @@ def test_both_engines_learn_of_it_and_nothing_else_changes(host: Host) -> None:
     """The runtime, its settings, Docker's table with its other entries, Podman's drop-in."""
     host.daemon_json.write_text('{"debug": true, "runtimes": {"kata": {"path": "/k"}}}')
     before = host.files()
-    assert host.install("--state-dir", "/srv/state", "--projections", "/srv/told") == 0
+    assert host.install("--state-dir", "/srv/state", "--projections", "/srv/told", "--front", "python") == 0
     after = host.files()
     assert host.settings() == {
         "debug": True,
@@ -83,6 +83,7 @@ def test_both_engines_learn_of_it_and_nothing_else_changes(host: Host) -> None:
         "usr/local/lib/cpuset-sidecar/cpuset_runc/__init__.py",
         "usr/local/lib/cpuset-sidecar/cpuset_runc/bundle.py",
         "usr/local/lib/cpuset-sidecar/cpuset_runc/front.py",
+        "usr/local/lib/cpuset-sidecar/cpuset_runc/socket_client.py",
         "usr/local/lib/cpuset-sidecar/cpuset_runc/standing.py",
     ]
     settings = after["etc/cpuset-sidecar/runtime.conf"].decode().splitlines()[1:]

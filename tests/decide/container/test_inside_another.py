@@ -178,6 +178,28 @@ def test_the_books_have_the_place_of_what_is_only_glanced_at(parent: str, found:
     assert owner.key in answers.own.keys() - answers.unplaced
 
 
+@pytest.mark.parametrize("path", ["/libpod_parent/{}", "/machine.slice/machine-libpod_pod_{}.slice", "/team/{}"])
+def test_a_pods_container_is_where_a_look_shows_it(path: str) -> None:
+    """So a group elsewhere that is called like it (`--cgroup-parent /x/libpod-ID`) is a newborn. At rest, and where
+    only a glance shows it, it may be anywhere: its pod's group comes and goes.
+    """
+    story = Story()
+    world = replace(story.world, hand=HandState(parents=("/libpod_parent",)))
+    pod, found = "a" * 64, path.format("a" * 64)
+    view = ContainerView(
+        engine="podman", id="c" * 64, name="voice", phase=Phase.RUNNING, pod=pod, found_below=found, cgroup_parent=pod
+    )
+    answers = answers_of(sighted(world, view, story.ticket()))
+    assert (answers.named[view.key], answers.unplaced) == (found, frozenset())
+    for unknown in (
+        replace(view, is_glance=True),
+        replace(view, found_below=""),
+        replace(view, found_below="/x"),
+        replace(view, phase=Phase.EXITED, found_below=""),
+    ):
+        assert view.key not in answers_of(sighted(world, unknown, story.ticket())).named
+
+
 def test_books_of_an_earlier_version_lack_the_place() -> None:
     """The container may be anywhere then, until a look at it."""
     story = Story()

@@ -8,7 +8,7 @@ import pytest
 
 from sidecar.decide.container.mounts import projection_name
 from sidecar.decide.container.originals import originals_of
-from sidecar.decide.container.rules import PROJECT, idle_rules, rule_of
+from sidecar.decide.container.rules import PROJECT, idle_rules, idle_unit_rules, rule_of
 from sidecar.decide.container.wish import wish_of
 from sidecar.decide.facts import ContainerView, Phase, ViewKind
 from sidecar.decide.settings import PolicyName, Rule, Settings
@@ -71,6 +71,13 @@ def test_rules_without_a_container_are_found() -> None:
     """One that is hidden by an earlier rule, too."""
     hidden = Rule(name="db-1", labels={}, place="later")
     assert idle_rules([view(), view("web")], (*SETTINGS.rules, hidden)) == (SHOP, hidden)
+
+
+def test_rules_without_a_unit_are_found() -> None:
+    """Those for containers are not among them."""
+    some, none = (Rule(unit=name, labels={}, place=name) for name in ("db@*.service", "web.slice"))
+    hidden = Rule(unit="db@1.service", labels={}, place="later")
+    assert idle_unit_rules(["db@1.service", "ssh.service"], (*SETTINGS.rules, some, none, hidden)) == (none, hidden)
 
 
 def test_a_rule_comes_and_goes_while_a_container_runs() -> None:

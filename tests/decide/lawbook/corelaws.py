@@ -98,11 +98,14 @@ def taken_in_vain(reality: Reality) -> list[str]:
 
 
 def _is_wanted(reality: Reality, grant: Assignment, unit: CPUSet) -> bool:
-    """Return whether a grant would be closer to its wish with these CPUs, beside or instead of a core in part."""
+    """Return whether a grant would be closer to its wish with these CPUs, beside or instead of a core in part. One that
+    only other options can have made keeps its original set.
+    """
     wish, size = wish_for(reality.world, grant), len(grant.cpus)
     if size + len(unit) <= wish:
         return True
     parts = _halves(reality, grant.cpus) if _is_by_cores(reality.world, grant) else EMPTY
+    parts -= grant.original if grant.demand.cpus % len(unit) else EMPTY
     return len(unit) > 1 and bool(parts) and size < wish and size + len(unit) - 1 <= wish
 
 

@@ -20,6 +20,7 @@ from sidecar.decide.books import (
     sizes,
     takes,
 )
+from sidecar.decide.books.fair import Claim
 from sidecar.decide.books.room import Room
 from sidecar.decide.books.size_causes import fewer_to_share
 from sidecar.decide.container.container import Container
@@ -174,6 +175,26 @@ def grows_above_the_ceiling(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(sizes, "wish_for", lambda world, assignment: honest(world, assignment) + 1)
 
 
+def keeps_what_cools_down_above_its_ceiling(patch: pytest.MonkeyPatch) -> None:
+    honest = sizes._kept
+
+    def kept(world: World, state: State, claim: Claim) -> int:
+        grant = state.assignments.get(claim.key)
+        return max(honest(world, state, claim), len(grant.cpus) if grant and grant.cooling is not None else 0)
+
+    patch.setattr(sizes, "_kept", kept)
+
+
+def keeps_what_is_above_a_ceiling_by_less_than_the_least_change(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(sizes, "_above_their_ceilings", lambda world, state: set())
+
+
+def counts_ceilings_in_single_cpus(patch: pytest.MonkeyPatch) -> None:
+    """Let what has cores in part, since an option came later, have any number of CPUs."""
+    for module in (sizes, size_causes):
+        patch.setattr(module, "most_of", lambda world, assignment: assignment.demand.ceiling)
+
+
 def grows_onto_granted_cpus(patch: pytest.MonkeyPatch) -> None:
     """Take CPUs of other containers for free ones."""
     honest = gains_and_losses.eligible
@@ -304,6 +325,9 @@ FAULTS = (
     Fault(gives_up_the_original_set, laws.BOOKS, first=10),
     Fault(grants_less_than_the_floor, laws.BOOKS),
     Fault(grows_above_the_ceiling, laws.BOOKS),
+    Fault(keeps_what_cools_down_above_its_ceiling, takelaws.CEILINGS, first=3881),
+    Fault(keeps_what_is_above_a_ceiling_by_less_than_the_least_change, takelaws.CEILINGS, first=11037),
+    Fault(counts_ceilings_in_single_cpus, takelaws.CEILINGS, first=23141),
     Fault(grows_onto_granted_cpus, laws.BOOKS, first=5),
     Fault(shares_out_by_arrival, laws.FAIR, first=1595),
     Fault(empties_the_pool, laws.POOL, first=8),

@@ -8,6 +8,7 @@ from sidecar.decide.books.grants import options_of
 from sidecar.decide.books.sizes import wish_for
 from sidecar.decide.facts import SettingsChanged, TopologyRead
 from sidecar.decide.placement.whole_cores import unit_of
+from sidecar.decide.world import World
 from sidecar.words.causes import why
 from sidecar.words.changes import new_moves
 from state.cause import (
@@ -66,7 +67,7 @@ def _wrong(reality: Reality, after: Assignment, cause: Cause) -> Iterator[str]:
             yield f"it wants {wish_for(world, after)}, whatever there is to share"
         case WantsFewer() if cause.cpus != wish_for(world, after) or cause.cpus > len(after.cpus):
             yield f"it wants {wish_for(world, after)}"
-        case CeilingSank() if cause.ceiling != after.demand.ceiling or not is_adapted:
+        case CeilingSank() if cause.ceiling not in _ceilings(world, after) or not is_adapted:
             yield "its ceiling is another, or no setting changed"
         case NumberOnly() if not is_adapted:
             yield "no setting changed"
@@ -109,6 +110,12 @@ def _of_other_cpus(reality: Reality, was: Assignment, move: Move) -> Iterator[st
                 yield f"it had {was.cpus}, and lost {move.lost} for that"
         case _:
             pass
+
+
+def _ceilings(world: World, grant: Assignment) -> tuple[int, ...]:
+    """Return its ceiling, as it was said and in whole cores."""
+    ceiling, unit = grant.demand.ceiling, unit_of(world.topology, options_of(world, grant.demand))
+    return ceiling, ceiling - ceiling % unit
 
 
 def _of_another(reality: Reality, move: Move) -> Iterator[str]:

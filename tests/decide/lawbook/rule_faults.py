@@ -98,10 +98,11 @@ FAULTS: Final = (
     Fault(hears_no_rule_at_a_creation, rulelaws.TOLD_PLAIN, first=87),
     Fault(lets_rules_win, rulelaws.LABELS_WIN, first=31),
     Fault(takes_the_last_rule, rulelaws.LABELS_WIN, first=31),
-    Fault(keeps_what_a_rule_gave, rulelaws.TAKEN_BACK, first=335),
+    Fault(keeps_what_a_rule_gave, rulelaws.TAKEN_BACK, first=957),
     Fault(keeps_a_refusal_of_another_request, rulelaws.ANEW, first=191),
     Fault(keeps_the_terms_of_old, rulelaws.TERMS, first=1153),
     Fault(keeps_the_terms_of_another_number, rulelaws.TERMS, first=1312),
     Fault(grants_again_what_was_released, rulelaws.RESTS, first=67),
     Fault(takes_an_unseen_start_for_the_next, rulelaws.RESTS, first=779),
+    Fault(forgets_a_release_with_the_request, rulelaws.RESTS, first=18006),
 )

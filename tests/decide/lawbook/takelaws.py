@@ -7,7 +7,9 @@ from fractions import Fraction
 
 from sidecar.decide.books.room import room_in
 from sidecar.decide.books.sizes import least_of, wish_for
+from sidecar.decide.container.terms import Terms
 from sidecar.decide.facts import Fact, Purpose, SettingsChanged, TakeAcknowledged, TimerEnded, TopologyRead
+from sidecar.decide.placement.options import FULL_PCPUS_ONLY
 from sidecar.decide.settings import IsolatedRule, PolicyName
 from sidecar.decide.world import World
 from sidecar.projection.projection_of import projection_of
@@ -170,6 +172,27 @@ def unfair(world: World) -> list[str]:
     return found
 
 
+def above_their_ceilings(reality: Reality) -> Iterator[str]:
+    """Yield grants above their ceilings: whatever lowered one, what is above it goes at once, cooling down or not, and
+    however little it is. Under full-pcpus-only a ceiling is rounded down to whole cores, unless the number comes to
+    none; what the machine left of a core is a core of that width.
+    """
+    world, widths = reality.world, {len(core.cpus) for core in reality.machine.cores}
+    if world.settings.policy is not PolicyName.DYNAMIC or not world.is_ready or world.is_releasing:
+        return
+    width, offline = max(widths), reality.machine.online - world.state.online
+    for key, grant in world.state.assignments.items():
+        if key not in world.containers or world.is_absent(key):
+            continue
+        most, demand = grant.demand.ceiling, grant.demand
+        is_by_cores = FULL_PCPUS_ONLY in Terms(world.settings, demand).options
+        is_by_cores &= len(widths) == 1 and not demand.cpus % width
+        if is_by_cores and not reality.machine.whole_cores(grant.cpus) & offline:
+            most -= most % width
+        if len(grant.cpus) > most:
+            yield f"{grant.name} may have {most} CPUs, and has {grant.cpus}"
+
+
 def taken_from_the_poorer(reality: Reality) -> list[str]:
     """Return the containers that gave up fewer CPUs than the least change in the last burst, so for a floor, while
     another has more above its floor for its weight, as sentences; where all CPUs are alike, also to what arrives, and
@@ -240,4 +263,7 @@ def _above(grant: Assignment, change: int) -> Fraction:
 
 
 AS_PROMISED = Law("a notice or a rest is never shorter than it was promised", made_shorter)
+CEILINGS = Law("what is above a ceiling goes at once", above_their_ceilings)
 DEADLINES = Law("a deadline is the end of the take that ends first", told_of_another_end)
+
+LAWS: tuple[Law[Reality], ...] = (AS_PROMISED, CEILINGS, DEADLINES)

@@ -28,9 +28,13 @@ _RULES: Final = (
 
 
 def change_rules(reality: Reality, how: int) -> None:
-    """Read a configuration with other rules. What people released rests, whatever it asks for from then on."""
-    rules = _RULES[how % len(_RULES)]
-    reality.read_settings(replace(otherwise_timed(reality.settings, how), rules=rules))
+    """Read a configuration with other rules, or with none and then with the same again. What people released rests,
+    whatever it asks for from then on.
+    """
+    before, rules = reality.settings, _RULES[how % len(_RULES)]
+    reality.read_settings(replace(otherwise_timed(before, how), rules=rules))
+    if not rules and how % 2 == 0:
+        reality.read_settings(replace(reality.settings, rules=before.rules))
 
 
 def give_up(reality: Reality, real: Real) -> None:

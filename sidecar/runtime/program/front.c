@@ -1,0 +1,261 @@
+/* `cpuset-runc`: before a container begins, the sidecar decides on which CPUs it starts. Then the real runtime does it.
+ *
+ * 1. A call that begins no container becomes the real runtime at once.
+ * 2. The bundle is changed by the sidecar's answer, or by the standing order; what is not understood is a refusal under
+ *    the runtime that containers choose (strict), and goes on byte for byte before one that they did not (usual).
+ * 3. The real runtime takes the place of this program, with the same arguments.
+ *
+ * It has no options of its own. What it goes by is written into it (`installed`) when it is installed. */
+#include "front.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Change it, and INTERFACE in front_program.py, with any change of what the installation writes. */
+#define INTERFACE "cpuset-front 1\n"
+
+enum { ROOM = 8192, HIGH = 200, MOST_SETTINGS = 64 * 1024 };
+
+/* The path of the settings, and the real runtime and the kind that count without them, each with a null at its end. */
+char installed[ROOM] = INTERFACE;
+
+static struct settings settings;
+static void (*before)(int);     /* what the engine had done about SIGPIPE */
+static struct called called;
+
+/* Messages for people. */
+
+static void log_line(const char *level, struct text message) {
+    char at[32];
+    time_t seconds = time(NULL);
+    struct tm parts;
+    struct text line = {0};
+    const char *path = called.log.at, *colon = path ? strchr(path, ':') : NULL;
+    if (!path || !*path || (colon && (size_t)(colon - path) < strcspn(path, "/"))) return;   /* None, or no file. */
+    strftime(at, sizeof at, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&seconds, &parts));
+    put_words(&line, called.is_json ? "{\"level\": \"%s\", \"msg\": " : "time=\"%2$s\" level=%1$s msg=", level, at);
+    put_json(&line, message);
+    if (called.is_json) put_words(&line, ", \"time\": \"%s\"}", at);
+    put_word(&line, "\n");
+    int opened = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+    if (opened < 0) return;
+    if (write(opened, line.at, line.size) < 0) { /* The engine reads stderr as well. */ }
+    close(opened);
+}
+
+static void tell_the_host(struct text message) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = "/dev/log"};
+    struct text line = {0};
+    int sender = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    put_word(&line, "<28>cpuset-runc: ");
+    put_text(&line, message);
+    if (sender >= 0 && !connect(sender, (struct sockaddr *)&address, sizeof address))
+        if (send(sender, line.at, line.size, MSG_NOSIGNAL) < 0) { /* There may be nobody who reads it. */ }
+    if (sender >= 0) close(sender);
+}
+
+static int refused(struct text reason) {
+    struct text line = {0}, shown = {0};
+    put_word(&line, "cpuset-sidecar: ");
+    put_text(&line, reason);
+    log_line("error", line);
+    put_word(&line, "\n");
+    put_shown(&shown, line);
+    if (write(STDERR_FILENO, shown.at, shown.size) < 0) { /* It is in the log. */ }
+    return 1;
+}
+
+static void pass_on(struct text reason) {
+    struct text line = {0};
+    put_word(&line, "cpuset-sidecar: it starts as the engine has it: ");
+    put_text(&line, reason);
+    log_line("warning", line);
+}
+
+/* The real runtime. */
+
+static volatile sig_atomic_t child;
+
+static void tell_child(int number) {
+    if (child > 0) kill(child, number);
+}
+
+/* Stay as the parent until the runtime has ended: it is not known to hand the lock on to nobody. */
+static int stay(char **words) {
+    static const int passed[] = {SIGHUP, SIGINT, SIGTERM};
+    struct sigaction telling = {.sa_handler = tell_child};
+    sigset_t some, mask;
+    posix_spawnattr_t attributes;
+    pid_t made;
+    int status;
+    sigemptyset(&some);
+    for (int i = 0; i < 3; i++) sigaddset(&some, passed[i]);
+    sigprocmask(SIG_BLOCK, &some, &mask);
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setsigmask(&attributes, &mask);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+    int failed = posix_spawnp(&made, words[0], NULL, &attributes, words, environ);
+    if (failed) {
+        sigprocmask(SIG_SETMASK, &mask, NULL);
+        return failed;
+    }
+    child = made;
+    for (int i = 0; i < 3; i++) sigaction(passed[i], &telling, NULL);
+    sigprocmask(SIG_SETMASK, &mask, NULL);
+    while (waitpid(made, &status, 0) < 0)
+        if (errno != EINTR) _exit(1);
+    _exit(WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status) & 0xFF);
+}
+
+/* Return the error that kept it from being run. */
+static int become(int lock) {
+    size_t count = 0;
+    while (called.words && called.words[count]) count++;
+    char **words = needed(calloc(count + 2, sizeof *words));
+    words[0] = (char *)settings.real;
+    for (size_t i = 0; i < count; i++) words[i + 1] = called.words[i];
+    const char *slash = strrchr(settings.real, '/');
+    signal(SIGPIPE, before == SIG_ERR ? SIG_DFL : before);
+    if (lock >= 0 && strcmp(slash ? slash + 1 : settings.real, "runc")) return stay(words);
+    /* Out of the way of the descriptors that the engine hands on. */
+    if (lock >= 0 && fcntl(lock, F_DUPFD, HIGH) < 0) return errno;
+    execvp(settings.real, words);
+    return errno;
+}
+
+void without_memory(void) {
+    static const char said[] = "cpuset-sidecar: cpuset-runc failed: there is no memory left\n";
+    if (settings.kind && !is_strict(&settings)) {
+        static char *words[1000];
+        words[0] = (char *)settings.real;
+        for (int i = 0; i < 998 && called.words[i]; i++) words[i + 1] = called.words[i];
+        execvp(settings.real, words);
+    }
+    if (write(STDERR_FILENO, said, sizeof said - 1) < 0) { /* Its exit code is left. */ }
+    _exit(1);
+}
+
+/* What is done in which order. */
+
+/* Read the sidecar's answer into an update and a mount. Return 0, or why there is none. */
+static int by_answer(struct why *why, const struct question *question, struct value spec, struct update *update, struct text *mount) {
+    struct text document = {0}, left_out = {0};
+    struct value answer;
+    int is_needed = is_strict(&settings) || question->asks;
+    if (asked(why, &settings, question->body, is_needed, &document, &answer) || update_of(why, answer, update)) return why->kind;
+    struct value projection = json_member(answer, "projection");
+    if (!update->is_there || projection.kind != '{' || !*settings.projections || !is_needed) return 0;
+    struct member parts[] = {{.name = "directory"}, {.name = "destination"}};
+    json_pick(projection, parts, 2);
+    *mount = mount_of(spec, settings.projections, json_text(parts[0].found), json_text(parts[1].found), &left_out);
+    if (left_out.size) {
+        struct text line = {0}, host = {0};
+        put_word(&line, "cpuset-sidecar: its projection is not mounted: ");
+        put_text(&line, left_out);
+        log_line("warning", line);
+        put_text(&host, cut(called.container, 12));
+        put_word(&host, ": its projection is not mounted: ");
+        put_text(&host, left_out);
+        tell_the_host(host);
+    }
+    return 0;
+}
+
+static void by_order(const char *folder, const struct order *order, const struct question *question, struct update *update) {
+    *update = (struct update){.is_there = 1};
+    update->cpus = question->cpus.size ? cpus_within(question->cpus, order) : order->cpus;
+    order_noted(folder, question->id, order);
+}
+
+/* The same for a container that did not choose this runtime: by the standing order if it surely asks for nothing, or if
+ * there is no answer and it asks for no CPUs. */
+static int by_answer_or_order(struct why *why, const struct question *question, struct value spec, struct update *update,
+                              struct text *mount, int *lock) {
+    struct text folder = {0};
+    struct order order;
+    const char *slash = strrchr(settings.socket, '/');
+    put(&folder, settings.socket, slash ? (size_t)(slash - settings.socket) : 0);
+    put_word(&folder, slash ? "/starts" : "starts");
+    if (lies_in_another(question->cgroup)) return by_answer(why, question, spec, update, mount);
+    if (surely_asks_nothing(question) && (*lock = order_taken(folder.at, &order)) >= 0) {
+        if (is(order.asks, "labelled")) {
+            by_order(folder.at, &order, question, update);
+            return 0;
+        }
+        close(*lock);   /* Whoever answers may wait until nobody holds it. */
+        *lock = -1;
+    }
+    if (by_answer(why, question, spec, update, mount) != REFUSED) return why->kind;
+    *mount = (struct text){0};
+    if ((*lock = order_taken(folder.at, &order)) < 0 && !order_kept(folder.at, &order)) return why->kind;
+    by_order(folder.at, &order, question, update);
+    return why->kind = 0;
+}
+
+static int change_bundle(struct why *why, int *lock) {
+    struct text content, mount = {0}, fresh = {0}, word = {0};
+    struct value spec;
+    struct question question;
+    struct update update = {0};
+    if (!is(called.command, "create") && !is(called.command, "restore") && !is(called.command, "run")) {
+        put_repr(&word, called.command);
+        return refuse(why, REFUSED, "not started: the call of the runtime is not understood (%s stands where a command is expected); "
+                      "choose another runtime for this container", word.at);
+    }
+    char *config = resolved(called.config);
+    if (read_whole(config, &content)) return refuse(why, REFUSED, "the bundle cannot be read: %s: %s", config, strerror(errno));
+    if (json_loaded(why, content, &spec)) return why->kind;
+    if (question_of(why, called.container, spec, is_strict(&settings), &question)) return why->kind;
+    if (is_strict(&settings)) by_answer(why, &question, spec, &update, &mount);
+    else by_answer_or_order(why, &question, spec, &update, &mount, lock);
+    if (why->kind || !update.is_there) return why->kind;
+    return changed(why, content, spec, &update, mount, &fresh) || replace_file(why, config, fresh) ? why->kind : 0;
+}
+
+static int begin_container(const char *lacking) {
+    struct why why = {0};
+    int lock = -1;
+    if (lacking) refuse(&why, REFUSED, "%s: run `cpuset-sidecar install-runtime` again", lacking);
+    else change_bundle(&why, &lock);
+    if (why.kind == KEPT || (why.kind && is_strict(&settings))) return refused(why.said);
+    if (why.kind) {
+        if (lock >= 0) close(lock);
+        lock = -1;
+        pass_on(why.said);
+    }
+    refuse(&why, REFUSED, "%s cannot be run: %s", settings.real, strerror(become(lock)));
+    return refused(why.said);
+}
+
+int main(int count, char **arguments) {
+    const char *path = installed + sizeof INTERFACE - 1, *real = path + strlen(path) + 1, *kind = real + strlen(real) + 1;
+    char **words = count ? arguments + 1 : arguments;
+    struct text lacking = {0};
+    if (!*path) {
+        printf("%s", count == 2 && !strcmp(words[0], "--interface") ? INTERFACE : "`cpuset-sidecar install-runtime` installs this\n");
+        return count == 2 ? 0 : 2;
+    }
+    settings = (struct settings){real, "/var/lib/cpuset-sidecar/api.sock", "/run/cpuset-sidecar", kind, 10};
+    called.words = words;
+    before = signal(SIGPIPE, SIG_IGN);
+    char *content = read_small(path, MOST_SETTINGS, NULL);
+    if (!content) put_words(&lacking, "its settings are missing (%s: %s)", path, strerror(errno));
+    else read_settings(path, content, &settings, &lacking);
+    const char *command = first_command(words);
+    if (!begins_none(command) && strcmp(settings.kind, "passing") && may_begin(words)) {
+        read_called(&called, words);
+        return begin_container(lacking.size ? lacking.at : NULL);
+    }
+    int reason = become(-1);
+    fprintf(stderr, "cpuset-runc: %s cannot be run: %s\n", settings.real, strerror(reason));
+    return reason == ENOENT ? 127 : 126;
+}

@@ -1,0 +1,58 @@
+"""The turn of owners that wait for the word that they are alone: before all others, and before what is gone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from trio.testing import MockClock
+
+from tests.projection.test_teller import Bench
+
+pytestmark = pytest.mark.trio
+
+
+async def test_an_owner_is_told_before_all_others_and_before_what_is_gone_is_removed(
+    autojump_clock: MockClock, tmp_path: Path
+) -> None:
+    """However many share the pool that changed, and however many are gone: it waits for the word that it is settled.
+    What claims a name is first told in the turn of its age.
+    """
+    bench = Bench(tmp_path)
+    gone = [bench.story.arrive(f"gone-{number}") for number in range(3)]
+    for number in range(3):
+        bench.story.arrive(f"web-{number}")
+    bench.story.settle()
+    await bench.tell()
+    for each in gone:
+        bench.story.remove(each)
+    bench.story.arrive("named", 1, labels={"cpuset.projection": "game"})
+    bench.story.arrive("rt", 2)
+    bench.story.settle()
+    removed: list[list[str]] = []
+    bench.projections.removing = lambda: removed.append([*bench.projections.written])
+    assert await bench.tell() == ["rt", "web-0", "web-1", "web-2", "named"]
+    assert removed == [["rt"]] * 3
+
+
+async def test_an_owner_that_settles_meanwhile_is_told_next(autojump_clock: MockClock, tmp_path: Path) -> None:
+    """While others are told, one after the other."""
+    bench = Bench(tmp_path)
+    for number in range(3):
+        bench.story.arrive(f"web-{number}")
+    bench.story.settle()
+    before = bench.story.world
+    bench.story.arrive("rt", 2)
+    bench.story.settle()
+    after, write = bench.story.world, bench.projections.write
+
+    def settle(*told: Any) -> None:
+        write(*told)
+        if bench.projections.written == ["web-0"]:
+            bench.board.post(after)
+
+    bench.projections.write = settle  # type: ignore[method-assign, assignment]
+    bench.board.post(before)
+    await bench.teller.tell(before)
+    assert bench.projections.written == ["web-0", "rt", "web-1", "web-2"]
