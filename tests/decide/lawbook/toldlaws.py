@@ -11,6 +11,7 @@ from sidecar.decide.container.container import Container
 from sidecar.decide.facts import Phase
 from sidecar.decide.orders import AnswerStart, ApplyCpuset, HoldAnswers, Order, WriteCpuset
 from sidecar.decide.settings import PolicyName
+from sidecar.decide.world import World
 from sidecar.projection import opened
 from sidecar.projection.projection_of import projection_of
 from state.cpuset import CPUSet, union
@@ -99,8 +100,8 @@ def settled_as_it_grows(reality: Reality) -> list[str]:
 
 def notices_taken_back(reality: Reality) -> list[str]:
     """Return what the last orders withdraw, for a birth to come, from a container that runs, while it may stay there:
-    its notice would seem to be over, and begin again. One that was seen at rest is told of its next run, until it is
-    known that this has begun.
+    its notice would seem to be over, and begin again. One that started unseen among all others, as before its first
+    order, has none of its own to stay on, until its run is known.
     """
     world = reality.world
     return [
@@ -112,9 +113,14 @@ def notices_taken_back(reality: Reality) -> list[str]:
         and grant.leaving is not None
         and (real := reality.containers.get(key)) is not None
         and real.effective is not None
-        and ((known := world.containers.get(key)) is None or not known.is_idle)
+        and not (_rested(reality.planned_from, key) and not real.effective <= grant.cpus | grant.leaving.cpus)
         and (lost := (_announced(grant.leaving) & real.effective) - cpus)
     ]
+
+
+def _rested(world: World, key: ContainerKey) -> bool:
+    known = world.containers.get(key)
+    return known is not None and known.is_idle
 
 
 def _announced(leaving: Leaving) -> CPUSet:
