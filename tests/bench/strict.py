@@ -22,6 +22,7 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from sidecar.decide.container.start import STRICT_PROGRAM, STRICT_RUNTIME
 from sidecar.host.install.fronts import Front, front_files
 from sidecar.host.install.runtime_files import Installation, Places, carry_out, runtime_files
 from tests.bench.latency import HERE, line, percentile
@@ -119,9 +120,14 @@ def install_fronts(engine: PrivateEngine, sidecar: SidecarProcess, folder: Path)
         front = Front(engine="docker", name="runc", real=runc)
         carry_out("/", [*runtime_files(places, made), *front_files(places, made, front)])
         subprocess.run([made.python, "-I", "-S", "-m", "compileall", "-q", places.library], check=True)
-        for kind, path in (("strict", places.runtime), ("usual", places.front("docker", "runc"))):
-            runtimes[f"{kind}-{way}"] = {"path": path}
-            found[f"{kind} {way}"] = f"{kind}-{way}"
+        # The two names by which the daemon knows that a container chose to start strictly.
+        strict = STRICT_RUNTIME if program else STRICT_PROGRAM
+        for kind, name, path in (
+            ("strict", strict, places.runtime),
+            ("usual", f"usual-{way}", places.front("docker", "runc")),
+        ):
+            runtimes[name] = {"path": path}
+            found[f"{kind} {way}"] = name
     (engine.folder / "daemon.json").write_text(json.dumps(settings))
     os.kill(int((engine.folder / "pid").read_text()), signal.SIGHUP)
     return found
