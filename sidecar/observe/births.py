@@ -37,6 +37,7 @@ from sidecar.ports import (
     Tickets,
 )
 from sidecar.words.hands import no_hand, parents_taken
+from state.cpuset import EMPTY
 from state.key import ContainerKey
 from state.model import State
 
@@ -125,7 +126,8 @@ class Births:
                 news: Sequence[HandNews] = ()
                 with trio.move_on_after(_CHECK_SECONDS):
                     news = await hand.news()
-                self._writes.forget_calm(trio.current_time())
+                for key in self._writes.forget_calm(trio.current_time()):
+                    await self._outbox.send(Overwritten(key, EMPTY, 0))
                 if await self._told(hand, engine, news):
                     return
         finally:

@@ -82,7 +82,14 @@ def leg_told(world: World, container: Container) -> str:
     return f"The engine alone changes its CPUs: its cgroup parent{f' {parent}' if parent else ''} is not watched."
 
 
-def many_writes(name: str, found: CPUSet, times: int) -> str:
-    """Return that another program writes the cpuset of a container, `found` last."""
+def many_writes(name: str, found: CPUSet, times: int, *, is_wrested: bool = False) -> str:
+    """Return that another program writes the cpuset of a container, `found` last. `is_wrested`: so often that the hand
+    may lose.
+    """
     written, often = named(found) if found else "no CPUs", counted(times, "time")
+    if is_wrested:
+        return (
+            f"another program writes the cpuset of {name} faster than it is surely corrected, so no container is alone "
+            f"beside it: {often} so far, last to {written}; end it, or recreate it without a writable /sys/fs/cgroup"
+        )
     return f"another program writes the cpuset of {name}, corrected each time: {often} so far, last to {written}"
