@@ -65,6 +65,17 @@ def births_told(world: World) -> str:
     return f"the kernel first: the sidecar answers births below {' and '.join(hand.parents)}{others}{stuck}"
 
 
+def stuck_told(world: World) -> str:
+    """Return where groups are that the hand cannot write, and what follows; "" if there are none."""
+    hand = world.hand
+    if hand is None or not hand.stuck or not hand.is_answering:
+        return ""
+    return (
+        f"newborn groups on {named(hand.stuck)}, below {' and '.join(hand.parents)}, cannot be written, so no "
+        "container is alone there: if they outlast their containers, remove them"
+    )
+
+
 def leg_told(world: World, container: Container) -> str:
     """Return by which leg a container is moved, as a sentence; "" if it does not run, is not moved, or the host has no
     hand: the status of the host has that reason.

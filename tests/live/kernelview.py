@@ -110,7 +110,7 @@ class KernelView:
         """Return all CPUs that any thread in or below a cgroup may run on."""
         threads = "tasks" if (self._root / "tasks").exists() else "cgroup.threads"
         # os.walk is a recursion, and a tenant chooses how deep this is.
-        folders, found = [group], []
+        folders, found = [group], list[Process]()
         while folders:
             folder = folders.pop()
             found += living(folder / threads)
