@@ -99,7 +99,7 @@ def test_a_byte_that_was_changed_is_installed_without_the_mend(tmp_path: Path) -
 @pytest.mark.parametrize(
     "more",
     [
-        {"cap_add": ["SYS_ADMIN", "SYS_NICE"]},
+        {"cap_add": ["DAC_OVERRIDE", "SYS_ADMIN", "SYS_NICE"]},
         {"security_opt": []},
         {"read_only": False},
         {"network_mode": "host"},

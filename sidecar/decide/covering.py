@@ -24,9 +24,14 @@
    group may be older than the hand. So a glance alone does not show that it rests. The kernel does: with each glance it
    is looked for below every parent where it could be covered (`birthplaces`), and runs if it has a group there. What
    had none once the hand answered is born later. The outcome of an order is no glance.
+11. A guarded cpuset that another program writes more often than any engine can is *wrested*: that program runs beside
+   the hand in a loop, and wins for a part of the time that no reading shows. Until it has been calm for a while, its
+   container may be anywhere while it runs (`World.may_run`): no other is alone beside it, and all stay settled.
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.grip import Closed, Loose, Writing
@@ -49,6 +54,11 @@ from sidecar.systemd_names import parent_path
 from state.cpuset import EMPTY, CPUSet, union
 from state.key import ContainerKey
 
+MOST_UNDONE: Final = 100
+"""Foreign writes of one cpuset within a second that are surely undone at once: an engine manages 70, and each of its
+updates takes longer than an answer.
+"""
+
 
 def after_hand(world: World, fact: HandFact) -> tuple[World, tuple[Order, ...]]:
     """Return the world after news of the hand, and looks for what that leaves open."""
@@ -62,8 +72,17 @@ def after_hand(world: World, fact: HandFact) -> tuple[World, tuple[Order, ...]]:
         case CpusetWritten() | WriteFailed():
             return _written(world, fact)
         case Overwritten():
-            # For people only.
-            return world, ()
+            return _overwritten(world, fact), ()
+
+
+def _overwritten(world: World, fact: Overwritten) -> World:
+    """Return the world that knows whether a container's cpuset is wrested from the hand (11)."""
+    wrested = world.wrested & world.containers.keys()
+    if fact.times >= MOST_UNDONE:
+        wrested |= {fact.container} & world.containers.keys()
+    elif not fact.times:
+        wrested -= {fact.container}
+    return world if wrested == world.wrested else replace(world, wrested=wrested)
 
 
 def told_of_answers(world: World) -> World:
@@ -324,7 +343,8 @@ def _lost(world: World, fact: HandLost) -> tuple[World, tuple[Order, ...]]:
     }
     looks = tuple(LookAgain(key) for key, cpus in answered.items() if cpus)
     horizon = max(world.horizon, fact.ended)
-    return replace(world, hand=None, handless=fact.reason, containers=found, horizon=horizon), looks
+    world = replace(world, hand=None, handless=fact.reason, containers=found, horizon=horizon)
+    return replace(world, wrested=frozenset()), looks
 
 
 def _written(world: World, fact: CpusetWritten | WriteFailed) -> tuple[World, tuple[Order, ...]]:

@@ -67,8 +67,8 @@ class WriteFailed(msgspec.Struct, frozen=True, tag=True):
 
 
 class Overwritten(msgspec.Struct, frozen=True, tag=True):
-    """Another program wrote a container's cpuset (`found`, the newest), so many times since the last such report; the
-    hand wrote the expected one again each time. It decides nothing: it is for people.
+    """Another program wrote a container's cpuset (`found`, the newest), so many times since the last such report, which
+    is a second old or more; the hand wrote the expected one again each time. None: it has been calm for a while.
     """
 
     container: ContainerKey

@@ -84,6 +84,8 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The changes that the last refit made to grants, for people."""
     hand: HandState | None = None
     """The hand on the cgroups; None without one: then the engine alone changes CPUs."""
+    wrested: frozenset[ContainerKey] = frozenset()
+    """Containers whose cpuset another program writes more often than the hand surely undoes it (`covering`)."""
     handless: str = ""
     """Why there is no hand, as a sentence's end; "" if that is not known."""
 
@@ -342,33 +344,37 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Return the CPUs, as a mask, on which a container may run now, as far as the sidecar can see.
 
         1. A member of the shared group is represented by the group.
-        2. One that the sidecar places, or that is pinned by hand, may start at any moment: its footprint counts.
-        3. One that is left alone, and that the hand lets go, gets back what only the hand knows: it may be anywhere
+        2. One whose cpuset is wrested from the hand may be anywhere while it runs.
+        3. One that the sidecar places, or that is pinned by hand, may start at any moment: its footprint counts.
+        4. One that is left alone, and that the hand lets go, gets back what only the hand knows: it may be anywhere
            until the look that follows.
-        4. An unmanaged one may run anywhere, so it counts only while it runs, and while it is about to: it restarts,
+        5. An unmanaged one may run anywhere, so it counts only while it runs, and while it is about to: it restarts,
            the engine holds its lock, or its held start goes on.
-        5. In the shared group no container has CPUs outside the group's.
+        6. In the shared group no container has CPUs outside the group's.
         """
         standing, view, group = container.wish.standing, container.view, self.group
         # 1. A member.
         if standing is Standing.MEMBER and group is not None:
             return 0
-        # 2. Placed, or pinned.
+        # 2. Wrested.
+        if view.key in self.wrested and not container.is_idle:
+            return self.state.online.mask
+        # 3. Placed, or pinned.
         if standing in (Standing.MANAGED, Standing.MEMBER):
             return container.footprint
-        # 3. Let go.
+        # 4. Let go.
         if self.is_let_go(container):
             mask = self.state.online.mask
         elif standing is Standing.STRANGER:
             mask = container.footprint
-        # 4. Unmanaged.
+        # 5. Unmanaged.
         elif view.phase.is_live and not view.is_glance:
             mask = container.place.seen.mask
         elif view.phase is Phase.RESTARTING or view.is_glance or (container.is_strict and container.doubts):
             mask = container.footprint
         else:
             return 0
-        # 5. In the group.
+        # 6. In the group.
         return mask & group.footprint if view.in_shared_group and group is not None else mask
 
     def is_let_go(self, container: Container) -> bool:

@@ -36,11 +36,13 @@ from sidecar.ports import (
     ParentWritten,
     Tickets,
 )
-from sidecar.words.hands import no_hand, parents_taken
+from sidecar.words.hands import no_hand, parents_taken, stuck_told
+from state.cpuset import EMPTY
 from state.key import ContainerKey
 from state.model import State
 
 _PARENTS: Final = "cgroup parents"
+_STUCK: Final = "newborn cgroups"
 """The place of the problem that another hand watches a parent."""
 
 _CHECK_SECONDS: Final = 5.0
@@ -120,17 +122,20 @@ class Births:
         try:
             self._use(hand)
             self._log.info("cgroups are written directly", parents=" ".join(hand.parents))
+            self._board.report(_STUCK, stuck_told)
             await self._ready(hand, hand.parents, hand.taken)
             while True:
                 news: Sequence[HandNews] = ()
                 with trio.move_on_after(_CHECK_SECONDS):
                     news = await hand.news()
-                self._writes.forget_calm(trio.current_time())
+                for key in self._writes.forget_calm(trio.current_time()):
+                    await self._outbox.send(Overwritten(key, EMPTY, 0))
                 if await self._told(hand, engine, news):
                     return
         finally:
             self._use(None)
             self._board.report(_PARENTS, None)
+            self._board.report(_STUCK, None)
             hand.close()
 
     async def _engine_other_than(self, engine: str) -> str:

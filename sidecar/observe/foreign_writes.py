@@ -64,7 +64,8 @@ class _Rewritten(msgspec.Struct, frozen=True):
     def __call__(self, world: World) -> str:
         """Return it as a clause; "" if the container is gone."""
         known = world.containers.get(self.key)
-        return many_writes(known.view.name, self.found, self.times) if known else ""
+        is_wrested = self.key in world.wrested
+        return many_writes(known.view.name, self.found, self.times, is_wrested=is_wrested) if known else ""
 
 
 class ToldWrites:
@@ -91,10 +92,12 @@ class ToldWrites:
             what = noun(key)
             self._log.warning(f"another program writes the CPUs of a {what}", **{what: known.view.name}, cpus=found)
 
-    def forget_calm(self, now: float) -> None:
-        """Forget the containers that are calm again: they are no problem any more."""
-        for key in self._writes.forget_calm(now):
+    def forget_calm(self, now: float) -> tuple[ContainerKey, ...]:
+        """Forget the containers that are calm again, and return them: they are no problem any more."""
+        calm = self._writes.forget_calm(now)
+        for key in calm:
             self._board.report(self._place(key), None)
+        return calm
 
     def _place(self, key: ContainerKey) -> str:
         return f"{self._kind} of {key}"

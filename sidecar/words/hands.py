@@ -65,6 +65,17 @@ def births_told(world: World) -> str:
     return f"the kernel first: the sidecar answers births below {' and '.join(hand.parents)}{others}{stuck}"
 
 
+def stuck_told(world: World) -> str:
+    """Return where groups are that the hand cannot write, and what follows; "" if there are none."""
+    hand = world.hand
+    if hand is None or not hand.stuck or not hand.is_answering:
+        return ""
+    return (
+        f"newborn groups on {named(hand.stuck)}, below {' and '.join(hand.parents)}, cannot be written, so no "
+        "container is alone there: if they outlast their containers, remove them"
+    )
+
+
 def leg_told(world: World, container: Container) -> str:
     """Return by which leg a container is moved, as a sentence; "" if it does not run, is not moved, or the host has no
     hand: the status of the host has that reason.
@@ -82,7 +93,14 @@ def leg_told(world: World, container: Container) -> str:
     return f"The engine alone changes its CPUs: its cgroup parent{f' {parent}' if parent else ''} is not watched."
 
 
-def many_writes(name: str, found: CPUSet, times: int) -> str:
-    """Return that another program writes the cpuset of a container, `found` last."""
+def many_writes(name: str, found: CPUSet, times: int, *, is_wrested: bool = False) -> str:
+    """Return that another program writes the cpuset of a container, `found` last. `is_wrested`: so often that the hand
+    may lose.
+    """
     written, often = named(found) if found else "no CPUs", counted(times, "time")
+    if is_wrested:
+        return (
+            f"another program writes the cpuset of {name} faster than it is surely corrected, so no container is alone "
+            f"beside it: {often} so far, last to {written}; end it, or recreate it without a writable /sys/fs/cgroup"
+        )
     return f"another program writes the cpuset of {name}, corrected each time: {often} so far, last to {written}"

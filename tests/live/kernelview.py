@@ -109,7 +109,14 @@ class KernelView:
     def allowed_below(self, group: Path) -> CPUSet:
         """Return all CPUs that any thread in or below a cgroup may run on."""
         threads = "tasks" if (self._root / "tasks").exists() else "cgroup.threads"
-        return union(each.allowed for folder, *_ in os.walk(group) for each in living(Path(folder) / threads))
+        # os.walk is a recursion, and a tenant chooses how deep this is.
+        folders, found = [group], list[Process]()
+        while folders:
+            folder = folders.pop()
+            found += living(folder / threads)
+            with suppress(OSError), os.scandir(folder) as entries:
+                folders += [Path(each.path) for each in entries if each.is_dir(follow_symlinks=False)]
+        return union(each.allowed for each in found)
 
     def members(self, id: str) -> list[int]:
         """Return the process ids in its cgroup, the runtime's included."""

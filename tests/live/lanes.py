@@ -42,7 +42,7 @@ LANES: Final[Mapping[str, tuple[str, ...]]] = {
     # Contract tests on Podman have this lane too.
     "podman": ("test_podman", "test_pods", "test_strict_podman", "test_default_podman", "test_two_engines"),
     "swarm": ("test_swarm",),
-    "tenants": ("test_tenants", "test_hostile_tenant", "test_tenants_inside"),
+    "tenants": ("test_tenants", "test_hostile_tenant", "test_tenants_inside", "test_tenants_deep"),
     # The host's engine, without a sidecar; contract tests on Docker have this lane too.
     "contract": ("test_alonejudge", "test_cgroups", "test_giant_label", "test_ground", "test_proxied"),
     HOST: (

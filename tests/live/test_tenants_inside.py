@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from contextlib import suppress
@@ -192,7 +193,8 @@ def test_containers_inside_ones_own_hold_no_owners_cpu(
 def remove_groups(path: str) -> None:
     """Remove the empty groups of a path, the deepest first, in all hierarchies."""
     names = path.strip("/").split("/") if path != "/" else []
+    hierarchies = list(Path("/sys/fs/cgroup").glob("*/"))
     for depth in range(len(names), 0, -1):
-        for each in Path("/sys/fs/cgroup").glob("/".join(("*", *names[:depth]))):
+        for each in hierarchies:
             with suppress(OSError):
-                each.rmdir()
+                os.rmdir("/".join((str(each), *names[:depth])))

@@ -10,8 +10,11 @@ import trio
 import trio.testing
 
 from sidecar.board import BirthCounts, Board
+from sidecar.decide.covering import after_hand
 from sidecar.decide.facts import ContainerView, EngineInfo, Fact, Phase
 from sidecar.decide.hand_facts import HandLost, HandReady, Overwritten
+from sidecar.decide.hand_state import HandState
+from sidecar.decide.orders import Answers, HoldAnswers
 from sidecar.decide.reconcile import begin
 from sidecar.decide.sightings import sighted
 from sidecar.decide.world import replace
@@ -31,7 +34,7 @@ from sidecar.ports import (
     NewsLost,
     ParentsChanged,
 )
-from state.cpuset import CPUSet
+from state.cpuset import EMPTY, CPUSet
 from state.demand import Demand
 from state.key import ContainerKey
 from state.model import Assignment, State
@@ -296,4 +299,39 @@ async def test_a_problem_of_a_container_ends_when_it_is_calm(
     assert "350 times" in " ".join(bench.board.problems.values())
     assert bench.lines.getvalue().count("another program writes the CPUs of a container") == 1
     await trio.sleep(CALM_SECONDS + 10)
+    while (told := await bench.news()) != Overwritten(docker(ONE), EMPTY, 0):
+        assert told == Overwritten(docker(ONE), CPUSet.of(3), 70)
+    assert not bench.board.problems
+
+
+async def test_writes_that_the_hand_may_lose_to_are_not_said_to_be_corrected(
+    bench: Bench, nursery: trio.Nursery
+) -> None:
+    nursery.start_soon(bench.births.run, lambda engine: bench.hand)
+    await bench.next()
+    bench.hand._send.send_nowait(GroupOverwritten(ONE, CPUSet.of(3), 1000))
+    fact = await bench.news()
+    assert isinstance(fact, Overwritten)
+    await trio.testing.wait_all_tasks_blocked()
+    assert "corrected each time" in " ".join(bench.board.problems.values())
+    bench.board.post(after_hand(bench.board.latest, fact)[0])
+    said = " ".join(bench.board.problems.values())
+    assert "no container is alone beside it" in said
+    assert "corrected each time" not in said
+
+
+async def test_groups_that_cannot_be_written_are_a_problem_as_long_as_they_are_there(
+    bench: Bench, nursery: trio.Nursery
+) -> None:
+    """They keep owners from being alone, and no container that is known is to blame."""
+    nursery.start_soon(bench.births.run, lambda engine: bench.hand)
+    await bench.next()
+    await trio.testing.wait_all_tasks_blocked()
+    assert not bench.board.problems
+    held = HoldAnswers(1, Answers(others=CPUSet.of(0)))
+    hand = HandState(parents=("/docker",), held=held, stuck=CPUSet.of(3))
+    bench.board.post(replace(bench.board.latest, hand=hand))
+    [said] = bench.board.problems.values()
+    assert said.startswith("newborn groups on CPU 3, below /docker, cannot be written, so no container is alone there")
+    bench.board.post(replace(bench.board.latest, hand=replace(hand, stuck=EMPTY)))
     assert not bench.board.problems

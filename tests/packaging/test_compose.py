@@ -96,11 +96,11 @@ def test_the_sidecar_and_three_workloads_are_there(services: Services) -> None:
 
 
 def test_no_service_has_more_power_than_needed(services: Services, elastic: Services) -> None:
-    """No capability but the sidecar's for its priority, no network, no writable root file system, no way to more."""
+    """No capability but the two of the sidecar, no network, no writable root file system, no way to more."""
     sidecars = (services["sidecar"], elastic["sidecar"])
     for service in [*services.values(), *elastic.values()]:
         assert service["cap_drop"] == ["ALL"]
-        assert service.get("cap_add", []) == (["SYS_NICE"] if service in sidecars else [])
+        assert service.get("cap_add", []) == (["DAC_OVERRIDE", "SYS_NICE"] if service in sidecars else [])
         assert not service.get("privileged")
         assert service["security_opt"] == ["no-new-privileges:true"]
         assert service["read_only"] is True

@@ -49,7 +49,8 @@ def test_the_sidecar_is_given_settings_that_exist() -> None:
     assert {setting.partition("=")[0] for setting in container["Environment"]} <= known
     assert container["DropCapability"] == ["all"]
     assert (container["ReadOnly"], container["NoNewPrivileges"]) == (["true"], ["true"])
-    assert (container["AddCapability"], container["PodmanArgs"]) == (["SYS_NICE"], ["--cgroupns=host --cpuset-cpus=0"])
+    assert container["AddCapability"] == ["DAC_OVERRIDE", "SYS_NICE"]
+    assert container["PodmanArgs"] == ["--cgroupns=host --cpuset-cpus=0"]
     assert "CPUSET_SIDECAR_RESERVED=0" in container["Environment"]
     assert "/sys/fs/cgroup:/sys/fs/cgroup" in container["Volume"]
     assert "%t/cpuset-sidecar:/run/cpuset-sidecar" in container["Volume"]

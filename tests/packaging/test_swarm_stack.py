@@ -69,10 +69,10 @@ def test_the_sidecar_runs_on_every_node_and_alone_there(stack: dict[str, Any]) -
 
 
 def test_no_service_has_more_power_than_needed(stack: dict[str, Any]) -> None:
-    """No writable root file system; the engine's socket, cgroups and a capability for the sidecar alone."""
+    """No writable root file system; the engine's socket, cgroups and two capabilities for the sidecar alone."""
     for name, service in stack["services"].items():
         assert service["cap_drop"] == ["ALL"]
-        assert service.get("cap_add", []) == (["SYS_NICE"] if name == "sidecar" else [])
+        assert service.get("cap_add", []) == (["DAC_OVERRIDE", "SYS_NICE"] if name == "sidecar" else [])
         assert service["read_only"] is True
     volumes = stack["services"]["sidecar"]["volumes"]
     assert "/sys/fs/cgroup:/sys/fs/cgroup" in volumes

@@ -28,9 +28,11 @@ from sidecar.cli.doctor.front_checks import check_fronts, fronts_here
 from sidecar.cli.doctor.group_checks import check_parents, check_shared_group
 from sidecar.cli.doctor.hand_checks import (
     check_hand,
+    check_modes,
     check_speed,
     check_taken,
     closed_reason,
+    effective_capabilities,
     taken_parents,
     tried_urgency,
 )
@@ -203,6 +205,7 @@ def _check_hand(config: Config, report: EngineReport, *, is_running: bool) -> It
     if has_hand:
         yield from check_taken(_taken(config, report, is_running=is_running))
         yield from check_speed(find_library(), tried_urgency())
+        yield from check_modes(effective_capabilities())
     listens = listening(config, has_hand=has_hand)
     yield from check_inotify(inotify_use(), listens, len(report.views), is_running=is_running)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Final
 
 from sidecar.cli.doctor.host_checks import Finding, Verdict
 from sidecar.config.config import Config
@@ -16,6 +18,9 @@ from sidecar.hand.parents import default_parents
 from sidecar.hand.reflex_queue import Library
 from sidecar.hand.urgency import Urgency, hurry
 from sidecar.words.hands import SWITCHED_OFF, no_hand, parents_taken, reflex_told
+
+_DAC_OVERRIDE: Final = 1
+"""Its number in capabilities(7)."""
 
 
 def closed_reason(config: Config) -> str | None:
@@ -77,6 +82,22 @@ def check_hand(config: Config, closed: str | None) -> Iterator[Finding]:
         yield Finding("births", Verdict.WARN, no_hand(closed), cure)
     else:
         yield Finding("births", Verdict.OK, "cgroups can be written: each birth is answered by the kernel first")
+
+
+def effective_capabilities() -> int:
+    """Return the capabilities of this process, as a mask; all if that cannot be read."""
+    with suppress(OSError, ValueError), open("/proc/self/status", encoding="ascii", errors="replace") as file:
+        for line in file:
+            if line.startswith("CapEff:"):
+                return int(line.split()[1], 16)
+    return -1
+
+
+def check_modes(capabilities: int) -> Iterator[Finding]:
+    """Check that a cgroup can be written whatever its mode is. Only where births are answered."""
+    if not capabilities >> _DAC_OVERRIDE & 1:
+        says = "CAP_DAC_OVERRIDE is missing: a container that changes the modes of its own cgroup keeps its CPUs"
+        yield Finding("modes", Verdict.WARN, says, "add the capability: cap_add: [DAC_OVERRIDE]")
 
 
 def check_taken(taken: Sequence[str]) -> Iterator[Finding]:

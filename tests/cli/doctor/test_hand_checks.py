@@ -8,8 +8,10 @@ import pytest
 
 from sidecar.cli.doctor.hand_checks import (
     check_hand,
+    check_modes,
     check_speed,
     check_taken,
+    effective_capabilities,
     taken_parents,
     tried_urgency,
 )
@@ -51,6 +53,15 @@ def test_a_missing_capability_is_a_warning() -> None:
     assert "CAP_SYS_NICE" in slow[1].says
     fast = list(check_speed(Library("reflex.so", is_there=True), Urgency.REAL_TIME))
     assert [each.verdict for each in fast] == [Verdict.OK, Verdict.OK]
+
+
+def test_a_missing_right_to_pass_over_modes_is_a_warning() -> None:
+    """SYS_NICE alone, as files of one's own may have it."""
+    [finding] = check_modes(1 << 23)
+    assert finding.verdict is Verdict.WARN
+    assert "DAC_OVERRIDE" in finding.cure
+    assert list(check_modes(1 << 23 | 1 << 1)) == []
+    assert effective_capabilities() >= 0
 
 
 def test_a_reflex_of_another_version_is_a_warning() -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from sidecar.decide.covering import MOST_UNDONE
 from sidecar.decide.facts import Fact
+from sidecar.decide.hand_facts import Overwritten
 from sidecar.decide.moves.alone import is_alone, neighbours
+from state.cpuset import EMPTY, CPUSet
 from tests.decide.long_run import history
 from tests.support.decide.real import Real
 from tests.support.decide.reality import Reality
@@ -60,6 +63,30 @@ def test_an_unmanaged_container_may_run_everywhere() -> None:
     story.again(monitor)
     story.end(monitor, restarts=True)
     assert not alone(story, rt)
+
+
+def test_an_owner_is_not_alone_beside_one_whose_cpuset_is_wrested_from_the_hand() -> None:
+    """It is settled, since all was done; the other has a name. A person's update changes nothing, nor does an engine's
+    loop; and calm ends it, or the end of its run.
+    """
+    story = Story()
+    rt = story.arrive("rt", 2)
+    plain = story.arrive("plain")
+    story.settle()
+    story.feed(Overwritten(plain.key, CPUSet.of(1), MOST_UNDONE - 1))
+    assert alone(story, rt)
+    story.feed(Overwritten(plain.key, CPUSet.of(1), MOST_UNDONE))
+    assert story.is_settled(rt)
+    assert not alone(story, rt)
+    assert beside(story, rt) == ["plain"]
+    story.feed(Overwritten(plain.key, CPUSet.of(1), 1))
+    assert not alone(story, rt), "slower is not calm"
+    story.end(plain)
+    assert alone(story, rt), "it runs nothing"
+    story.again(plain)
+    assert not alone(story, rt)
+    story.feed(Overwritten(plain.key, EMPTY, 0))
+    assert alone(story, rt)
 
 
 def test_what_is_kept_off_its_cpus_does_not_count() -> None:
