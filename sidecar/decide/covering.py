@@ -77,12 +77,14 @@ def after_hand(world: World, fact: HandFact) -> tuple[World, tuple[Order, ...]]:
 
 def _overwritten(world: World, fact: Overwritten) -> World:
     """Return the world that knows whether a container's cpuset is wrested from the hand (11)."""
-    wrested = world.wrested & world.containers.keys()
+    if world.hand is None:
+        return world
+    wrested = world.hand.wrested & world.containers.keys()
     if fact.times >= MOST_UNDONE:
         wrested |= {fact.container} & world.containers.keys()
     elif not fact.times:
         wrested -= {fact.container}
-    return world if wrested == world.wrested else replace(world, wrested=wrested)
+    return world if wrested == world.hand.wrested else replace(world, hand=replace(world.hand, wrested=wrested))
 
 
 def told_of_answers(world: World) -> World:
@@ -343,8 +345,7 @@ def _lost(world: World, fact: HandLost) -> tuple[World, tuple[Order, ...]]:
     }
     looks = tuple(LookAgain(key) for key, cpus in answered.items() if cpus)
     horizon = max(world.horizon, fact.ended)
-    world = replace(world, hand=None, handless=fact.reason, containers=found, horizon=horizon)
-    return replace(world, wrested=frozenset()), looks
+    return replace(world, hand=None, handless=fact.reason, containers=found, horizon=horizon), looks
 
 
 def _written(world: World, fact: CpusetWritten | WriteFailed) -> tuple[World, tuple[Order, ...]]:

@@ -38,6 +38,8 @@ class HandState(msgspec.Struct, frozen=True, kw_only=True):
     """Where containers that name no parent are born, as configured; nothing if it is not."""
     homes: Mapping[str, tuple[str, ...]] = {}
     """By engine, where those were found."""
+    wrested: frozenset[ContainerKey] = frozenset()
+    """Containers whose cpuset another program writes more often than it surely undoes (`covering`)."""
     met: tuple[str, ...] = ()
     """All parents that it has ever watched: it watches one that is gone as soon as it is there again, if it is free."""
 

@@ -84,8 +84,6 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The changes that the last refit made to grants, for people."""
     hand: HandState | None = None
     """The hand on the cgroups; None without one: then the engine alone changes CPUs."""
-    wrested: frozenset[ContainerKey] = frozenset()
-    """Containers whose cpuset another program writes more often than the hand surely undoes it (`covering`)."""
     handless: str = ""
     """Why there is no hand, as a sentence's end; "" if that is not known."""
 
@@ -346,8 +344,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         1. A member of the shared group is represented by the group.
         2. One whose cpuset is wrested from the hand may be anywhere while it runs.
         3. One that the sidecar places, or that is pinned by hand, may start at any moment: its footprint counts.
-        4. One that is left alone, and that the hand lets go, gets back what only the hand knows: it may be anywhere
-           until the look that follows.
+        4. One that is left alone, and that the hand lets go, may be anywhere until the look that follows.
         5. An unmanaged one may run anywhere, so it counts only while it runs, and while it is about to: it restarts,
            the engine holds its lock, or its held start goes on.
         6. In the shared group no container has CPUs outside the group's.
@@ -357,7 +354,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if standing is Standing.MEMBER and group is not None:
             return 0
         # 2. Wrested.
-        if view.key in self.wrested and not container.is_idle:
+        if self.hand is not None and view.key in self.hand.wrested and not container.is_idle:
             return self.state.online.mask
         # 3. Placed, or pinned.
         if standing in (Standing.MANAGED, Standing.MEMBER):
@@ -378,9 +375,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return mask & group.footprint if view.in_shared_group and group is not None else mask
 
     def is_let_go(self, container: Container) -> bool:
-        """Return whether the hand is letting go this live container that is left alone: it gets back what only the hand
-        knows.
-        """
+        """Return whether the hand is letting go this live container: it gets back what only the hand knows."""
         is_let_go = bool(container.pulled) or (self.hand is not None and self.hand.lets_go(container.view.key))
         return is_let_go and _runs_unmoved(container)
 
@@ -391,8 +386,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def company(self) -> Reach:
         """Where containers may run now, including those that the sidecar never moves."""
-        assignments = self.state.assignments
-        known = ((self.may_run(container), key in assignments) for key, container in self.containers.items())
+        known = ((self.may_run(each), key in self.state.assignments) for key, each in self.containers.items())
         return reach_of((*known, (self.newborns, False)))
 
 

@@ -64,7 +64,7 @@ class _Rewritten(msgspec.Struct, frozen=True):
     def __call__(self, world: World) -> str:
         """Return it as a clause; "" if the container is gone."""
         known = world.containers.get(self.key)
-        is_wrested = self.key in world.wrested
+        is_wrested = world.hand is not None and self.key in world.hand.wrested
         return many_writes(known.view.name, self.found, self.times, is_wrested=is_wrested) if known else ""
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.decide.covering import MOST_UNDONE
+from sidecar.decide.covering import MOST_UNDONE, after_hand
 from sidecar.decide.facts import Fact
-from sidecar.decide.hand_facts import Overwritten
+from sidecar.decide.hand_facts import HandLost, Overwritten
+from sidecar.decide.hand_state import HandState
 from sidecar.decide.moves.alone import is_alone, neighbours
-from state.cpuset import EMPTY, CPUSet
+from sidecar.decide.moves.settled import is_settled
+from sidecar.decide.world import World, replace
+from state.cpuset import CPUSet
 from tests.decide.long_run import history
 from tests.support.decide.real import Real
 from tests.support.decide.reality import Reality
@@ -67,26 +70,30 @@ def test_an_unmanaged_container_may_run_everywhere() -> None:
 
 def test_an_owner_is_not_alone_beside_one_whose_cpuset_is_wrested_from_the_hand() -> None:
     """It is settled, since all was done; the other has a name. A person's update changes nothing, nor does an engine's
-    loop; and calm ends it, or the end of its run.
+    loop; and calm ends it, or the end of the hand.
     """
     story = Story()
     rt = story.arrive("rt", 2)
     plain = story.arrive("plain")
     story.settle()
-    story.feed(Overwritten(plain.key, CPUSet.of(1), MOST_UNDONE - 1))
-    assert alone(story, rt)
-    story.feed(Overwritten(plain.key, CPUSet.of(1), MOST_UNDONE))
-    assert story.is_settled(rt)
-    assert not alone(story, rt)
-    assert beside(story, rt) == ["plain"]
-    story.feed(Overwritten(plain.key, CPUSet.of(1), 1))
-    assert not alone(story, rt), "slower is not calm"
-    story.end(plain)
-    assert alone(story, rt), "it runs nothing"
-    story.again(plain)
-    assert not alone(story, rt)
-    story.feed(Overwritten(plain.key, EMPTY, 0))
-    assert alone(story, rt)
+    world = replace(story.world, hand=HandState(parents=("/docker",)))
+
+    def after(times: int) -> World:
+        return after_hand(world, Overwritten(plain.key, CPUSet.of(1), times))[0]
+
+    def told(world: World) -> tuple[bool, bool, list[str]]:
+        owner = world.containers[rt.key]
+        beside = [each.view.name for each in neighbours(world, owner)]
+        return is_settled(world, owner), is_alone(world, owner), beside
+
+    world = after(MOST_UNDONE - 1)
+    assert told(world) == (True, True, [])
+    world = after(MOST_UNDONE)
+    assert told(world) == (True, False, ["plain"])
+    world = after(1)
+    assert told(world) == (True, False, ["plain"]), "slower is not calm"
+    assert told(after(0)) == (True, True, [])
+    assert told(after_hand(world, HandLost("it broke", 0))[0])[2] == []
 
 
 def test_what_is_kept_off_its_cpus_does_not_count() -> None:
