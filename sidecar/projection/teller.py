@@ -47,9 +47,6 @@ _MOST_REASONS: Final = 5
 PAUSE: Final = 0.001
 """Seconds before writing, so that the orders of the same decision leave first: writing directories takes as long."""
 
-_TURNS: Final = 2
-"""Turns of the other tasks in which an order is begun, and handed over to the thread that speaks with the engine."""
-
 BRIEF_SECONDS: Final = 1.0
 """How long a container may wait for its first projection if it cannot have mounted it."""
 
@@ -102,22 +99,12 @@ class Teller:
         while True:
             with trio.move_on_at(min(self._due.values(), default=math.inf)):
                 count = await self._board.changed_since(count)
-            await self._let_orders_leave()
+            await trio.sleep(PAUSE)
             world = self._board.latest
             if (world.is_ready or world.is_blind) and (world.is_ready or self._has_swept):
                 await self._tell_or_withdraw(world)
             self._told = world
             self._rounds += 1
-
-    async def _let_orders_leave(self) -> None:
-        """Let the orders of the same decision leave. Where an owner waits, that is all: on a busy host a sleep
-        ends late.
-        """
-        if self._waiting_owners():
-            for _ in range(_TURNS):
-                await trio.lowlevel.checkpoint()
-        else:
-            await trio.sleep(PAUSE)
 
     async def _tell_or_withdraw(self, world: World) -> None:
         if world.settings.policy is not PolicyName.NONE:
