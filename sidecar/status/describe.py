@@ -48,6 +48,7 @@ from sidecar.words.refusals import warnings
 from sidecar.words.refused_text import why_refused
 from sidecar.words.repairs import noted
 from sidecar.words.units import PINNED, UNDER_NONE, HostConfinement, confined_told, not_confined_told
+from sidecar.words.where import without_offline
 from state.cpuset import EMPTY, CPUSet
 from state.demand import Demand
 from state.key import ContainerKey
@@ -177,8 +178,8 @@ def _cpus(world: World, container: Container, wanted: CPUSet | None) -> CPUSet:
         return wanted
     is_as_its_group = container.wish.standing is Standing.MEMBER and not container.is_held_back
     if not is_as_its_group or world.group is None or container.is_idle:
-        return container.place.seen
-    return (world.group.place.seen & container.place.configured) or container.place.seen
+        return without_offline(world, container.place.seen)
+    return without_offline(world, (world.group.place.seen & container.place.configured) or container.place.seen)
 
 
 def _with_range(made: ContainerStatus, demand: Demand) -> ContainerStatus:

@@ -30,6 +30,7 @@ from sidecar.words.refusals import harmless, sentence, warnings
 from sidecar.words.refused_text import why_refused
 from sidecar.words.sizes_text import about_size
 from sidecar.words.units import noun
+from sidecar.words.where import without_offline
 from state.cpuset import EMPTY, CPUSet
 from state.demand import MemsRule, Scale, Shortage
 from state.leaving import Leaving
@@ -191,14 +192,16 @@ def _prospect(world: World, container: Container, refused: Refused) -> Iterator[
 
 
 def _where(world: World, container: Container, assignment: Assignment | None, wanted: CPUSet) -> list[str]:
+    seen = without_offline(world, container.place.seen)
+    configured = without_offline(world, container.place.configured)
     if container.is_idle:
         if assignment and container.view.phase not in (Phase.CREATED, Phase.RESTARTING):
             return [f"It is not running ({container.view.phase}); its CPUs are held for a while in case it restarts."]
         if awaits_answer(world, container):
             return [f"It is not running ({container.view.phase}); its runtime asks the sidecar before it starts."]
-        return [f"It is not running ({container.view.phase}); it would start on {container.place.configured}."]
+        return [f"It is not running ({container.view.phase}); it would start on {configured}."]
     if assignment and assignment.leaving:
-        return [f"It runs on {container.place.seen} now.", _leaving(world, assignment, assignment.leaving)]
+        return [f"It runs on {seen} now.", _leaving(world, assignment, assignment.leaving)]
     if is_where_it_should_be(world, container, assignment, wanted):
         if not assignment:
             return ["It runs on exactly these."]
@@ -210,10 +213,7 @@ def _where(world: World, container: Container, assignment: Assignment | None, wa
         sentences = ["It runs on exactly these.", f"{beside}." if beside else "", _capital(clash_text(found))]
         return [each for each in sentences if each]
     waits = waits_for(world, container, assignment, wanted)
-    return [
-        f"It runs on {container.place.seen} now and should run on {wanted}"
-        + (f"; it waits for {waits}." if waits else ".")
-    ]
+    return [f"It runs on {seen} now and should run on {wanted}" + (f"; it waits for {waits}." if waits else ".")]
 
 
 def _capital(clause: str) -> str:

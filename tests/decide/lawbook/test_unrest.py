@@ -76,6 +76,9 @@ def test_a_restart_in_the_middle_changes_nothing_in_rare_histories(seed: int) ->
         pytest.param(446588, id="an owner whose new name a glance showed first"),
         pytest.param(451210, id="one of several such owners, beside a pin"),
         pytest.param(4995, id="owners that were renamed beside a refused container"),
+        pytest.param(66007993, id="a CPU that went offline after the last look at one that runs"),
+        pytest.param(66008039, id="a CPU that went offline after the last look at one that is refused"),
+        pytest.param(66009633, id="a CPU that went offline after the last look at one that rests"),
     ],
 )
 def test_a_restart_in_the_middle_changes_nothing_in_rare_long_histories(seed: int) -> None:
