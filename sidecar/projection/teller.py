@@ -199,7 +199,8 @@ class Teller:
         asks = (
             container.wish.demand is not None or key in world.state.assignments or refused_now(world, key) is not None
         )
-        is_brief = not asks and key not in self._known and not names_of(world, container)
+        # A strict start mounts the directory, and waits for it.
+        is_brief = not (asks or container.is_strict or key in self._known or names_of(world, container))
         if is_brief and trio.current_time() < self._due.setdefault(key, trio.current_time() + self._brief_seconds):
             return True
         self._due.pop(key, None)
