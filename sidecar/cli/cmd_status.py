@@ -49,6 +49,11 @@ _EXAMPLES: Final = """examples:
 exit codes: 0 a daemon is running, 1 none is, or there is no status; with --problems also 3: there are problems
 """
 
+USUAL_FRONTS: Final = ("/usr/local/bin/cpuset-runc", "/etc/cpuset-sidecar/fronts")
+"""Where `install-runtime` puts a front, or its record, if it is told no other place: what installs them need not be
+imported where there is none.
+"""
+
 _WIDE: Final = ("PROJECT", "SIZE", "RANGE", "USE")
 """What a wide table has more."""
 
@@ -157,7 +162,7 @@ def rendered(
 
 def fronts_clause() -> str:
     """Return which fronts are installed on this host, at the usual place; "" for none."""
-    if not any(map(os.path.exists, ("/usr/local/bin/cpuset-runc", "/etc/cpuset-sidecar/fronts"))):
+    if not any(map(os.path.exists, USUAL_FRONTS)):
         return ""
     # Only here: it needs what installs them.
     from sidecar.cli.doctor.front_checks import fronts_here

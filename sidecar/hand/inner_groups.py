@@ -113,7 +113,8 @@ class InnerGroups:
                     # Only now, since one inside may have had more.
                     with _errors_of_one_inside() if stack else nullcontext():
                         write_line(at.fd, CPUS, str(after).encode())
-                    _leave(at) if stack else None
+                    if stack:
+                        _leave(at)
                 yield
         finally:
             at.close()

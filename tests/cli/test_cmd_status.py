@@ -10,10 +10,11 @@ import msgspec
 import pytest
 
 from sidecar.__main__ import main
-from sidecar.cli.cmd_status import rendered
+from sidecar.cli.cmd_status import USUAL_FRONTS, rendered
 from sidecar.commit.state_lock import hold_lock
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import replace
+from sidecar.host.install.runtime_files import Places
 from sidecar.status.describe import status_of
 from sidecar.status.document import HandStatus
 from sidecar.status.sight import GONE, UNSEEN, WORKS
@@ -50,6 +51,11 @@ def test_status_is_a_table_and_a_map() -> None:
         "problem: big: refused: asked for 5 exclusive CPUs, "
     )
     assert lines[9].startswith("    ")
+
+
+def test_fronts_are_looked_for_where_they_are_installed() -> None:
+    places = Places()
+    assert (places.runtime, str(Path(places.front_record("docker", "runc")).parents[1])) == USUAL_FRONTS
 
 
 def test_a_narrow_status_has_whole_problems_and_no_ids() -> None:

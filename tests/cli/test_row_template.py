@@ -116,14 +116,17 @@ def test_what_has_no_rows_takes_no_template(words: list[str], said: str, capsys:
     assert said in capsys.readouterr().err
 
 
-def test_top_and_explain_have_the_fields_of_containers(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`top` of those that it shows, which share CPUs with no other; `explain` of one."""
+@pytest.fixture
+def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return where the status of a busy host is, as words of a command that prints without colour."""
     monkeypatch.setenv("NO_COLOR", "")
     leave(tmp_path, BUSY)
+    return ["--state-dir", str(tmp_path)]
+
+
+def test_top_and_explain_have_the_fields_of_containers(there: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """`top` of those that it shows, which share CPUs with no other; `explain` of one."""
     web = next(each for each in status_of(BUSY).containers if each.name == "web")
-    there = ["--state-dir", str(tmp_path)]
     main(["top", "--once", "--format", "{{.Name}} {{.Granted}} {{.Floor}}-{{.Ceiling}}", *there])
     assert f"web 1-2 {web.floor}-{web.ceiling}\n" in capsys.readouterr().out
     main(["top", "--once", "-o", "wide", *there])
@@ -181,13 +184,10 @@ def test_a_choice_is_of_owners_cpus_and_projects(choice: Choice, names: list[str
 
 
 def test_status_prints_what_is_chosen_in_the_form_that_is_asked_for(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    there: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A wide table has whole ids, sizes and uses; the map shows all owners."""
-    monkeypatch.setenv("NO_COLOR", "")
-    leave(tmp_path, BUSY)
     web = next(each for each in status_of(BUSY).containers if each.name == "web")
-    there = ["--state-dir", str(tmp_path)]
     main(["status", "--exclusive", "--format", "{{.Name}}:{{.CPUs}}", *there])
     assert capsys.readouterr().out == f"big:{status_of(BUSY).shared}\nweb:1-2\n"
     main(["status", "--cpu", "1", "--json", *there])

@@ -8,12 +8,24 @@ from typing import Final
 import pytest
 
 from tests.live.fixtures import api, containers, engine_address, image, room
-from tests.live.sidecarfixtures import ground, kernel, own_engine, private_engine, running, sidecar, workloads
+from tests.live.sidecarfixtures import (
+    dockers_nesting,
+    dockers_routes,
+    ground,
+    kernel,
+    own_engine,
+    private_engine,
+    running,
+    sidecar,
+    workloads,
+)
 from tests.live.sidecarprocess import SidecarProcess
 
 __all__ = [
     "api",
     "containers",
+    "dockers_nesting",
+    "dockers_routes",
     "engine_address",
     "ground",
     "image",

@@ -35,6 +35,20 @@ def private_engine() -> Iterator[PrivateEngine | str]:
 
 
 @pytest.fixture
+def dockers_routes(ground: Ground) -> None:
+    """Skip where the acts of a test are not possible: they are Docker's routes, on an engine of the tests' own."""
+    if ground.api.is_podman or not ground.is_private:
+        pytest.skip("these are acts by Docker's routes")
+
+
+@pytest.fixture
+def dockers_nesting(dockers_routes: None, own_engine: PrivateEngine) -> None:
+    """Skip as well where such an engine puts no container into another one's cgroup."""
+    if own_engine.cgroup_parent.endswith(".slice"):
+        pytest.skip("systemd takes no cgroup of a container as a parent")
+
+
+@pytest.fixture
 def own_engine(private_engine: PrivateEngine | str) -> Iterator[PrivateEngine]:
     """Yield an engine that the test may restart and kill; skip with the reason if there is none."""
     if isinstance(private_engine, str):

@@ -15,14 +15,12 @@ from tests.live.containers import Containers
 from tests.live.kernelview import KernelView, allowed_of
 from tests.live.privateengine import PrivateEngine
 from tests.live.sidecarprocess import REST, SidecarProcess
-from tests.live.test_tenants import on_docker, widen
+from tests.live.test_tenants import widen
 from tests.live.test_tenants_inside import remove_groups
 from tests.live.waiting import eventually
 from tests.live.watching import ONE, until_alone
 
-__all__ = ["on_docker"]
-
-pytestmark = [pytest.mark.live, pytest.mark.slow]
+pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.usefixtures("dockers_routes")]
 
 LOOP_SECONDS: Final = 3.0
 

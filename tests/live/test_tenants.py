@@ -18,13 +18,12 @@ from tests.live.containers import Containers
 from tests.live.crowd import footprint
 from tests.live.engineapi import ApiError, EngineApi, lock_held
 from tests.live.kernelview import KernelView, online
-from tests.live.sidecarfixtures import Ground
 from tests.live.sidecarprocess import LAST, REST, SidecarProcess
 from tests.live.stage import ask
 from tests.live.waiting import PATIENCE, eventually, stays
 from tests.live.watching import ONE, WAITING, problems, until_alone, until_shared
 
-pytestmark = [pytest.mark.live, pytest.mark.slow]
+pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.usefixtures("dockers_routes")]
 
 GIANT: Final = 97 * 1024 * 1024
 """Bytes of a label."""
@@ -50,13 +49,6 @@ ARRIVALS: Final = 4
 
 UNDISTURBED: Final = 3.0 * PATIENCE
 """Seconds within which an arrival is alone, on a machine that is busy with other tests."""
-
-
-@pytest.fixture(autouse=True)
-def on_docker(ground: Ground) -> None:
-    """Skip where these acts are not possible: they are Docker's routes, on an engine of the tests' own."""
-    if ground.api.is_podman or not ground.is_private:
-        pytest.skip("these are acts by Docker's routes")
 
 
 @pytest.mark.intrudes("a neighbour is put onto the CPU of the owner")

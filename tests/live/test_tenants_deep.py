@@ -11,26 +11,16 @@ import pytest
 from tests.live.containers import Containers
 from tests.live.kernelview import KernelView, allowed_of
 from tests.live.privateengine import PrivateEngine
-from tests.live.sidecarfixtures import Ground
 from tests.live.sidecarprocess import REST, SidecarProcess
 from tests.live.test_tenants_inside import remove_groups
 from tests.live.waiting import eventually
 from tests.live.watching import ONE, until_alone
 from tests.support.deep_groups import nested
 
-pytestmark = [pytest.mark.live, pytest.mark.slow]
+pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.usefixtures("dockers_nesting")]
 
 DEPTH: Final = 1100
 """Names of one letter in a cgroup parent: more than Python calls within each other, and less than a path may have."""
-
-
-@pytest.fixture(autouse=True)
-def on_docker(ground: Ground, own_engine: PrivateEngine) -> None:
-    """Skip where these acts are not possible: they are Docker's routes, on an engine of the tests' own."""
-    if ground.api.is_podman or not ground.is_private:
-        pytest.skip("these are acts by Docker's routes")
-    if own_engine.cgroup_parent.endswith(".slice"):
-        pytest.skip("systemd takes no cgroup of a container as a parent")
 
 
 def test_no_depth_of_a_cgroup_parent_ends_the_daemon(

@@ -17,28 +17,18 @@ from tests.live.containers import Containers
 from tests.live.engineapi import ApiError, lock_held
 from tests.live.kernelview import KernelView, allowed_of, online
 from tests.live.privateengine import PrivateEngine
-from tests.live.sidecarfixtures import Ground
 from tests.live.sidecarprocess import LAST, REST, SidecarProcess
 from tests.live.test_tenants import LOOP_SECONDS, widen
 from tests.live.waiting import eventually
 from tests.live.watching import ONE, until_alone
 
-pytestmark = [pytest.mark.live, pytest.mark.slow]
+pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.usefixtures("dockers_nesting")]
 
 INSTANT_MS: Final = 5.0
 """A runtime that sets up a group moves its own process in before its write there was overwritten."""
 
 NESTED: Final = 4
 """Containers whose parents are called like others."""
-
-
-@pytest.fixture(autouse=True)
-def on_docker(ground: Ground, own_engine: PrivateEngine) -> None:
-    """Skip where these acts are not possible: they are Docker's routes, on an engine of the tests' own."""
-    if ground.api.is_podman or not ground.is_private:
-        pytest.skip("these are acts by Docker's routes")
-    if own_engine.cgroup_parent.endswith(".slice"):
-        pytest.skip("systemd takes no cgroup of a container as a parent")
 
 
 @pytest.mark.intrudes("a container is born inside the owner")

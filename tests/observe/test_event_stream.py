@@ -28,11 +28,6 @@ from tests.support.keys import by_id, docker
 pytestmark = pytest.mark.trio
 
 
-@pytest.fixture
-def bench(nursery: trio.Nursery) -> Bench:
-    return Bench(nursery)
-
-
 async def test_a_connection_is_told_and_everything_looked_at(autojump_clock: MockClock, bench: Bench) -> None:
     """The subscription begins before the list is taken, so that no event falls between."""
     one = await bench.docker.run("one")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-import trio
 from trio.testing import MockClock
 
 from sidecar.crashes import Crashes
@@ -21,11 +20,6 @@ from tests.support.keys import docker
 pytestmark = pytest.mark.trio
 
 POOL = CPUSet.of(0, 1)
-
-
-@pytest.fixture
-def bench(nursery: trio.Nursery) -> Bench:
-    return Bench(nursery)
 
 
 async def _glanced_at(bench: Bench, id: str) -> ContainerView:

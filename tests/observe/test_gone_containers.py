@@ -14,11 +14,6 @@ from tests.support.keys import docker
 pytestmark = pytest.mark.trio
 
 
-@pytest.fixture
-def bench(nursery: trio.Nursery) -> Bench:
-    return Bench(nursery)
-
-
 async def test_a_container_that_hung_and_is_gone_is_no_problem_any_more(
     autojump_clock: MockClock, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

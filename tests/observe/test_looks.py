@@ -30,11 +30,6 @@ from tests.support.keys import by_id, docker
 pytestmark = pytest.mark.trio
 
 
-@pytest.fixture
-def bench(nursery: trio.Nursery) -> Bench:
-    return Bench(nursery)
-
-
 # Looks.
 
 

@@ -15,11 +15,6 @@ from tests.support.keys import docker
 pytestmark = pytest.mark.trio
 
 
-@pytest.fixture
-def bench(nursery: trio.Nursery) -> Bench:
-    return Bench(nursery)
-
-
 async def test_what_is_costly_is_asked_for_seldom(
     autojump_clock: MockClock, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

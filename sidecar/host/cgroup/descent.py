@@ -85,7 +85,8 @@ def _walk(at: Descent, found: set[int]) -> bool:
     while inside:
         if not inside[-1]:
             inside.pop()
-            at.up() if inside else None
+            if inside:
+                at.up()
             continue
         if seen >= MOST_GROUPS:
             return False

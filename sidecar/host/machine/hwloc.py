@@ -35,7 +35,7 @@ OBJECTS: Final = 500_000
 """Elements. 8192 CPUs with cores and caches of their own take 60 thousand."""
 
 _MOST_WORDS: Final = 2 * (MAX_CPU + 1) // 32
-"""Of a mask: more than all CPUs need, as some programs print words of 0 before them."""
+"""Of a mask: twice what all CPUs need, since words of 0 may stand before them. More take quadratic time."""
 
 _ALL: Final = CPUSet.from_mask((1 << (MAX_CPU + 1)) - 1)
 
@@ -264,19 +264,23 @@ def _mask(text: str) -> CPUSet:
     above.
     """
     words = text.split(",")
+    if len(words) > _MOST_WORDS:
+        raise _no_mask(text)
     is_endless = words[0] == "0xf...f"
     value = 0
     try:
-        for number, word in enumerate(words[1:] if is_endless else words):
-            # A word too many is none: adding up a hundred thousand takes minutes.
-            longest = 0 if number > _MOST_WORDS else 10 if len(words) > 1 else len(text)
-            value = value << 32 | _word(word, longest)
+        for word in words[1:] if is_endless else words:
+            value = value << 32 | _word(word, 10 if len(words) > 1 else len(text))
         if is_endless:
             value |= _ALL.mask >> 32 * (len(words) - 1) << 32 * (len(words) - 1)
         return CPUSet.from_mask(value)
     except (ValueError, CPUSetError) as error:
-        shown = repr(text) if len(text) <= 60 else repr(text[:57]) + "..."
-        raise StateError(f"hwloc's XML has {shown}, which is not a mask of CPUs 0 to {MAX_CPU}") from error
+        raise _no_mask(text) from error
+
+
+def _no_mask(text: str) -> StateError:
+    shown = repr(text) if len(text) <= 60 else repr(text[:57]) + "..."
+    return StateError(f"hwloc's XML has {shown}, which is not a mask of CPUs 0 to {MAX_CPU}")
 
 
 def _word(text: str, longest: int) -> int:

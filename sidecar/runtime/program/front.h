@@ -1,13 +1,13 @@
 /* `cpuset-runc` as one program: what `front.py`, `bundle.py` and `standing.py` do, with the same words.
  *
- *   text.c      bytes that grow; characters of UTF-8 and of JSON strings
- *   json.c      JSON by its places: yajl says what is a token, and nothing else is kept
- *   called.c    the arguments of the call, and the settings of the installation
- *   standing.c  the standing order
- *   bundle.c    the question, and the changes of a config.json
- *   mounting.c  the mount of a container's projection
- *   asking.c    the sidecar over its socket
- *   front.c     what is done in which order
+ *   text.c              bytes that grow; characters of UTF-8 and of JSON strings
+ *   json.c              JSON by its places: yajl says what is a token, and nothing else is kept
+ *   called.c            the arguments of the call, and the settings of the installation
+ *   standing.c          the standing order
+ *   bundle.c            the question, and the changes of a config.json
+ *   projection_mount.c  the mount of a container's projection
+ *   socket_client.c     the sidecar over its socket
+ *   front.c             what is done in which order
  *
  * It runs once and for milliseconds: what it allocates goes with it, except in loops. A bundle cannot have it allocate more
  * than some times the size of its own file, of which no more than MOST_BYTES are read. */

@@ -4,8 +4,8 @@ An arrival asks for a CPU, is created, started and removed. Columns take turns: 
 sidecar, each beside nobody, beside a tenant that only starts plain containers, and beside one that does everything
 hostile at random. Without a sidecar a client asks the engine to describe the arrival from its start on: when that is
 answered is when anybody can know of it. With one, the same, and when the arrival is told that it is settled and alone.
-A column may be another checkout of the program, and may have a weight, as a container and a service have one:
-`--columns bare,sidecar,sidecar@100,sidecar@1000,/tmp/before` compares all of these in one run.
+A column may be another checkout of the program with this bench in it, and may have a weight, as a container and a
+service have one: `--columns bare,sidecar,sidecar@100,sidecar@1000,/tmp/before` compares all of these in one run.
 Everything runs on an engine that is started for this and removed again, which needs root.
 """
 
@@ -80,7 +80,9 @@ def _running(sidecar: SidecarProcess, folder: Path) -> Iterator[None]:
     )
     try:
         sidecar.start(until_ready=False)
-        eventually(lambda: sidecar.has_logged("ready"), "it is ready", seconds=120)
+        eventually(lambda: sidecar.has_logged("ready") or not sidecar.is_running, "it is ready", seconds=120)
+        if not sidecar.is_running:
+            sys.exit(f"the sidecar ended: {sidecar.log()}")
         yield
         sidecar.terminate()
     finally:
