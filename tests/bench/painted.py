@@ -8,6 +8,7 @@ Each update is a container that stops, or starts again: what the page's main thr
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
 import threading
 import time
@@ -18,6 +19,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
+
+import pytest
 
 from tests.bench.latency import percentile
 from tests.page.browser import Simulated, browsing, eventually, opened
@@ -174,4 +177,7 @@ def _is_there(browser: Any, host: Simulated, many: int) -> bool:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        sys.exit(main())
+    except pytest.skip.Exception as lacking:
+        sys.exit(str(lacking))
