@@ -33,6 +33,9 @@ def _lent(before: State, world: World) -> CPUSet:
     state = world.state
     if world.is_releasing or world.settings.policy is PolicyName.NONE:
         return EMPTY
+    if not world.is_ready:
+        # Who waits for what is not known yet.
+        return before.lent & state.exclusive
     # 1. What it had, and has not yet given up.
     was_shared = (before.vacated - before.vacant - state.isolated) & state.exclusive
     if not was_shared:
