@@ -200,7 +200,7 @@ def _lasting(world: World, state: State) -> Vacancies:
 
 
 def _asks(state: State, container: Container) -> bool:
-    """Return whether it is to be answered before it starts again: who shares until then succeeds nobody meanwhile."""
+    """Return whether it is to be answered before it starts again. What shares until then is no successor."""
     key = container.view.key
     refused = state.refusals.get(key)
     return key not in state.assignments and is_coming(container) and (not refused or asks_again(container, refused))
