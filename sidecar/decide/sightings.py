@@ -36,7 +36,7 @@ def sighted(world: World, view: ContainerView, began: int) -> World:
         newest = world.horizon
     else:
         newest = max(before.known, world.horizon) if before.is_disputed else before.known
-    if began <= newest or (before and _shows_less(before.view, view)):
+    if began <= newest or (before and _shows_less(before, view)):
         return world
     if before and view.is_glance:
         # What showed it first may have been a bundle, which has limits.
@@ -61,9 +61,11 @@ def sighted(world: World, view: ContainerView, began: int) -> World:
     return with_terms(world, view, wish).with_container(stranded(looked, world.topology.online))
 
 
-def _shows_less(known: ContainerView, view: ContainerView) -> bool:
-    """Return whether a glance shows what was looked at already. One at what only a glance has shown is as good."""
-    return view.is_glance and not known.is_glance
+def _shows_less(known: Container, view: ContainerView) -> bool:
+    """Return whether a glance shows what was looked at already, or runs nothing before an answer. One at what only a
+    glance has shown is as good.
+    """
+    return view.is_glance and (not known.view.is_glance or known.is_held)
 
 
 def as_the_kernel_shows(view: ContainerView, effective: CPUSet | None) -> ContainerView:
@@ -170,7 +172,7 @@ def believed_until_a_look(world: World, view: ContainerView, began: int) -> Worl
 def differs(world: World, view: ContainerView) -> bool:
     """Return whether a look shows anything that the world does not contain yet, or another could end a doubt."""
     known = world.containers.get(view.key)
-    if known is not None and _shows_less(known.view, view):
+    if known is not None and _shows_less(known, view):
         return False
     return known is None or known.view != view or known.is_doubtful or bool(known.pulled)
 
