@@ -23,6 +23,7 @@ from tests.decide.lawbook import (
     enginelaws,
     grantlaws,
     handlaws,
+    listlaws,
     offlinelaws,
     pinlaws,
     placelaws,
@@ -361,6 +362,7 @@ LAWS: tuple[Law[Reality], ...] = (
     *placelaws.LAWS,
     *rulelaws.LAWS,
     *enginelaws.LAWS,
+    *listlaws.LAWS,
     *unitlaws.LAWS,
     *(
         COMES_TO_REST,
