@@ -31,6 +31,7 @@ from sidecar.crashes import Crashes
 from sidecar.decide.facts import ContainerRemoved, ContainerSeen, ContainerView, Fact, InventoryTaken
 from sidecar.decide.sightings import as_the_kernel_shows, differs
 from sidecar.failures import ContainerGone, EngineError, EngineFailed, EngineRefused, EngineSilent, EngineUnavailable
+from sidecar.lasting import LastingTasks
 from sidecar.log import Log
 from sidecar.observe.brief import Hints
 from sidecar.observe.foreign_writes import ToldWrites, is_foreign
@@ -89,7 +90,8 @@ class Looker:
         self._under_way: dict[ContainerKey, bool] = {}
         self.hints = Hints(nursery, board, self.look)
         self.newcomers = Newcomers(board, self.look, self._is_looked_at, lambda: engine.name)
-        nursery.start_soon(self.newcomers.run)
+        meet = partial(LastingTasks(board, log).keep, self.named("meeting newcomers"), self.newcomers.run)
+        nursery.start_soon(meet)
         self._writes = ToldWrites(board, log, "updates")
         self._counted: dict[ContainerKey, trio.CancelScope] = {}
         """Looks for inventories that are under way."""
@@ -99,6 +101,10 @@ class Looker:
         self._following: trio.CancelScope | None = None
         self._silence: EngineUnavailable | None = None
         self._unseen = Unseen(board, log)
+
+    def named(self, work: str) -> str:
+        """Return this work, with the engine's name if there are several."""
+        return f"{work} of {self._engine.name}" if self._others else work
 
     def look(self, container: ContainerKey) -> None:
         """Look at this container soon; if a look is under way, look once more after that."""
@@ -139,6 +145,10 @@ class Looker:
         """Take an inventory soon: news was lost."""
         self._list.lose_news()
         self._everything.set()
+
+    async def lose_news(self) -> None:
+        """The same, as something to wait for."""
+        self.look_at_everything()
 
     @contextmanager
     def while_answered(self) -> Iterator[None]:

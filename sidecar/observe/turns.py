@@ -6,7 +6,7 @@
    waits for its turn.
 2. What a container's author wrote decides how much the engine has to tell of it. So an answer that took long is not
    asked for again before it has rested for `REST_FACTOR` times as long, unless there is news. So does the list of all
-   containers. Where news was lost, nothing else shows who came meanwhile: then it rests as long as it took.
+   containers. Where news was lost, nothing else shows what came meanwhile: then it rests as long as it took.
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ from tests.support.decide.handreality import HandReality
 from tests.support.decide.history_rules import change_rules
 from tests.support.decide.history_users import DYNAMIC_MIX, MIXED, STATIC_MIX, use
 from tests.support.decide.owning_units import OwningUnits
+from tests.support.decide.partly_seen import PartlySeen
 from tests.support.decide.reality import Reality
 from tests.support.decide.rights import EVERY_RIGHT
 from tests.support.decide.two_engines import TwoEngines
@@ -143,9 +144,10 @@ def play(
     for op in ops:
         going_on(reality, op)
         check(reality, When.STEP)
-    if isinstance(reality, TwoEngines) and reality.is_apart:
+    is_apart = isinstance(reality, PartlySeen) and reality.is_apart
+    if is_apart and isinstance(reality, TwoEngines):
         rest_apart(reality)
-    if reality.list_rests and reality.is_reached and reality.world.is_ready:
+    if reality.list_rests and not is_apart and reality.is_reached and reality.world.is_ready:
         rest_without_a_list(reality)
     rest(reality)
     return reality
