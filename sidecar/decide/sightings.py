@@ -208,11 +208,12 @@ def moved_unseen(before: World, world: World) -> tuple[ContainerKey, ...]:
 def counted(world: World, fact: InventoryTaken) -> World:
     """Return the world after an inventory: containers that are not in it, and not newer than it, no longer exist. It
     makes its engine ready if it began after that was reached. Records of units stay where none was looked at: these are
-    confined as before. So do those of other engines. One without a list ends nothing.
+    confined as before. So do those of other engines. One without a list ends nothing, and shows of no source that all
+    of its units were looked at.
     """
     began = fact.began
     if not fact.has_list:
-        return replace(world, sources=world.sources.after(fact.lacks))
+        return world
     for key in fact.gone:
         container = world.containers.get(key)
         if container is None or container.known < began:
