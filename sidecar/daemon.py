@@ -54,7 +54,7 @@ from sidecar.failures import CgroupClosed, SidecarError
 from sidecar.hand.cgroup_hand import CgroupHand
 from sidecar.hand.reflex_queue import find_library
 from sidecar.held_starts import Desk
-from sidecar.hooks.hook_runner import run_hooks
+from sidecar.hooks.configured_hooks import follower
 from sidecar.host.cgroup.engine_lock import EngineLock
 from sidecar.host.cgroup.host_kernel import HostKernel
 from sidecar.host.cgroup.usage import HostUsages
@@ -72,7 +72,6 @@ from sidecar.projection.projections import Projections
 from sidecar.projection.teller import Teller
 from sidecar.projection.voucher import Voucher
 from sidecar.reloading import Reloading, record
-from sidecar.restoring import Restoring
 from sidecar.status.deadlines import Deadlines
 from sidecar.status.narrator import Narrator
 from sidecar.status.present_status import PresentStatus
@@ -350,6 +349,9 @@ class _Daemon:
             for info in infos:
                 await outbox.send(EngineConnected(info, self._tickets()))
             rooms.look_at_everything()
+            # Only here: a daemon that serves restores nothing.
+            from sidecar.restoring import Restoring
+
             restoring = Restoring(
                 self._board, rooms.calls, self._projections, state_dir, stop=self._stop, log=self._log
             )
@@ -368,7 +370,7 @@ class _Daemon:
         sources.start_soon(self._watch_cpus, rooms, outbox)
         sources.start_soon(follow_writes, self._board, self._kernel, rooms.look, rooms.look_at_everything)
         sources.start_soon(self._narrator.keep_status)
-        told = (state_dir, config.api_group, projection_of, partial(run_hooks, config.hooks, self._board, self._log))
+        told = (state_dir, config.api_group, projection_of, follower(config.hooks, self._board, self._log))
         served = ServedSocket(self._board, self._desk, self._present, *told)
         sources.start_soon(served.run, outbox, rooms.calls, self._tickets, self._log, self._tcp)
         sources.start_soon(self._narrator.narrate)
