@@ -54,7 +54,7 @@ from sidecar.failures import CgroupClosed, SidecarError
 from sidecar.hand.cgroup_hand import CgroupHand
 from sidecar.hand.reflex_queue import find_library
 from sidecar.held_starts import Desk
-from sidecar.hooks.hook_runner import run_hooks
+from sidecar.hooks.configured_hooks import follower
 from sidecar.host.cgroup.engine_lock import EngineLock
 from sidecar.host.cgroup.host_kernel import HostKernel
 from sidecar.host.cgroup.usage import HostUsages
@@ -73,7 +73,6 @@ from sidecar.projection.projections import Projections
 from sidecar.projection.teller import Teller
 from sidecar.projection.voucher import Voucher
 from sidecar.reloading import Reloading, record
-from sidecar.restoring import Restoring
 from sidecar.status.deadlines import Deadlines
 from sidecar.status.narrator import Narrator
 from sidecar.status.present_status import PresentStatus
@@ -354,10 +353,11 @@ class _Daemon:
             for info in infos:
                 await outbox.send(EngineConnected(info, self._tickets()))
             rooms.look_at_everything()
-            restoring = Restoring(
-                self._board, rooms.calls, self._projections, state_dir, stop=self._stop, log=self._log
-            )
-            return await restoring.run(outbox)
+            # Only here: a daemon that serves restores nothing.
+            from sidecar.restoring import Restoring
+
+            shown = (self._board, rooms.calls, self._projections, state_dir)
+            return await Restoring(*shown, stop=self._stop, log=self._log).run(outbox)
         rooms.follow(self._rng, lambda info: self._engine_lock.hold(info.home))
         if isinstance(hosted := rooms.engines[0], HostedEngine):
             units = partial(follow_host_units, hosted, self._kernel, rooms.first, self._board, self._log)
@@ -375,7 +375,7 @@ class _Daemon:
             log=self._log,
         )
         sampler = DisturbanceSampler(self._board, period_seconds=config.disturbed_period_seconds, log=self._log)
-        told = (state_dir, config.api_group, projection_of, partial(run_hooks, config.hooks, self._board, self._log))
+        told = (state_dir, config.api_group, projection_of, follower(config.hooks, self._board, self._log))
         served = ServedSocket(self._board, self._desk, self._present, *told)
         serve_it = partial(served.run, outbox, rooms.calls, self._tickets, self._log, self._tcp)
         sources.start_soon(partial(self._keep, "serving the API", serve_it, ends=ends))

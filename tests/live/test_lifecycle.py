@@ -105,7 +105,7 @@ def test_unlabelled_containers_are_confined_to_the_pool_and_get_it_back(
 def test_a_container_pinned_by_hand_is_a_stranger(
     sidecar: SidecarProcess, workloads: Containers, kernel: KernelView
 ) -> None:
-    """It has them once its pin is known and permitted; no container gets these CPUs; when it is gone, they are available."""
+    """It has them once its pin is known and permitted; no container gets them; when it is gone, they are available."""
     sidecar.configure(tenants_may=["pin"])
     sidecar.start()
     stranger = workloads.run("stranger", CpusetCpus=str(LAST))
