@@ -38,8 +38,8 @@ def takes_units_for_listed(patch: pytest.MonkeyPatch) -> None:
 
 
 FAULTS = (
-    Fault(takes_what_was_not_listed_for_gone, laws.ORIGINALS, 131),
-    Fault(waits_for_the_list, listlaws.NOT_HELD_UP, 18),
+    Fault(takes_what_was_not_listed_for_gone, laws.ORIGINALS, 1420),
+    Fault(waits_for_the_list, listlaws.NOT_HELD_UP, 19),
 )
 
 UNIT_FAULTS = (Fault(takes_units_for_listed, enginelaws.NOT_ORDERED, 0),)

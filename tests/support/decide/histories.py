@@ -183,8 +183,8 @@ def begun(
     reality.redeploys = bool(ops) and ops[0][1] % 14 in (3, 8)
     # One in eight has rules and releases.
     reality.is_ruled = bool(ops) and ops[0][0] % 7 == 5 and ops[0][1] % 9 > 0
-    # In one of five the engine is slow to list its containers.
-    reality.list_rests = bool(ops) and sum(ops[0]) % 5 == 1
+    # In one of six the engine is slow to list its containers.
+    reality.list_rests = bool(ops) and (ops[0][0] + ops[0][0] // 17) % 6 == 1
     if reality.is_ruled:
         change_rules(reality, ops[0][1])
     for op in ops[:count]:
