@@ -1,7 +1,7 @@
 """The World as Prometheus metrics: by names of our own, and by the kubelet's (`kubelet_metrics.py`).
 
-Gauges are read from the latest World, and counters from the State, where they survive. Only refusals are counted here,
-from the start of the daemon, since the State does not number them.
+Gauges are read from the latest World, and counters from the State, where they survive. What the State does not number
+is counted from the start of the daemon (`metric_counts.py`); this module is imported for the first that asks.
 
 The number of series is bounded: only what is sampled of owners has a series for each container, and there is at most
 one owner for each CPU.
@@ -17,7 +17,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from sidecar.api.exposition import exposition
-from sidecar.api.kubelet_metrics import KubeletMetrics
+from sidecar.api.kubelet_metrics import kubelet_families
+from sidecar.api.metric_counts import MetricCounts
 from sidecar.board import BirthCounts, Board, SampledDisturbance
 from sidecar.decide.books.clashes import clashes
 from sidecar.decide.books.give_up import refused_now
@@ -31,33 +32,19 @@ from sidecar.decide.world import World
 from sidecar.status.describe import hand_status, sharing_of
 from sidecar.status.document import SharingStatus
 from sidecar.version import version
-from sidecar.words.changes import new_refusals
 from sidecar.words.units import HostConfinement
 from state.refusal import RefusalCode
 
 
 class Metrics:
-    """All metrics of one daemon."""
+    """All metrics of one daemon, with what was counted, or nothing yet."""
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: Board, counts: MetricCounts | None = None) -> None:
         self._board = board
-        self._refusals: Counter[RefusalCode] = Counter()
-        self._kubelet = KubeletMetrics(board.latest)
+        self._counts = counts or MetricCounts(board.latest)
         self._version = version()
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(_FromWorld(self))
-
-    async def count(self) -> None:
-        """Count refusals indefinitely."""
-        before = self._board.latest
-        async for world in self._board.worlds():
-            self.see(before, world)
-            before = world
-
-    def see(self, before: World, now: World) -> None:
-        """Count what changed between two worlds."""
-        self._refusals.update(each.refusal.code for each in new_refusals(before, now))
-        self._kubelet.see(before, now)
 
     def exposed(self, accept: str = "") -> tuple[bytes, str]:
         """Return the exposition in the format that a header `Accept` asks for, and its content type."""
@@ -67,10 +54,10 @@ class Metrics:
         """Yield every metric, of the latest World."""
         world, problems = self._board.latest, self._board.problems
         state = world.state
-        yield from self._kubelet.families(world)
+        yield from kubelet_families(self._counts, world)
         yield _gauge("cpuset_sidecar_shared_cpus", "CPUs of the shared pool.", len(state.shared))
         yield _gauge("cpuset_sidecar_exclusive_cpus", "CPUs that are granted.", len(state.exclusive))
-        yield _refusals(self._refusals)
+        yield _refusals(self._counts.refusals)
         yield _counter("cpuset_sidecar_grants", "Grants ever made.", state.grants)
         yield _counter("cpuset_sidecar_grant_changes", "Changes of grants ever made.", state.takes)
         yield _counter("cpuset_sidecar_takes_forced", "Takes that were not acknowledged in time.", state.forced)

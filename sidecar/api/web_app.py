@@ -28,7 +28,7 @@ from sidecar.api.documents import (
     sizing,
 )
 from sidecar.api.live_document import LiveDocument
-from sidecar.api.metrics import Metrics
+from sidecar.api.metric_counts import MetricCounts
 from sidecar.api.page_routes import EVENT_STREAM, PageRoutes, Tell
 from sidecar.api.requests import Requests
 from sidecar.api.routing import Answer, Following, Question, Route, RouteTable, as_json, listed, within
@@ -41,6 +41,9 @@ from sidecar.log import Log
 from sidecar.status.last_state import reading_of
 from sidecar.status.machine_levels import whole_machine_of
 from sidecar.status.present_status import PresentStatus
+
+Expose = Callable[[str], tuple[bytes, str]]
+"""`Metrics.exposed`: from a header `Accept` to the metrics, and their content type."""
 
 MOST_FOLLOWERS: Final = 16
 """Clients of one listener that follow events at once."""
@@ -74,8 +77,8 @@ class Api:
         self._requests = Requests(board, outbox)
         self._present = present
         self._clock = clock
-        self._metrics = Metrics(board)
-        self.count = self._metrics.count
+        self._counts = MetricCounts(board.latest)
+        self._expose: Expose | None = None
         self.record = record or ChangeRecord(board, clock)
         self.live = LiveDocument(board, present, clock)
         page = PageRoutes(board, present, clock, self.record, self.live, tell)
@@ -99,6 +102,10 @@ class Api:
             *([Route("POST", "/v1/starts", self._start, MAX_QUESTION, MOST_ASKING, starting)] if starts else ()),
         )
 
+    async def count(self) -> None:
+        """Count for metrics, indefinitely."""
+        await self._counts.keep(self._board)
+
     def table(self, reach: Access = Access.ALL) -> RouteTable:
         """Return the routes of a listener with this reach."""
         there = tuple(within(self.routes, reach))
@@ -117,7 +124,10 @@ class Api:
         return as_json({"status": "ready", **({"waits_for": waits_for} if waits_for else {})})
 
     async def _exposition(self, question: Question) -> Answer:
-        content, kind = self._metrics.exposed(question.accept)
+        if self._expose is None:
+            # In a thread: decisions go on meanwhile.
+            self._expose = await trio.to_thread.run_sync(_exposure, self._board, self._counts)
+        content, kind = self._expose(question.accept)
         return Answer(content, kind=kind, headers=(("vary", "accept"),))
 
     async def _list(self, _: Question) -> Answer:
@@ -187,6 +197,13 @@ async def serve_api(listener: socket.socket, api: Api, log: Log, tcp: TcpListene
         if tcp is not None:
             log.info("also serving over TCP", address=tcp.address, what=tcp.reach.value)
             nursery.start_soon(serve_connections, tcp.socket, api.table(tcp.reach), log)
+
+
+def _exposure(board: Board, counts: MetricCounts) -> Expose:
+    # Only here: where nobody asks for metrics, nobody pays for them.
+    from sidecar.api.metrics import Metrics
+
+    return Metrics(board, counts).exposed
 
 
 class _ChangeStream:

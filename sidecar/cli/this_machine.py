@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from sidecar.host.machine.machine_file import machine_in
 from sidecar.host.machine.sysfs import read_topology
 from state.errors import StateError
 from state.topology import Topology
@@ -11,6 +10,13 @@ from state.topology import Topology
 def this_machine(recorded: str = "") -> Topology | None:
     """Return this machine, or the one that is `recorded` in a file; None where it cannot be read."""
     try:
-        return machine_in(recorded) if recorded else read_topology()
+        return _recorded(recorded) if recorded else read_topology()
     except StateError:
         return None
+
+
+def _recorded(path: str) -> Topology:
+    # Only here: a daemon, and whoever asks about this machine, needs none of the formats of records.
+    from sidecar.host.machine.machine_file import machine_in
+
+    return machine_in(path)

@@ -11,7 +11,9 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
+from sidecar.decide.facts import ContainerView
 from sidecar.decide.orders import HoldAnswers
+from sidecar.systemd_names import is_group_of_pod
 from state.cpuset import EMPTY, CPUSet, union
 from state.key import ContainerKey
 
@@ -101,11 +103,19 @@ def _is_answered(order: HoldAnswers | None, key: ContainerKey) -> bool:
     return order is not None and order.answers.own.get(key, order.answers.others) is not None
 
 
-def owned_by_strays(hand: HandState, known: Collection[ContainerKey]) -> int:
-    """Return the CPUs, as a mask, that the hand may give at their births to containers that are not known any more."""
+def has_place(view: ContainerView) -> bool:
+    """Return whether a look showed below which parent a container is born, or that it is in its pod's group."""
+    return not view.is_glance and (not view.pod or is_group_of_pod(view.found_below, view.pod))
+
+
+def owned_by_strays(hand: HandState, known: Collection[ContainerKey], shown: Collection[ContainerKey]) -> int:
+    """Return the CPUs, as a mask, that the hand may give at their births to groups which are no container's that has
+    them: it is not `known` any more; or its place was `shown` since, and it may be below any parent in an answer that
+    the hand may hold, so that a group elsewhere that is called like it has them as well.
+    """
     mask = 0
-    for each in (hand.held, hand.sent):
-        for key, cpus in each.answers.own.items() if each else ():
-            if cpus is not None and key not in known:
+    for answers in (each.answers for each in (hand.held, hand.sent) if each):
+        for key, cpus in answers.own.items():
+            if cpus is not None and (key not in known or (key in answers.unplaced and key in shown)):
                 mask |= cpus.mask
     return mask

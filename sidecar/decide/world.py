@@ -19,7 +19,7 @@ from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.footprint import Reach, reach_of
 from sidecar.decide.container.place import cpus_of
 from sidecar.decide.facts import EngineInfo, Load, Phase, Purpose, ViewKind
-from sidecar.decide.hand_state import HandState, owned_by_strays
+from sidecar.decide.hand_state import HandState, has_place, owned_by_strays
 from sidecar.decide.settings import PolicyName, Settings, TenantRight
 from state.claim import claimed
 from state.cpuset import EMPTY, CPUSet
@@ -333,10 +333,10 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """
         if self.hand is None or not self.hand.is_answering:
             return self.hand.newborns(self.state.online) if self.hand else 0
-        placed = (Standing.MANAGED, Standing.MEMBER)
-        known = {key for key, each in self.containers.items() if each.wish.standing in placed}
-        known.update(self.state.assignments)
-        return self.hand.newborns(self.state.online) | owned_by_strays(self.hand, known)
+        known, placed = {*self.state.assignments}, (Standing.MANAGED, Standing.MEMBER)
+        known.update(key for key, each in self.containers.items() if each.wish.standing in placed)
+        shown = {key for key, each in self.containers.items() if has_place(each.view)}
+        return self.hand.newborns(self.state.online) | owned_by_strays(self.hand, known, shown)
 
     def may_run(self, container: Container) -> int:
         """Return the CPUs, as a mask, on which a container may run now, as far as the sidecar can see.

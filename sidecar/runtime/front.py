@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]
 import _socket
+import errno
 import fcntl
 import os
 import sys
@@ -46,6 +47,7 @@ from .bundle import (
     table,
     text,
 )
+from .exec_place import EXEC, ExecCall, place
 from .socket_client import USUAL, KeptFromStarting, RuntimeSettings, asked
 
 TYPE_CHECKING = False
@@ -84,7 +86,11 @@ class Called:
 
 
 def main(words: list[str]) -> int:
-    """Begin a container as an OCI runtime: five settings, and the words of the call. Returns only if it is refused."""
+    """Begin a container as an OCI runtime, or a process in one: five settings, and the words of the call. Returns only
+    if it is refused.
+    """
+    if (call := ExecCall(words[5:])).container:
+        return join(words[0], os.path.join(_starts(words[1]), EXEC), call, words[5:])
     called, is_strict, lock = Called([]), words[4] != USUAL, -1
     try:
         called = Called(words[5:])
@@ -106,6 +112,17 @@ def main(words: list[str]) -> int:
     _log(called, "error", reason)
     sys.stderr.write(reason + "\n")
     return 1
+
+
+def join(real: str, folder: str, call: ExecCall, words: list[str]) -> int:
+    """Begin a process in a container that runs. Returns only if the runtime cannot be run."""
+    place(folder, call)
+    try:
+        become(real, words, -1)
+    except OSError as error:
+        sys.stderr.write(f"cpuset-runc: {real} cannot be run: {error.strerror}\n")
+        return 127 if error.errno == errno.ENOENT else 126
+    return 0
 
 
 def become(real: str, words: list[str], lock: int) -> None:
@@ -187,7 +204,7 @@ def changed_or_ordered(settings: RuntimeSettings, container: str, spec: dict[str
     """Do the same for a container that did not choose this runtime: by the standing order if it surely asks for
     nothing, or if there is no answer and it asks for no CPUs. Return the lock of that as well.
     """
-    folder, body = os.path.join(os.path.dirname(settings.socket), standing.FOLDER), question(container, spec)
+    folder, body = _starts(settings.socket), question(container, spec)
     if lies_in_another(body["cgroup"]):
         # The group above may have other CPUs than the order.
         return (*changed_spec(settings, container, spec), -1)
@@ -259,6 +276,11 @@ def asks(body: dict[str, Any]) -> bool:
     """Return whether a container asks for CPUs, as far as its question tells."""
     known = [*body["annotations"], *body.get("labels", ())]
     return any(key.partition("/")[0] == ASKING for key in known)
+
+
+def _starts(socket: str) -> str:
+    """Return the folder of the standing order."""
+    return os.path.join(os.path.dirname(socket), standing.FOLDER)
 
 
 # Reading the arguments.

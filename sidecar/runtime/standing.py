@@ -78,12 +78,12 @@ def decoded(content: bytes) -> Order | None:
 
 def boot_of() -> str:
     """Return the id of this boot; "" if it cannot be read."""
-    return _read(BOOT_ID)
+    return read(BOOT_ID)
 
 
 def machine_of() -> str:
     """Return what tells this machine from others: its CPUs, and its own id if that can be read."""
-    return " ".join(_read(path) for path in _MACHINE).strip()
+    return " ".join(read(path) for path in _MACHINE).strip()
 
 
 def taken(folder: str) -> tuple[Order, int] | None:
@@ -169,7 +169,7 @@ def _usable(order: Order) -> str:
     if order.boot != boot_of() and order.machine != machine_of():
         return ""
     try:
-        online = cpus_of(_read(ONLINE))
+        online = cpus_of(read(ONLINE))
     except ValueError:
         return ""
     return listed(cpus_of(order.cpus) & online)
@@ -210,7 +210,8 @@ def listed(cpus: set[int]) -> str:
     return ",".join(parts)
 
 
-def _read(path: str) -> str:
+def read(path: str) -> str:
+    """Return what an attribute of the kernel's says, without blank space around it; "" if it cannot be read."""
     try:
         opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sidecar.api.kubelet_metrics import ALIGNED, UNALIGNED
+from sidecar.api.metric_counts import MetricCounts
 from sidecar.api.metrics import Metrics
 from sidecar.board import Board
 from sidecar.decide.settings import PolicyName
@@ -55,7 +56,7 @@ class Node:
     def __init__(self, **settings: object) -> None:
         self.story = Story(TWO_NODES, **settings)
         self._board = Board(self.story.world)
-        self._metrics = Metrics(self._board)
+        self._counts = MetricCounts(self.story.world)
 
     def arrive(self, name: str, cpus: int, **labels: str) -> None:
         """Let a container arrive, and count."""
@@ -63,11 +64,11 @@ class Node:
         self.story.arrive(name, cpus, labels={f"cpuset.{key}": value for key, value in labels.items()})
         self.story.settle()
         self._board.post(self.story.world)
-        self._metrics.see(before, self.story.world)
+        self._counts.see(before, self.story.world)
 
     def values(self) -> dict[str, float]:
         """Return the value of each series."""
-        lines = self._metrics.exposed()[0].decode().splitlines()
+        lines = Metrics(self._board, self._counts).exposed()[0].decode().splitlines()
         pairs = (line.rpartition(" ") for line in lines if not line.startswith("#"))
         return {name: float(value) for name, _, value in pairs}
 

@@ -153,3 +153,27 @@ async def test_a_cancelled_room_is_left_in_order() -> None:
         async with open_room() as room:
             await room.call(sleeps)
     assert "engine-asyncio" not in {thread.name for thread in threading.enumerate()}
+
+
+@pytest.mark.trio
+async def test_a_room_that_is_cancelled_before_it_opens_begins_no_thread() -> None:
+    """Nothing would end it."""
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        async with open_room():
+            pass
+    assert scope.cancelled_caught
+    assert "engine-asyncio" not in {thread.name for thread in threading.enumerate()}
+
+
+@pytest.mark.trio
+async def test_a_thread_that_cannot_run_a_loop_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as where descriptors have run out. Nobody waits for it for ever."""
+    monkeypatch.setattr(asyncio.events, "new_event_loop", _no_loop)
+    with pytest.raises(OSError, match="too many"), trio.fail_after(20):
+        async with open_room():
+            pass
+
+
+def _no_loop() -> asyncio.AbstractEventLoop:
+    raise OSError(24, "too many open files")

@@ -108,6 +108,25 @@ static void settings(void) {
     tell(is_so ? '=' : '!', is_so ? made : wrong);
 }
 
+static void exec_call(void) {
+    struct text all = field(), made = {0};
+    char *words[64];
+    size_t count = 0;
+    struct exec_call call;
+    for (size_t at = 0; at < all.size && count < 63; at += strlen(all.at + at) + 1) words[count++] = all.at + at;
+    words[count] = NULL;
+    read_exec(&call, words);
+    put_words(&made, "%s\n%s", call.container ? call.container : "", call.process ? call.process : "");
+    tell('=', made);
+}
+
+static void exec_process(void) {
+    struct text document = field(), allowed = field(), fresh = {0};
+    struct why why = {0};
+    exec_placed(&why, document, allowed, &fresh);
+    outcome(&why, fresh);
+}
+
 int main(void) {
     setvbuf(stdin, NULL, _IOFBF, 1 << 20);
     for (int letter; (letter = getchar()) != EOF;) switch (letter) {
@@ -116,6 +135,8 @@ int main(void) {
         case 'o': order(); break;
         case 'h': http(); break;
         case 'w': call(); break;
+        case 'e': exec_call(); break;
+        case 'p': exec_process(); break;
         case 's': settings(); break;
         default: return 2;
     }

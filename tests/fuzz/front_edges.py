@@ -17,7 +17,7 @@ from random import Random
 from typing import Any, Final
 from unittest import mock
 
-from sidecar.runtime import bundle, front, socket_client, standing
+from sidecar.runtime import bundle, exec_place, front, socket_client, standing
 from sidecar.runtime.bundle import StartRefused
 from tests.fuzz.edge import Edge
 from tests.fuzz.front_process import ID, can_be_built, driver
@@ -285,6 +285,42 @@ def front_call(chance: Random) -> None:
     assert (folder, config) == (called.bundle, called.config)
 
 
+_EXEC_WORDS: Final = (
+    *("exec", "exec", ID, ID, "e" * 64, "E" * 64, "d" * 63, "sh", "-p", "--p", "--process", "--process=/x", "-p=/y"),
+    *("--process=", "/z", "---process", "-", "", "--log", "-root", "--root", "--detach", "--pid-file", "=", "-=", "é"),
+)
+
+
+def front_exec_call(chance: Random) -> None:
+    """The arguments of a call that has a process join a container."""
+    words = [chance.choice(_EXEC_WORDS) for _ in range(chance.randint(0, 9))]
+    call = exec_place.ExecCall(words)
+    found = driver().ask("e", b"".join(os.fsencode(word) + b"\0" for word in words))[0][1]
+    assert found == os.fsencode(f"{call.container}\n{call.process}"), words
+
+
+def front_exec_process(chance: Random) -> None:
+    """The description of such a process: the same values, and where it begins."""
+    process = {"terminal": True, "args": ["sh", "é"], "rlimits": [{"hard": 2**64 - 1}], "x": chance.choice(VALUES)}
+    if chance.random() < 0.2:
+        process["execCPUAffinity"] = chance.choice([None, {}, {"final": "1"}, *VALUES])
+    content = document(process, chance)
+    if chance.random() < 0.2:
+        content = _twice(content, chance)
+    if is_left_out(content):
+        return
+    expected: Any
+    try:
+        expected = "=", json.loads(exec_place.placed(content, "0-1,3"))
+    except StartRefused as error:
+        expected = refused(error)
+    found: Any = driver().ask("p", content, b"0-1,3")[0]
+    if found[0] != "=":
+        assert told(found) == expected
+    else:
+        assert ("=", json.loads(found[1].decode("utf-8", "replace"))) == expected
+
+
 def front_settings(chance: Random) -> None:
     """A file of settings: what is understood means what it means to a shell."""
     values = ("/usr/bin/runc", "a b", "it's", "", '"', "$x", "10", "0.5", "nan", "#", "a#b", "\\", "é", "*")
@@ -317,5 +353,7 @@ EDGES: Final[tuple[Edge, ...]] = (
     Edge("front order", front_order),
     Edge("front http", front_http),
     Edge("front call", front_call),
+    Edge("front exec call", front_exec_call),
+    Edge("front exec process", front_exec_process),
     Edge("front settings", front_settings),
 )

@@ -26,7 +26,7 @@ from state.errors import FileUnreadable, FileUnwritable
 USUAL: Final = "/usr/local"
 """Where programs go that do not belong to the distribution."""
 
-_MODULES: Final = ("__init__.py", "bundle.py", "front.py", "socket_client.py", "standing.py")
+_MODULES: Final = ("__init__.py", "bundle.py", "exec_place.py", "front.py", "socket_client.py", "standing.py")
 USUAL_PYTHON: Final = "/usr/bin/python3"
 _FOUND_IN: Final = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 _LIMIT: Final = 8 * 1024 * 1024

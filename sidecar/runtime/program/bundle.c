@@ -267,6 +267,14 @@ static void limit(struct splices *all, struct value spec, const struct update *u
     else append(all, above, named(path[depth], inner));
 }
 
+void append_last(struct text content, struct value object, struct text member, struct text *fresh) {
+    struct splices one = {0};
+    append(&one, object, member);
+    put(fresh, content.at, one.at[0].from - content.at);
+    put_text(fresh, one.at[0].with);
+    put(fresh, one.at[0].to, content.at + content.size - one.at[0].to);
+}
+
 static int by_place(const void *a, const void *b) {
     const char *one = ((const struct splice *)a)->from, *other = ((const struct splice *)b)->from;
     return (one > other) - (one < other);

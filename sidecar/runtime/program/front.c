@@ -1,6 +1,6 @@
 /* `cpuset-runc`: before a container begins, the sidecar decides on which CPUs it starts. Then the real runtime does it.
  *
- * 1. A call that begins no container becomes the real runtime at once.
+ * 1. A call that begins no container becomes the real runtime at once; `exec` first keeps off some CPUs (exec_place.c).
  * 2. The bundle is changed by the sidecar's answer, or by the standing order; what is not understood is a refusal under
  *    the runtime that containers choose (strict), and goes on byte for byte before one that they did not (usual).
  * 3. The real runtime takes the place of this program, with the same arguments.
@@ -176,19 +176,25 @@ static void by_order(const char *folder, const struct order *order, const struct
     order_noted(folder, question->id, order);
 }
 
+/* Return the folder of the standing order, or what lies in it. */
+static char *starts_folder(const char *inner) {
+    struct text folder = {0};
+    const char *slash = strrchr(settings.socket, '/');
+    put(&folder, settings.socket, slash ? (size_t)(slash - settings.socket) : 0);
+    put_words(&folder, "%sstarts%s", slash ? "/" : "", inner);
+    return folder.at;
+}
+
 /* The same for a container that did not choose this runtime: by the standing order if it surely asks for nothing, or if
  * there is no answer and it asks for no CPUs. */
 static int by_answer_or_order(struct why *why, const struct question *question, struct value spec, struct update *update,
                               struct text *mount, int *lock) {
-    struct text folder = {0};
+    const char *folder = starts_folder("");
     struct order order;
-    const char *slash = strrchr(settings.socket, '/');
-    put(&folder, settings.socket, slash ? (size_t)(slash - settings.socket) : 0);
-    put_word(&folder, slash ? "/starts" : "starts");
     if (lies_in_another(question->cgroup)) return by_answer(why, question, spec, update, mount);
-    if (surely_asks_nothing(question) && (*lock = order_taken(folder.at, &order)) >= 0) {
+    if (surely_asks_nothing(question) && (*lock = order_taken(folder, &order)) >= 0) {
         if (is(order.asks, "labelled")) {
-            by_order(folder.at, &order, question, update);
+            by_order(folder, &order, question, update);
             return 0;
         }
         close(*lock);   /* Whoever answers may wait until nobody holds it. */
@@ -196,8 +202,8 @@ static int by_answer_or_order(struct why *why, const struct question *question, 
     }
     if (by_answer(why, question, spec, update, mount) != REFUSED) return why->kind;
     *mount = (struct text){0};
-    if ((*lock = order_taken(folder.at, &order)) < 0 && !order_kept(folder.at, &order)) return why->kind;
-    by_order(folder.at, &order, question, update);
+    if ((*lock = order_taken(folder, &order)) < 0 && !order_kept(folder, &order)) return why->kind;
+    by_order(folder, &order, question, update);
     return why->kind = 0;
 }
 
@@ -255,6 +261,7 @@ int main(int count, char **arguments) {
         read_called(&called, words);
         return begin_container(lacking.size ? lacking.at : NULL);
     }
+    if (strcmp(settings.kind, "passing")) place_exec(starts_folder("/exec"), words);
     int reason = become(-1);
     fprintf(stderr, "cpuset-runc: %s cannot be run: %s\n", settings.real, strerror(reason));
     return reason == ENOENT ? 127 : 126;

@@ -5,6 +5,7 @@
  *   called.c            the arguments of the call, and the settings of the installation
  *   standing.c          the standing order
  *   bundle.c            the question, and the changes of a config.json
+ *   exec_place.c        where a process begins that joins a container
  *   projection_mount.c  the mount of a container's projection
  *   socket_client.c     the sidecar over its socket
  *   front.c             what is done in which order
@@ -99,6 +100,9 @@ int order_decoded(const char *content, size_t size, struct order *order);
 int order_taken(const char *folder, struct order *order);       /* the lock's descriptor, or -1 */
 int order_kept(const char *folder, struct order *order);        /* whether there is one */
 void order_noted(const char *folder, struct text container, const struct order *order);
+struct text attribute(const char *path);                        /* of the kernel's, without blank space around it */
+struct stat;
+int is_private(const struct stat *found);                       /* only this user and root can write it */
 uint32_t crc32_of(const char *at, size_t size);
 
 /* The question: its JSON, and what decides who is asked. */
@@ -115,7 +119,14 @@ int is_id(const char *at, size_t size);
 int update_of(struct why *why, struct value answer, struct update *update);
 int changed(struct why *why, struct text content, struct value spec, const struct update *update, struct text mount,
             struct text *fresh);
+void append_last(struct text content, struct value object, struct text member, struct text *fresh);
 int replace_file(struct why *why, const char *path, struct text content);
+
+/* A call of `exec`: the container, and the file that describes the process; NULL for what it does not name. */
+struct exec_call { const char *container, *process; };
+void read_exec(struct exec_call *call, char **words);
+int exec_placed(struct why *why, struct text content, struct text allowed, struct text *fresh);
+void place_exec(const char *folder, char **words);
 
 struct text mount_of(struct value spec, const char *root, struct text directory, struct text destination, struct text *left_out);
 struct text place_of(struct text destination);

@@ -28,7 +28,7 @@ uint32_t crc32_of(const char *at, size_t size) {
 }
 
 /* Return what an attribute of the kernel's says, without blank space around it; "" if it cannot be read. */
-static struct text attribute(const char *path) {
+struct text attribute(const char *path) {
     size_t size;
     char *at = read_small(path, MOST_ORDER, &size);
     if (!at) return of_words("");
@@ -130,7 +130,7 @@ int order_decoded(const char *content, size_t size, struct order *order) {
     return 1;
 }
 
-static int is_private(const struct stat *found) {
+int is_private(const struct stat *found) {
     return (found->st_uid == 0 || found->st_uid == geteuid()) && !(found->st_mode & 022);
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from sidecar.decide import world
 from sidecar.decide.facts import GiveUpRequested
 from sidecar.decide.moves.alone import is_alone, neighbours
 from sidecar.decide.moves.settled import is_settled
@@ -213,3 +214,38 @@ def test_an_owner_whose_limit_a_glance_does_not_show_is_not_settled() -> None:
     host.begin_look(real.key)
     host.settle()
     assert host.is_settled(real)
+
+
+def _is_alone_beside_its_namesake() -> bool:
+    """Have a container be looked at that nothing but a glance had shown, and that runs on its own CPUs as does a group
+    elsewhere which is called like it. Return whether the container was told to be alone while both ran there.
+    """
+    host = Host()
+    host.arrive("elsewhere", LATE_PARENT)
+    held = host.made("held", labels=ONE)
+    host.start(held)
+    held.is_busy = True
+    host.begin_look(held.key)
+    host.take_inventory()
+    host.settle()
+    alike = host.made("alike", LATE_PARENT)
+    host.called[alike.id] = held.id
+    host.start(alike)
+    assert alike.effective == held.effective == host.world.state.assignments[held.key].cpus
+    glances.release(host, held)
+    was_alone = False
+    while host.go_on():
+        was_alone = was_alone or (host.is_alone(held) and alike.effective == held.effective)
+    assert (alike.effective or CPUSet()).isdisjoint(held.effective or CPUSet())
+    assert (host.is_settled(held), host.is_alone(held)) == (True, True)
+    return was_alone
+
+
+def test_nobody_is_alone_beside_a_group_that_is_called_like_it_once_a_look_shows_its_place() -> None:
+    """The hand holds the older answers for as long as an order takes, and by those it is that container's."""
+    assert not _is_alone_beside_its_namesake()
+
+
+def test_a_daemon_that_believes_the_look_at_once_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(world, "has_place", lambda view: False)
+    assert _is_alone_beside_its_namesake()
