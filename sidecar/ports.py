@@ -193,12 +193,14 @@ class GroupGone(msgspec.Struct, frozen=True):
 
 class GroupOverwritten(msgspec.Struct, frozen=True):
     """Another program wrote the cpuset of this container, so many times since the last such news, most recently
-    `found`; the hand wrote the expected set again. At most one in a second for each container.
+    `found`; the hand wrote the expected set again. At most one in a second for each container, and one more when it
+    becomes wrested. `is_wrested`: what that program wrote has lately stood for a part of the time that counts.
     """
 
     id: str
     found: CPUSet
     times: int
+    is_wrested: bool = False
 
 
 class GroupPinned(msgspec.Struct, frozen=True):

@@ -24,9 +24,10 @@
    group may be older than the hand. So a glance alone does not show that it rests. The kernel does: with each glance it
    is looked for below every parent where it could be covered (`birthplaces`), and runs if it has a group there. What
    had none once the hand answered is born later. The outcome of an order is no glance.
-11. A guarded cpuset that another program writes more often than any engine can is *wrested*: that program runs beside
-   the hand in a loop, and wins for a part of the time that no reading shows. Until it has been calm for a while, its
-   container may be anywhere while it runs (`World.may_run`): no other is alone beside it, and all stay settled.
+11. A guarded cpuset that another program writes more often than any engine can is *wrested*, and so is one where what
+   it writes stands for a part of the time that counts: equal events become one, so the number alone shows little of a
+   program that is fast, or of a hand that waits. Until it has been calm for a while, its container may be anywhere
+   while it runs (`World.may_run`): no other is alone beside it, and all stay settled.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def _overwritten(world: World, fact: Overwritten) -> World:
     if world.hand is None:
         return world
     wrested = world.hand.wrested & world.containers.keys()
-    if fact.times >= MOST_UNDONE:
+    if fact.is_wrested or fact.times >= MOST_UNDONE:
         wrested |= {fact.container} & world.containers.keys()
     elif not fact.times:
         wrested -= {fact.container}

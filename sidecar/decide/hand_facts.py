@@ -69,11 +69,13 @@ class WriteFailed(msgspec.Struct, frozen=True, tag=True):
 class Overwritten(msgspec.Struct, frozen=True, tag=True):
     """Another program wrote a container's cpuset (`found`, the newest), so many times since the last such report, which
     is a second old or more; the hand wrote the expected one again each time. None: it has been calm for a while.
+    `is_wrested`: what it wrote has lately stood for a part of the time that counts.
     """
 
     container: ContainerKey
     found: CPUSet
     times: int
+    is_wrested: bool = False
 
 
 HandFact = HandReady | HandLost | AnswersHeld | CpusetWritten | WriteFailed | Overwritten

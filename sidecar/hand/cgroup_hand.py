@@ -59,6 +59,9 @@ from state import files as state_files
 from state.cpuset import EMPTY, CPUSet
 from state.key import ContainerKey
 
+_MICROSECONDS: Final = 1_000_000
+"""In a second."""
+
 TAKEN_SECONDS: Final = 5.0
 """Between two attempts on parents that another process has locked."""
 
@@ -229,27 +232,30 @@ class CgroupHand:
         self._settle_found(now)
         self._tell_parents(now)
 
-    def _hear(self) -> float | None:
+    def _hear(self, waited: float) -> float | None:
         with self._lock:
             now = time.monotonic()
-            self._take_events(now)
+            # What the reflex left was not there for so long.
+            self._take_events(now, now - waited if self._queue.is_passive else now)
             self._due.run(now)
             return self._due.pause(now)
 
     def _take_all(self, now: float) -> None:
         """Answer the events of everything that has happened."""
         self._queue.drain()
-        while self._take_events(now):
+        while self._take_events(now, now):
             pass
 
-    def _take_events(self, now: float) -> bool:
-        """Answer the events of one read. Return False if there were none."""
+    def _take_events(self, now: float, since: float) -> bool:
+        """Answer the events of one read, which are no older than `since`. Return False if there were none."""
         any_came = False
         for event in self._queue.events():
             any_came = True
             if event.mask & IN_MODIFY:
                 if group := self._table.by_watch.get(event.watch):
-                    self._enforcer.settle(group, now, event.name)
+                    if event.name:
+                        self._enforcer.answered(group, event.name, now, event.cookie / _MICROSECONDS)
+                    self._enforcer.settle(group, now, since)
                 elif parent := self._table.parent_by_cpuset.get(event.watch):
                     self._news.add(ParentWritten(parent.path))
             else:
@@ -261,8 +267,8 @@ class CgroupHand:
             self._read_all(now)
         elif event.mask & IN_ISDIR and event.mask & IN_CREATE:
             for group in self._tree.created(event.watch, event.name, Footing.NEWBORN, now):
-                if event.made and group.name == event.name:
-                    group.watch, group.is_answered = event.made, True
+                if event.cookie and group.name == event.name:
+                    group.watch, group.is_answered = event.cookie, True
                     self._table.by_watch[group.watch] = group
                 self._welcome(group, now)
             self._tell_parents(now)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Final
 
 from sidecar.decide.orders import Update
+from sidecar.hand.denials import Denials
 from sidecar.hand.due import Due
 from sidecar.hand.group_files import CPUS, GroupFiles, watchable
 from sidecar.hand.group_places import GroupPlaces
@@ -17,7 +19,7 @@ from sidecar.hand.groups import Footing, GroupTable, WatchedGroup
 from sidecar.hand.inner_groups import InnerGroups, has_inner
 from sidecar.hand.libc_calls import IN_MODIFY, Queue, close, open_directory, read_line, write_line
 from sidecar.hand.standing_answers import StandingAnswers, parsed
-from sidecar.ports import GroupOverwritten, GroupPinned, GroupStuck, GroupWritten, HandNews
+from sidecar.ports import GroupPinned, GroupStuck, GroupWritten, HandNews
 from state.cpuset import EMPTY, CPUSet
 
 MOST_ANSWERS: Final = 1000
@@ -29,12 +31,6 @@ CALM_SECONDS: Final = 0.002
 
 _REST_SECONDS: Final = 0.015
 """Between two steps through the groups inside one: three times as long as a step takes."""
-
-_TOLD_SECONDS: Final = 1.0
-"""Between two reports of the same group."""
-
-_BIRTH_SECONDS: Final = 2.0
-"""So long a runtime may write a newborn group itself without a report."""
 
 _FIRST_RETRY_SECONDS: Final = 0.001
 _TRIES: Final = 12
@@ -69,6 +65,7 @@ class Enforcer:
         self._places = places
         self._due = due
         self._tell = tell
+        self._denials = Denials(due, tell)
         self.answers: StandingAnswers | None = None
 
     def hold(self, answers: StandingAnswers) -> None:
@@ -81,14 +78,16 @@ class Enforcer:
         """Return the id of the container whose group this is; "" if it only has such a name."""
         return group.id if self._places.stands_for(group.id, group.parent.place) else ""
 
-    def settle(self, group: WatchedGroup, now: float, answered: bytes = b"") -> None:
-        """Watch a group that was taken up, or look at one that was written, and write it if another line is expected.
+    def answered(self, group: WatchedGroup, line: bytes, now: float, stood: float) -> None:
+        """Count a foreign write that the queue has answered already, after so many seconds."""
+        group.theirs = line
+        group.writes.looked(now, is_lost=False)
+        self._note(group, line, now, stood)
 
-        `answered` is the line of a foreign write that the queue has answered already.
+    def settle(self, group: WatchedGroup, now: float, since: float | None = None) -> None:
+        """Watch a group that was taken up, or look at one that was written, and write it if another line is expected.
+        What is found there was not written before `since`, if that is known.
         """
-        if answered:
-            group.theirs = answered
-            self._note(group, answered, now)
         if self._is_tired_of(group, now):
             return
         try:
@@ -96,19 +95,26 @@ class Enforcer:
         except OSError:
             # Gone already: its event follows.
             return
+        is_foreign, began = False, now
         try:
             self._watch(group, fd)
-            if self._read(group, fd):
-                self._note(group, group.theirs, now)
+            is_foreign = self._read(group, fd)
+            began = group.writes.began(now if since is None else since)
+            group.writes.looked(now, is_lost=False)
             self._tell_pin(group)
             was_late = group.is_closed
             self._write(group, fd)
             if was_late:
                 self._tell(GroupWritten(group.id))
+            if is_foreign:
+                stood, is_foreign = self._looked_again(group, fd) - began, False
+                self._note(group, group.theirs, now, stood)
             if group.watch < 0:
                 # Nothing will tell of the runtime's own writes: look again after each of them.
                 self._postpone(group, now)
         except OSError:
+            if is_foreign:
+                self._note(group, group.theirs, now, 0.0)
             if group.footing in (Footing.NEWBORN, Footing.FOUND) and not group.is_closed:
                 self._tell(GroupStuck(group.path))
             self._postpone(group, now)
@@ -374,17 +380,16 @@ class Enforcer:
             self._due.at(now + CALM_SECONDS, partial(self._retry, group))
         return True
 
-    def _note(self, group: WatchedGroup, line: bytes, now: float) -> None:
-        """Count a foreign write, and report it if it was denied anything, and the last report is old enough."""
-        if group.second != int(now):
-            group.second, group.answers = int(now), 0
-        group.answers += 1
-        if not self.called(group) or now - group.born_at < _BIRTH_SECONDS or line == self._expected(group):
-            return
-        group.found = line
-        group.times += 1
-        if group.times == 1:
-            self._due.at(max(now, group.told_at + _TOLD_SECONDS), partial(self._report, group))
+    def _looked_again(self, group: WatchedGroup, fd: int) -> float:
+        """See whether what was written just now is still there. Return when that was."""
+        is_lost = read_line(fd, CPUS) != group.line
+        now = time.monotonic()
+        group.writes.looked(now, is_lost=is_lost)
+        return now
+
+    def _note(self, group: WatchedGroup, line: bytes, now: float, stood: float) -> None:
+        is_denied = bool(self.called(group)) and line != self._expected(group)
+        self._denials.note(group, line, now, stood, is_denied=is_denied)
 
     def _tell_pin(self, group: WatchedGroup) -> None:
         """Report a newborn whose runtime gave it CPUs of its own, once."""
@@ -393,8 +398,3 @@ class Enforcer:
         if self.answers.is_pin(group.theirs):
             group.is_pinned = True
             self._tell(GroupPinned(group.id))
-
-    def _report(self, group: WatchedGroup, now: float) -> None:
-        if group.times:
-            self._tell(GroupOverwritten(group.id, parsed(group.found) or EMPTY, group.times))
-        group.times, group.told_at = 0, now

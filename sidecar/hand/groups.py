@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from sidecar.hand.group_names import ParentKind
 from sidecar.hand.inner_groups import InnerGroups
+from sidecar.hand.overwrites import Overwrites
 
 
 class Footing(enum.Enum):
@@ -66,7 +67,6 @@ class WatchedGroup:
         "born_at",
         "expected",
         "footing",
-        "found",
         "id",
         "inner",
         "is_answered",
@@ -79,10 +79,9 @@ class WatchedGroup:
         "runs_on",
         "second",
         "theirs",
-        "times",
-        "told_at",
         "tries",
         "watch",
+        "writes",
     )
 
     def __init__(self, parent: Parent, name: bytes, id: str, footing: Footing, born_at: float) -> None:
@@ -105,10 +104,7 @@ class WatchedGroup:
         # How often it was answered within this second of the clock.
         self.second = 0
         self.answers = 0
-        # What people have not been told yet.
-        self.times = 0
-        self.found = b""
-        self.told_at = 0.0
+        self.writes = Overwrites()
 
     @property
     def path(self) -> str:

@@ -45,20 +45,21 @@ _ENTRY: Final = struct.Struct("QqHB")
 _IS_DIRECTORY: Final = 4
 """Of an entry of a directory, as getdents64(2) has them."""
 
+_START_BYTES: Final = 80
 _LINE_BYTES: Final = 4096
 """Read at a time: more than most CPU lists, of which the longest has 40 KiB."""
 
 
 class InotifyEvent(NamedTuple):
     """One event: the watch, what happened (IN_*), and the name in a watched directory. For a watched file it is b"", or
-    the line of a foreign write that was answered already. `made` is the watch of a newborn that was answered already, 0
-    for others.
+    the line of a foreign write that was answered already. `cookie` is the watch of a newborn that was answered already,
+    or how many microseconds a foreign write stood that was; 0 for others.
     """
 
     watch: int
     mask: int
     name: bytes
-    made: int = 0
+    cookie: int = 0
 
 
 class Queue:
@@ -131,9 +132,9 @@ def parsed_events(read: bytes) -> Iterator[InotifyEvent]:
     """Yield the events in what was read."""
     at = 0
     while at < len(read):
-        watch, mask, made, size = _EVENT.unpack_from(read, at)
+        watch, mask, cookie, size = _EVENT.unpack_from(read, at)
         at += _EVENT.size
-        yield InotifyEvent(watch, mask, read[at : at + size].rstrip(b"\0"), made)
+        yield InotifyEvent(watch, mask, read[at : at + size].rstrip(b"\0"), cookie)
         at += size
 
 
@@ -178,6 +179,13 @@ def read_line(directory: int, name: bytes) -> bytes:
     finally:
         _LIBC.close(fd)
     return found.partition(b"\n")[0]
+
+
+def read_start(fd: int) -> bytes:
+    """Return what an open file of some bytes begins with now; b"" if it cannot be read."""
+    buffer = ctypes.create_string_buffer(_START_BYTES)
+    length = _LIBC.pread(fd, buffer, _START_BYTES, ctypes.c_long(0))
+    return buffer.raw[: max(0, length)]
 
 
 def write_line(directory: int, name: bytes, line: bytes) -> None:

@@ -3,7 +3,9 @@
  * One inotify queue, one thread in `reflex_run`. All other events, and what was done about these, are left for Python
  * (`reflex_fetch`), which has the same rules in full: whatever is not understood here is only passed on. A write that is
  * undone here is passed on as IN_MODIFY, with the line that was found as its name; a write of the expected line is not.
- * The cookie of a birth is the watch of its cpuset.
+ * The cookie of a birth is the watch of its cpuset, that of an undone write how many microseconds it stood here: from when
+ * the kernel woke this thread, or from the last look at the group if that was later, until the group has the expected
+ * line, or is looked at again. What the thread waited for a processor counts (`waited`).
  * One mutex for everything, with priority inheritance: the thread may be real-time, its callers are not. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -23,10 +25,10 @@
 enum { ID = 64, KINDS = 8, LINE = 4096, MOST_KEPT = 4 << 20, MOST_ANSWERS = 1000 };
 
 struct parent { int watch, fd, kind, place; };
-struct group { int watch, parent, answers; time_t second; char *name, *line; };
+struct group { int watch, parent, answers, is_lost; int64_t second, looked; char *name, *line; };
 struct reflex {
     pthread_mutex_t lock;
-    int events, bell, is_full;
+    int events, bell, is_full, delays;
     regex_t names[KINDS];
     int has_names[KINDS];
     void *parents, *groups;             /* trees by watch */
@@ -34,6 +36,22 @@ struct reflex {
     size_t owners, kept;
     char *out;
 };
+
+/* Microseconds of the monotonic clock. */
+static int64_t now_us(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000LL + now.tv_nsec / 1000;
+}
+
+/* Microseconds for which the thread `reflex_run` was ready, and had no processor; 0 where the kernel does not say it. */
+static int64_t waited(struct reflex *r) {
+    char text[80];
+    ssize_t length = pread(r->delays, text, sizeof text - 1, 0);
+    text[length > 0 ? length : 0] = 0;
+    char *second = strchr(text, ' ');
+    return second ? strtoll(second, NULL, 10) / 1000 : 0;
+}
 
 static int by_watch(const void *a, const void *b) { return (*(int *)a > *(int *)b) - (*(int *)a < *(int *)b); }
 static int by_id(const void *id, const void *entry) { return memcmp(id, *(char **)entry, ID); }
@@ -47,6 +65,9 @@ static void drop_group(struct reflex *r, int watch) {
 }
 
 static void set_group(struct reflex *r, int watch, int parent, const char *name, const char *line) {
+    struct group *old = found(&r->groups, watch);
+    /* What is known of its writes stays. */
+    if (old && line && old->parent == parent && !strcmp(old->name, name) && !strcmp(old->line, line)) return;
     drop_group(r, watch);
     struct group *g = line && *line ? calloc(1, sizeof *g) : NULL;
     if (!g) return;
@@ -54,10 +75,10 @@ static void set_group(struct reflex *r, int watch, int parent, const char *name,
     if (!g->name || !g->line || !tsearch(g, &r->groups, by_watch)) { free(g->name); free(g->line); free(g); }
 }
 
-static void pass_on(struct reflex *r, const struct inotify_event *event, int made, const char *name) {
+static void pass_on(struct reflex *r, const struct inotify_event *event, uint32_t cookie, const char *name) {
     size_t length = (strlen(name) + 4) & ~3UL, size = sizeof *event + length;
     if (r->kept + size > MOST_KEPT) { r->is_full = 1; return; }
-    struct inotify_event copy = {.wd = event->wd, .mask = event->mask, .cookie = made, .len = length};
+    struct inotify_event copy = {.wd = event->wd, .mask = event->mask, .cookie = cookie, .len = length};
     char *at = r->out + r->kept;
     memcpy(at, &copy, sizeof copy);
     strncpy(at + sizeof copy, name, length);
@@ -116,20 +137,23 @@ static int born(struct reflex *r, struct parent *p, const char *name, char their
     return watch > 0 ? watch : 0;
 }
 
-/* Return whether the event is dealt with, and nothing is left to do. */
-static int modified(struct reflex *r, const struct inotify_event *event) {
+/* Return whether the event is dealt with, and nothing is left to do. It is no older than `since`, or than the last look. */
+static int modified(struct reflex *r, const struct inotify_event *event, int64_t since) {
     struct group *g = found(&r->groups, event->wd);
     int group = g ? opened(g->parent, g->name) : -1, is_done = 0;
     if (group < 0) return 0;
-    char text[LINE];
+    char text[LINE], left[LINE];
     if (get(group, text)) {
-        struct timespec now;
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        if (now.tv_sec != g->second) { g->second = now.tv_sec; g->answers = 0; }
+        int64_t now = now_us(), from = g->is_lost || g->looked > since ? g->looked : since;
+        if (now / 1000000 != g->second) { g->second = now / 1000000; g->answers = 0; }
         is_done = !strcmp(text, g->line);
+        g->looked = now;
+        g->is_lost = !is_done;
         if (!is_done && g->answers++ < MOST_ANSWERS) {
             put(group, g->line);
-            pass_on(r, event, 0, text);
+            g->is_lost = get(group, left) && strcmp(left, g->line);
+            g->looked = now_us();
+            pass_on(r, event, g->looked - from, text);
             is_done = 1;
         }
     }
@@ -137,7 +161,7 @@ static int modified(struct reflex *r, const struct inotify_event *event) {
     return is_done;
 }
 
-int reflex_take(struct reflex *r) {
+static int take(struct reflex *r, int64_t since) {
     char buffer[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
     pthread_mutex_lock(&r->lock);
     size_t before = r->kept;
@@ -148,7 +172,7 @@ int reflex_take(struct reflex *r) {
         struct parent *p = event->mask & IN_CREATE && event->mask & IN_ISDIR ? found(&r->parents, event->wd) : NULL;
         char theirs[LINE] = "";
         int made = p ? born(r, p, event->name, theirs) : 0;
-        if (event->mask & IN_IGNORED || (event->mask & IN_MODIFY && modified(r, event))) continue;
+        if (event->mask & IN_IGNORED || (event->mask & IN_MODIFY && modified(r, event, since))) continue;
         pass_on(r, event, made, event->len ? event->name : "");
         if (made && *theirs) pass_on(r, &(struct inotify_event){.wd = made, .mask = IN_MODIFY}, 0, theirs);
     }
@@ -159,10 +183,16 @@ int reflex_take(struct reflex *r) {
     return length > 0;
 }
 
+int reflex_take(struct reflex *r) { return take(r, now_us()); }
+
 void reflex_run(struct reflex *r, int stop) {
     struct pollfd waits[] = {{.fd = r->events, .events = POLLIN}, {.fd = stop, .events = POLLIN}};
-    while (!waits[1].revents)
-        if (poll(waits, 2, -1) > 0 && waits[0].revents) reflex_take(r);
+    r->delays = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+    while (!waits[1].revents) {
+        int64_t before = waited(r);
+        if (poll(waits, 2, -1) > 0 && waits[0].revents) take(r, now_us() - (waited(r) - before));
+    }
+    if (r->delays >= 0) close(r->delays);
 }
 
 long reflex_fetch(struct reflex *r, char *into, size_t room) {
@@ -216,7 +246,7 @@ int reflex_answers(struct reflex *r, const char *others, const char *own, size_t
 }
 
 /* Change it, and INTERFACE in reflex_queue.py, with any change of a call or of what it means. */
-int reflex_interface(void) { return 2; }
+int reflex_interface(void) { return 3; }
 
 int reflex_names(struct reflex *r, int kind, const char *pattern) {
     return r->has_names[kind] = !regcomp(&r->names[kind], pattern, REG_EXTENDED | REG_NOSUB);

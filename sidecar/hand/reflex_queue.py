@@ -30,7 +30,7 @@ _MOST_READS: Final = 1000
 _KINDS: Final = {kind: number for number, kind in enumerate(ParentKind) if kind is not ParentKind.SCOPE}
 
 
-INTERFACE: Final = 2
+INTERFACE: Final = 3
 """What `reflex_interface` of a fitting library returns."""
 
 

@@ -10,10 +10,13 @@ import select
 import threading
 from collections.abc import Callable
 
+from sidecar.hand.run_delay import RunDelay
 from sidecar.hand.urgency import Urgency, hurry
 
-Hearing = Callable[[], float | None]
-"""Answers what is pending now. Returns in how many seconds it is due again without an event, None: not before one."""
+Hearing = Callable[[float], float | None]
+"""Answers what is pending now, and may be for so many seconds already: what its thread has waited for a CPU. Returns in
+how many seconds it is due again without an event, None: not before one.
+"""
 
 
 class Watcher:
@@ -54,16 +57,19 @@ class Watcher:
         waiting.register(self._fd, select.POLLIN)
         waiting.register(self._stop, select.POLLIN)
         reason = "its thread ended"
+        delay = RunDelay()
         try:
-            pause = self._hear()
+            pause = self._hear(0.0)
             while True:
+                before = delay.seconds()
                 ready = waiting.poll(None if pause is None else pause * 1000)
                 if any(fd == self._stop for fd, _ in ready) and os.eventfd_read(self._stop) % 2:
                     reason = ""
                     return
-                pause = self._hear()
+                pause = self._hear(delay.seconds() - before)
         except OSError as error:
             reason = error.strerror or str(error)
         finally:
+            delay.close()
             if reason:
                 self._ended(reason)

@@ -187,9 +187,9 @@ class Births:
         return False
 
     async def _overwritten(self, key: ContainerKey, news: GroupOverwritten) -> None:
-        await self._outbox.send(Overwritten(key, news.found, news.times))
+        await self._outbox.send(Overwritten(key, news.found, news.times, news.is_wrested))
         self._count(overwritten=news.times)
-        self._writes.add(key, news.found, news.times, trio.current_time())
+        self._writes.add(key, news.found, news.times, trio.current_time(), is_wrested=news.is_wrested)
 
     def _count(self, *, answered: int = 0, unanswered: int = 0, overwritten: int = 0) -> None:
         before = self._board.births

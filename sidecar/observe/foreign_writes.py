@@ -79,11 +79,11 @@ class ToldWrites:
         self._kind = kind
         self._writes = ForeignWrites()
 
-    def add(self, key: ContainerKey, found: CPUSet, times: int, now: float) -> None:
-        """Count more writes of a container, `found` the last."""
+    def add(self, key: ContainerKey, found: CPUSet, times: int, now: float, *, is_wrested: bool = False) -> None:
+        """Count more writes of a container, `found` the last. If it is wrested, a few are a problem as well."""
         total = self._writes.add(key, times, now)
         known = self._board.latest.containers.get(key)
-        if total < MANY or known is None:
+        if known is None or (total < MANY and not is_wrested):
             # One of another engine is none of ours.
             return
         is_first = self._place(key) not in self._board.problems

@@ -295,7 +295,7 @@ def test_thousands_of_groups_change_their_answer_in_one_call(v2: FileStage) -> N
 def test_an_error_of_the_watcher_is_the_last_news_and_nothing_is_written_any_more(v2: FileStage) -> None:
     """From then on the engine alone changes cpusets, and no old answer is in its way."""
 
-    def broken() -> float | None:
+    def broken(waited: float) -> float | None:
         raise OSError(errno.EIO, "it broke")
 
     v2.hand._watcher._hear = broken

@@ -48,7 +48,7 @@ def test_the_interface_has_a_new_number_whenever_it_changes() -> None:
     """Change the number here and in both sources together with a call."""
     source = Path(reflex_queue.__file__).with_name("reflex.c").read_text()
     calls = re.findall(r"^(?:int|long|void|struct reflex \*) ?(reflex_\w+\(.*\)) ", source, re.MULTILINE)
-    assert (INTERFACE, hashlib.sha256("\n".join(calls).encode()).hexdigest()[:8]) == (2, "8d04992e")
+    assert (INTERFACE, hashlib.sha256("\n".join(calls).encode()).hexdigest()[:8]) == (3, "8d04992e")
     assert f"reflex_interface(void) {{ return {INTERFACE}; }}" in source
 
 
@@ -73,7 +73,7 @@ def test_events_it_does_not_answer_are_passed_on(reflex: str | None, tmp_path: P
         queue.drain()
         found = list(queue.events()) + list(queue.events())
         assert [event.name for event in found] == names
-        assert {(event.watch, event.made) for event in found} == {(watch, 0)}
+        assert {(event.watch, event.cookie) for event in found} == {(watch, 0)}
 
 
 def test_what_the_kernel_does_not_give_is_an_error(monkeypatch: pytest.MonkeyPatch, reflex: str | None) -> None:

@@ -321,6 +321,16 @@ async def test_writes_that_the_hand_may_lose_to_are_not_said_to_be_corrected(
     assert "corrected each time" not in said
 
 
+async def test_a_few_writes_that_stood_are_a_problem(bench: Bench, nursery: trio.Nursery) -> None:
+    """Equal ones are counted as one: the number says little."""
+    nursery.start_soon(bench.births.run, lambda engine: bench.hand)
+    await bench.next()
+    bench.hand._send.send_nowait(GroupOverwritten(ONE, CPUSet.of(3), 1, is_wrested=True))
+    assert await bench.news() == Overwritten(docker(ONE), CPUSet.of(3), 1, is_wrested=True)
+    await trio.testing.wait_all_tasks_blocked()
+    assert "1 time so far" in " ".join(bench.board.problems.values())
+
+
 async def test_groups_that_cannot_be_written_are_a_problem_as_long_as_they_are_there(
     bench: Bench, nursery: trio.Nursery
 ) -> None:

@@ -78,8 +78,8 @@ def test_an_owner_is_not_alone_beside_one_whose_cpuset_is_wrested_from_the_hand(
     story.settle()
     world = replace(story.world, hand=HandState(parents=("/docker",)))
 
-    def after(times: int) -> World:
-        return after_hand(world, Overwritten(plain.key, CPUSet.of(1), times))[0]
+    def after(times: int, *, is_wrested: bool = False) -> World:
+        return after_hand(world, Overwritten(plain.key, CPUSet.of(1), times, is_wrested))[0]
 
     def told(world: World) -> tuple[bool, bool, list[str]]:
         owner = world.containers[rt.key]
@@ -88,6 +88,7 @@ def test_an_owner_is_not_alone_beside_one_whose_cpuset_is_wrested_from_the_hand(
 
     world = after(MOST_UNDONE - 1)
     assert told(world) == (True, True, [])
+    assert told(after(1, is_wrested=True)) == (True, False, ["plain"]), "what it wrote stood"
     world = after(MOST_UNDONE)
     assert told(world) == (True, False, ["plain"])
     world = after(1)
