@@ -60,6 +60,7 @@ from sidecar.host.cgroup.engine_lock import EngineLock
 from sidecar.host.cgroup.host_kernel import HostKernel
 from sidecar.host.cgroup.usage import HostUsages
 from sidecar.host_assembly import Hosted, follow_host_units, with_host_units
+from sidecar.lasting import LastingTasks, leaves
 from sidecar.log import Log, LogLevel, now
 from sidecar.observe.acks import AckReader
 from sidecar.observe.births import Births
@@ -134,7 +135,7 @@ def _trio_run(config: Config, main: Callable[[Log], Awaitable[int]]) -> int:
     try:
         return trio.run(root)
     except* (SidecarError, StateError) as expected:
-        for error in _leaves(expected):
+        for error in leaves(expected):
             log.error(str(error))  # noqa: TRY400 - a sentence with its cure, not a traceback
     return 1
 
@@ -268,6 +269,7 @@ class _Daemon:
         self._desk = Desk()
         self._tickets = itertools.count(1).__next__
         self._rng = random.Random()  # noqa: S311 - jitter
+        self._keep = LastingTasks(board, log).keep
 
     async def run(
         self, engines: Sequence[Engine], infos: Sequence[EngineInfo], open_hand: OpenHand | None, *, is_release: bool
@@ -301,24 +303,25 @@ class _Daemon:
                 allocator = self._allocator(inbox, executor.start)
                 owner.start_soon(allocator.run)
                 if open_hand is not None:
-                    sources.start_soon(hands.keep_all)
-                    sources.start_soon(self._births(hands, rooms, outbox).run, open_hand)
+                    births = Births(
+                        self._board,
+                        outbox,
+                        use=hands.use,
+                        again=hands.hold_again,
+                        hearing=rooms,
+                        tickets=self._tickets,
+                        log=self._log,
+                    )
+                    sources.start_soon(self._keep, "finishing what the hand was ordered", hands.keep_all)
+                    follow = partial(
+                        self._keep, "following the hand", partial(births.run, open_hand), then=births.failed
+                    )
+                    sources.start_soon(follow)
                 code = await self._run_sources(sources, infos, rooms, outbox, allocator, is_release=is_release)
                 sources.cancel_scope.cancel()
             executor.stop()
         self._narrator.write_status()
         return code
-
-    def _births(self, hands: HandOrders, rooms: EngineRooms, outbox: trio.MemorySendChannel[Fact]) -> Births:
-        return Births(
-            self._board,
-            outbox,
-            use=hands.use,
-            again=hands.hold_again,
-            hearing=rooms,
-            tickets=self._tickets,
-            log=self._log,
-        )
 
     def _allocator(self, inbox: trio.MemoryReceiveChannel[Fact], start: StartOrder) -> Allocator:
         return Allocator(
@@ -342,10 +345,11 @@ class _Daemon:
         is_release: bool,
     ) -> int:
         config, state_dir, report = self._config, self._config.state_dir, self._narrator.report
-        reloading = Reloading(self._config, self._kernel, stop=self._stop, log=self._log)
+        reloading = Reloading(self._board, self._config, self._kernel, stop=self._stop, log=self._log)
         sources.start_soon(reloading.run, outbox)
         guard = DirectoryGuard(self._lock, self._board, self._checkpoints, state_dir)
-        sources.start_soon(guard.run)
+        ends = (SidecarError, StateError)
+        sources.start_soon(partial(self._keep, "watching the state directory", guard.run, ends=ends))
         rooms.keep_inventories(self._config.reconcile_seconds)
         sources.start_soon(ExecPlaces(self._board, state_dir, report).run)
         if is_release and infos:
@@ -358,43 +362,41 @@ class _Daemon:
             return await restoring.run(outbox)
         rooms.follow(self._rng, lambda info: self._engine_lock.hold(info.home))
         if isinstance(hosted := rooms.engines[0], HostedEngine):
-            sources.start_soon(follow_host_units, hosted, self._kernel, rooms.first, self._board, self._log)
+            units = partial(follow_host_units, hosted, self._kernel, rooms.first, self._board, self._log)
+            sources.start_soon(self._keep, "following units of the host", units)
         teller = Teller(self._board, self._projections, report, self._log)
         signs = (allocator.sign, teller.sign)
-        sources.start_soon(teller.run)
-        sources.start_soon(Voucher(self._board, self._projections, state_dir, report, signs).run)
-        sources.start_soon(AckReader(self._board, self._projections, outbox, log=self._log).run)
-        sources.start_soon(self._measure, outbox)
-        period = config.disturbed_period_seconds
-        sources.start_soon(DisturbanceSampler(self._board, period_seconds=period, log=self._log).run)
-        sources.start_soon(self._watch_cpus, rooms, outbox)
-        sources.start_soon(follow_writes, self._board, self._kernel, rooms.look, rooms.look_at_everything)
-        sources.start_soon(self._narrator.keep_status)
-        told = (state_dir, config.api_group, projection_of, partial(run_hooks, config.hooks, self._board, self._log))
-        served = ServedSocket(self._board, self._desk, self._present, *told)
-        sources.start_soon(served.run, outbox, rooms.calls, self._tickets, self._log, self._tcp)
-        sources.start_soon(self._narrator.narrate)
-        await self._stop.wait()
-        self._log.info("stopping: containers stay as they are")
-        return 0
-
-    async def _watch_cpus(self, rooms: EngineRooms, outbox: trio.MemorySendChannel[Fact]) -> None:
-        look = rooms.look_at_everything
-        await watch_cpus(self._kernel, self._board, outbox, look_at_everything=look, log=self._log)
-
-    async def _measure(self, outbox: trio.MemorySendChannel[Fact]) -> None:
-        await LoadMeter(
+        voucher = Voucher(self._board, self._projections, state_dir, report, signs)
+        acks = AckReader(self._board, self._projections, outbox, log=self._log)
+        meter = LoadMeter(
             self._board,
             outbox,
             usages=self._usages,
-            period_seconds=self._config.load_period_seconds,
-            half_life_seconds=self._config.load_half_life_seconds,
+            period_seconds=config.load_period_seconds,
+            half_life_seconds=config.load_half_life_seconds,
             log=self._log,
-        ).run()
-
-
-def _leaves(group: BaseExceptionGroup[Exception]) -> list[Exception]:
-    found: list[Exception] = []
-    for error in group.exceptions:
-        found += _leaves(error) if isinstance(error, BaseExceptionGroup) else [error]
-    return found
+        )
+        sampler = DisturbanceSampler(self._board, period_seconds=config.disturbed_period_seconds, log=self._log)
+        told = (state_dir, config.api_group, projection_of, partial(run_hooks, config.hooks, self._board, self._log))
+        served = ServedSocket(self._board, self._desk, self._present, *told)
+        serve_it = partial(served.run, outbox, rooms.calls, self._tickets, self._log, self._tcp)
+        sources.start_soon(partial(self._keep, "serving the API", serve_it, ends=ends))
+        everything = rooms.look_at_everything
+        lasting: dict[str, Callable[[], Awaitable[None]]] = {
+            "writing projections": teller.run,
+            "vouching for projections": voucher.run,
+            "reading acknowledgements": acks.run,
+            "measuring loads": meter.run,
+            "sampling what disturbs owners": sampler.run,
+            "watching which CPUs are online": partial(
+                watch_cpus, self._kernel, self._board, outbox, look_at_everything=everything, log=self._log
+            ),
+            "hearing foreign writes": partial(follow_writes, self._board, self._kernel, rooms.look, everything),
+            "keeping the status": self._narrator.keep_status,
+            "logging changes": self._narrator.narrate,
+        }
+        for what, run_it in lasting.items():
+            sources.start_soon(self._keep, what, run_it)
+        await self._stop.wait()
+        self._log.info("stopping: containers stay as they are")
+        return 0

@@ -15,12 +15,13 @@ from functools import partial
 import trio
 
 from sidecar.board import Board
-from sidecar.decide.facts import ContainerView, EngineInfo, Fact
+from sidecar.decide.facts import ContainerView, EngineDisconnected, EngineInfo, Fact
 from sidecar.decide.orders import Update
 from sidecar.engines.host_tenants import HostedEngine
-from sidecar.failures import ContainerGone, EngineUnavailable
+from sidecar.failures import AlreadyRunning, ContainerGone, EngineUnavailable
+from sidecar.lasting import LastingTasks
 from sidecar.log import Log
-from sidecar.observe.event_stream import follow_events
+from sidecar.observe.event_stream import LONGEST_RECONNECT_SECONDS, follow_events
 from sidecar.observe.looks import Looker
 from sidecar.ports import Engine, EngineEvent, KeepsBack, Kernel, Tickets, keeps_none
 from state.key import ContainerKey
@@ -47,6 +48,7 @@ class EngineRooms:
         self.engines = tuple(engines)
         self._tickets = tickets
         self._log = log
+        self._keep = LastingTasks(board, log).keep
         names = [each.name for each in engines]
         self._lookers = [
             Looker(
@@ -124,12 +126,20 @@ class EngineRooms:
     def keep_inventories(self, period_seconds: float) -> None:
         """Start to take inventories."""
         for looker in self._lookers:
-            self._nursery.start_soon(looker.keep_inventory, period_seconds)
+            take = partial(looker.keep_inventory, period_seconds)
+            kept = partial(self._keep, looker.named("taking inventories"), take, then=looker.lose_news)
+            self._nursery.start_soon(kept)
 
     def follow(self, rng: random.Random, see_that_alone: Callable[[EngineInfo], None]) -> None:
         """Start to follow the events of each engine."""
         for engine, looker in zip(self.engines, self._lookers, strict=True):
-            self._nursery.start_soon(self._follow, engine, looker, rng, see_that_alone)
+            follow = partial(self._follow, engine, looker, rng, see_that_alone)
+            lose = partial(self._lose, engine)
+            what = looker.named("following the engine's events")
+            ends = (AlreadyRunning,)
+            self._nursery.start_soon(
+                partial(self._keep, what, follow, then=lose, ends=ends, longest=LONGEST_RECONNECT_SECONDS)
+            )
 
     async def _follow(
         self, engine: Engine, looker: Looker, rng: random.Random, see_that_alone: Callable[[EngineInfo], None]
@@ -145,6 +155,11 @@ class EngineRooms:
             see_that_alone=see_that_alone,
             name=engine.name if len(self.engines) > 1 else "",
         )
+
+    async def _lose(self, engine: Engine) -> None:
+        """Tell that nothing is heard of an engine any more."""
+        reason = "following its events failed unexpectedly: the log has the error"
+        await self._outbox.send(EngineDisconnected(reason, engine.name if len(self.engines) > 1 else ""))
 
     def _of(self, container: ContainerKey) -> Looker:
         return self._by_name.get(container.engine, self.first)

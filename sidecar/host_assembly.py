@@ -44,6 +44,7 @@ from sidecar.observe.unit_hints import follow_units
 from sidecar.ports import Engine, Kernel
 from sidecar.words.units import HostConfinement, not_confined_told
 from state.cpuset import EMPTY
+from state.errors import StateError
 from state.key import HOST, SYSTEMD, ContainerKey
 from state.model import Originals, State
 
@@ -174,8 +175,10 @@ async def _watch(kernel: Kernel, looker: Looker, board: Board) -> None:
         await trio.sleep(WATCH_SECONDS)
         for key, known in board.latest.containers.items():
             is_watched = key.engine == HOST and known.order is None and not known.is_doubtful
-            if is_watched and kernel.effective_cpus(known.view) != known.place.seen:
-                looker.look(key)
+            # What cannot be read now is read by the next inventory, which tells of it.
+            with suppress(StateError):
+                if is_watched and kernel.effective_cpus(known.view) != known.place.seen:
+                    looker.look(key)
 
 
 async def _follow_rules(engine: HostedEngine, looker: Looker, board: Board) -> None:

@@ -307,7 +307,7 @@ def _decimal(value: object, most: float) -> float | None:
     """
     if not isinstance(value, str):
         return _number(value, 0, most)
-    match = re.fullmatch(r"\d{1,7}(\.\d{1,17})?", value.strip(), re.ASCII)
+    match = re.fullmatch(r"\d{1,7}(\.\d{1,17})?|\.\d{1,17}", value.strip(), re.ASCII)
     return _number(float(match[0]), 0, most) if match else None
 
 

@@ -11,8 +11,10 @@ import signal
 import msgspec
 import trio
 
+from sidecar.board import Board
 from sidecar.config.config import Config, load_again
 from sidecar.config.running_settings import after_reload, changed_in_vain, new_doubts, write_settings
+from sidecar.crashes import Crashes
 from sidecar.decide.container.wish import label_keys
 from sidecar.decide.facts import Fact, SettingsChanged, TopologyRead
 from sidecar.failures import SidecarError
@@ -33,7 +35,8 @@ def record(config: Config, log: Log) -> None:
 class Reloading:
     """Hears the signals of one daemon, which began with this configuration; `stop` ends it."""
 
-    def __init__(self, config: Config, kernel: Kernel, *, stop: trio.Event, log: Log) -> None:
+    def __init__(self, board: Board, config: Config, kernel: Kernel, *, stop: trio.Event, log: Log) -> None:
+        self._crashes = Crashes(board, log)
         self._config = config
         self._kernel = kernel
         self._stop = stop
@@ -47,7 +50,9 @@ class Reloading:
                 if number != signal.SIGHUP:
                     self._stop.set()
                     continue
-                await self._read_configuration(outbox)
+                # Without this task a signal would end the daemon as it ends any program.
+                with self._crashes.contained(None, "reload"):
+                    await self._read_configuration(outbox)
 
     async def _read_configuration(self, outbox: trio.MemorySendChannel[Fact]) -> None:
         """Reload the configuration. The machine is read again, too: there may be new devices.

@@ -138,12 +138,14 @@ def test_all_unknown_words_of_a_list_are_found() -> None:
     assert words(("red",))(7) == AllOf(("red",), ())
 
 
-@pytest.mark.parametrize(("value", "number"), [(0.5, 0.5), ("12.25", 12.25), (100, 100), (" 1 ", 1), (1e-7, 1e-7)])
+@pytest.mark.parametrize(
+    ("value", "number"), [(0.5, 0.5), ("12.25", 12.25), (100, 100), (" 1 ", 1), (1e-7, 1e-7), (".9", 0.9)]
+)
 def test_a_number_may_have_a_fraction(value: object, number: float) -> None:
     assert above_zero(100, "20")(value) == amount(100)(value) == number
 
 
-@pytest.mark.parametrize("value", [-1, 100.5, "1e1", "nan", math.nan, math.inf, True, "", None, HUGE])
+@pytest.mark.parametrize("value", [-1, 100.5, ".", "1.", "1e1", "nan", math.nan, math.inf, True, "", None, HUGE])
 def test_no_other_number_is_within(value: object) -> None:
     assert above_zero(100, "20")(value) == AboveZero(100, "20")
     assert amount(100)(value) == NotOfForm(Form.AMOUNT)

@@ -274,12 +274,13 @@ class Executor:
                 self._log.warning("a signal was not delivered", **whose, signal=order.signal, reason=error)
 
     async def _read_topology(self) -> None:
-        try:
-            topology = await trio.to_thread.run_sync(self._kernel.topology)
-        except StateError as error:
-            self._log.error("the machine's topology cannot be read", reason=error)
-            return
-        await self._outbox.send(TopologyRead(topology))
+        with self._crashes.contained(None, "reading of the machine"):
+            try:
+                topology = await trio.to_thread.run_sync(self._kernel.topology)
+            except StateError as error:
+                self._log.error("the machine's topology cannot be read", reason=error)
+                return
+            await self._outbox.send(TopologyRead(topology))
 
     def _name(self, container: ContainerKey) -> str:
         known = self._board.latest.containers.get(container)

@@ -127,7 +127,8 @@ class HandOrders:
     async def keep_waiting(self) -> None:
         """Tell that answers are held when the last start by an older order is created, until cancelled."""
         while True:
-            await self._waits.wait()
+            if self._waiting is None:
+                await self._waits.wait()
             self._waits, since = trio.Event(), trio.current_time()
             while not self._tell_if_free():
                 await trio.sleep(HELD_SECONDS)

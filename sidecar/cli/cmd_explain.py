@@ -8,11 +8,12 @@ import sys
 import time
 
 from sidecar.cli.cmd_plan import pinned
-from sidecar.cli.cmd_state import read_books
+from sidecar.cli.cmd_state import newest_books
 from sidecar.cli.cmd_status import formatted
 from sidecar.cli.container_fields import CONTAINER_FIELDS
 from sidecar.cli.explained_tenant import rendered
-from sidecar.cli.flags import add_config, add_format, add_json, check_format, config_of, print_json
+from sidecar.cli.flags import add_config, add_format, add_json, check_format, last_daemons_config, print_json
+from sidecar.config.config import Config
 from sidecar.decide.settings import PolicyName, Settings
 from sidecar.decide.whatif import imagined
 from sidecar.decide.world import replace
@@ -21,10 +22,10 @@ from sidecar.host.machine.sysfs import read_topology
 from sidecar.log import printable
 from sidecar.status.cpu_view import CPUView, cpu_view
 from sidecar.status.document import ContainerStatus, SharingStatus, Status
-from sidecar.status.find_container import LISTED, find
+from sidecar.status.find_container import LISTED, NotFound, find
 from sidecar.status.last_state import all_in_past, container_reading_of, last_word, names_in
 from sidecar.status.sight import Sight
-from sidecar.status.status_reader import read_last_status
+from sidecar.status.status_reader import LastStatus, read_last_status
 from sidecar.words.machine_text import no_cpu
 from sidecar.words.placement_text import placement_told
 from state.cpuset import MAX_CPU
@@ -57,8 +58,8 @@ def run(args: argparse.Namespace) -> int:
     SidecarError, with the nearest name, if there is no such container.
     """
     check_format(args, "json")
-    state_dir = config_of(args).state_dir
-    last = read_last_status(state_dir, time.time())
+    config = last_daemons_config(args)
+    last = read_last_status(config.state_dir, time.time())
     status, outdated = last.reading, last.outdated
     told: CPUView | ContainerStatus
     if view := _cpu(status, args.container):
@@ -72,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
             told = view = replace(view, explanation=(said, *all_in_past(view.explanation, names_in(status))))
             lines = rendered_cpu(view, last.sight)
     else:
-        found = _container(status, state_dir, args.container, last.sight)
+        found = _container(last, config, args.container)
         told = reading = container_reading_of(found, vouched=last.vouched)
         lines = rendered(found, last.sight)
         if args.format:
@@ -94,16 +95,25 @@ def _cpu(status: Status, wanted: str) -> CPUView | None:
     return None if any(each.name == wanted for each in status.rows) else cpu_view(status, int(wanted))
 
 
-def _container(status: Status, state_dir: str, wanted: str, sight: Sight) -> ContainerStatus:
-    """Return the container, with sentences on where its CPUs are."""
-    online = status.machine.online
+def _container(last: LastStatus, config: Config, wanted: str) -> ContainerStatus:
+    """Return the container, with sentences on where its CPUs are. NotFound, which says so if the status is an old one:
+    the container may have come since.
+    """
+    status = last.reading
     is_number = wanted.isascii() and wanted.isdigit() and len(wanted) <= len(str(MAX_CPU))
-    found = find(status.rows, wanted, listed=no_cpu(int(wanted), online) if is_number else LISTED)
+    listed = no_cpu(int(wanted), status.machine.online) if is_number else LISTED
+    try:
+        found = find(status.rows, wanted, listed=listed)
+    except NotFound as error:
+        if last.outdated:
+            raise NotFound(f"{error}; but {last.outdated}") from error
+        raise
     if found.sharing is SharingStatus.EXCLUSIVE:
         # Nothing is printed about a state or a machine that cannot be read here.
         with contextlib.suppress(StateError):
-            placed = placement(found, status, read_books(state_dir), read_topology())
-            found = replace(found, explanation=(*found.explanation, *map(sight.clause, placed)))
+            books, _ = newest_books(config.state_dir, config.projections)
+            placed = placement(found, status, books, read_topology())
+            found = replace(found, explanation=(*found.explanation, *map(last.sight.clause, placed)))
     return found
 
 

@@ -6,12 +6,13 @@ import argparse
 import os
 import re
 import sys
+import time
 from typing import Final
 
 import msgspec
 
 from sidecar.cli.arguments import typed
-from sidecar.cli.cmd_state import read_books
+from sidecar.cli.cmd_state import newest_books
 from sidecar.cli.defragment_preview import drawn, rearranged
 from sidecar.cli.flags import (
     add_config,
@@ -41,7 +42,7 @@ from sidecar.readers import closest, kept, whole
 from sidecar.status.document import Status
 from sidecar.status.machine_map import machine_of
 from sidecar.status.planned_requests import Plan, PlannedRequest, planned
-from sidecar.status.status_file import read_status
+from sidecar.status.status_reader import read_last_status
 from sidecar.words.counts import cpus
 from sidecar.words.missing_records import planned_from_nothing
 from sidecar.words.settings_text import settings_of
@@ -131,7 +132,7 @@ def run(args: argparse.Namespace) -> int:
     topology = machine_in(args.machine) if args.machine else read_topology()
     warnings = config.check_against(topology)
     settings, assumed = _settings(config)
-    state, by_hand, notes = (State(), {}, ()) if args.empty or args.machine else _running(config.state_dir)
+    state, by_hand, notes = (State(), {}, ()) if args.empty or args.machine else _running(config)
     before = imagined(state, topology, settings, by_hand)
     said = (*([settings_of(whose)] if whose else []), *notes, *assumed, *warnings)
     plan = planned(before, args.cpus, _labels(args), pinned=by_hand, notes=said)
@@ -155,7 +156,7 @@ def _rearrange(args: argparse.Namespace) -> int:
     topology = read_topology()
     warnings = config.check_against(topology)
     settings, _ = _settings(_granting(config))
-    state, by_hand, notes = _running(config.state_dir)
+    state, by_hand, notes = _running(config)
     world = imagined(state, topology, msgspec.structs.replace(settings, policy=PolicyName.DYNAMIC), by_hand)
     after, made = rearranged(world, config.policy)
     if args.json:
@@ -234,17 +235,20 @@ def _settings(config: Config) -> tuple[Settings, tuple[str, ...]]:
     )
 
 
-def _running(state_dir: str) -> tuple[State, dict[str, CPUSet], tuple[str, ...]]:
+def _running(config: Config) -> tuple[State, dict[str, CPUSet], tuple[str, ...]]:
     """Return the recorded state of this host, and its pinned containers; if none is recorded, both are empty, with a
-    note.
+    note. So are there notes if the state is elsewhere, and if a daemon runs that does not vouch for what it told.
     """
+    state_dir = config.state_dir
     try:
         if not any(files.is_there(os.path.join(state_dir, name)) for name in (NAME, PREVIOUS)):
             return State(), {}, (planned_from_nothing(state_dir),)
-        state, status = read_books(state_dir), read_status(state_dir)
+        state, notes = newest_books(state_dir, config.projections)
+        last = read_last_status(state_dir, time.time())
     except StateError as error:
         raise SidecarError(f"{error}; --empty plans plan as if nothing were running") from error
-    return state, pinned(status), ()
+    stale = (last.outdated,) if last.is_running and last.outdated else ()
+    return state, pinned(last.status), (*stale, *notes)
 
 
 def pinned(status: Status) -> dict[str, CPUSet]:

@@ -8,10 +8,12 @@ import sys
 from typing import Final
 
 from sidecar.cli.arguments import typed
-from sidecar.cli.flags import add_config, config_of, print_json
+from sidecar.cli.flags import add_config, last_daemons_config, print_json
 from sidecar.cli.printout import printout
 from sidecar.cli.table import table
+from sidecar.commit.fallback_books import SPARE, spared_state
 from sidecar.commit.state_lock import hold_lock
+from sidecar.config.config import Config
 from sidecar.kubelet import kubelet_state
 from sidecar.kubelet.kubelet_state import KubeletState, exported, imported
 from sidecar.log import printable
@@ -74,8 +76,14 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> int:
     """Print the newest state, or the one in a file; or import a file. StateError if it cannot be read."""
     if args.import_from:
-        return _import(config_of(args).state_dir, args.import_from, args.format)
-    _print(read_file(args.file) if args.file else read_books(config_of(args).state_dir), args.format)
+        return _import(last_daemons_config(args), args.import_from, args.format)
+    if args.file:
+        _print(read_file(args.file), args.format)
+        return 0
+    config = last_daemons_config(args)
+    found, notes = newest_books(config.state_dir, config.projections)
+    _print(found, args.format)
+    sys.stderr.write("".join(f"cpuset-sidecar: {note}\n" for note in notes))
     return 0
 
 
@@ -109,11 +117,12 @@ def _print(books: State | KubeletState, format: str) -> None:  # noqa: A002 - th
         sys.stdout.write("\n".join(lines) + "\n")
 
 
-def _import(state_dir: str, path: str, format: str) -> int:  # noqa: A002 - the flag's name
-    found = read_file(path)
-    read_books(state_dir)
+def _import(config: Config, path: str, format: str) -> int:  # noqa: A002 - the flag's name
+    found, state_dir = read_file(path), config.state_dir
+    newest_books(state_dir, config.projections)
     with hold_lock(state_dir), CheckpointFile(state_dir) as checkpoints:
-        made = imported(found if isinstance(found, KubeletState) else exported(found), read_books(state_dir))
+        books, _ = newest_books(state_dir, config.projections)
+        made = imported(found if isinstance(found, KubeletState) else exported(found), books)
         if made.taken:
             checkpoints.save(made.books)
     if format == "text":
@@ -142,6 +151,14 @@ def read_books(state_dir: str) -> State:
         return decode_checkpoint(content)
     except StateError as error:
         raise StateError(f"{name} in {state_dir} cannot be used: {error}") from error
+
+
+def newest_books(state_dir: str, projections: str) -> tuple[State, tuple[str, ...]]:
+    """Return the newest recorded state, wherever the daemon could write it, and a note if that is not the directory."""
+    spare = f"{projections}/{SPARE}"
+    if (spared := spared_state(state_dir, spare)) is not None:
+        return spared, (f"the newest state is in {spare}: {state_dir} could not be written",)
+    return read_books(state_dir), ()
 
 
 def rendered(state: State, width: int | None = None) -> list[str]:

@@ -92,6 +92,8 @@ def run(args: argparse.Namespace) -> int:
     last = read_last_status(state_dir, time.time())
     chosen = choice.of(last.status)
     outdated, problems = last.outdated, problems_of(last.sight.told(chosen))
+    if outdated:
+        problems = (Problem(kind=ProblemKind.DAEMON, text=outdated), *problems)
     paint, width = printout()
     if args.json:
         print_json(problems if args.problems else choice.of(last.reading))
@@ -282,7 +284,8 @@ def freshness(status: Status, now: datetime, sight: Sight) -> str:
     if sight.is_running is False:
         return f"THE DAEMON IS NOT RUNNING: this is its last state, {age} old"
     if sight.is_last_word:
-        return f"THE DAEMON IS STOPPED, STALLED OR STUCK: it does not vouch for this, its last state, {age} old"
+        why = "IS STOPPED, STALLED OR STUCK, OR CANNOT WRITE ITS STATUS"
+        return f"THE DAEMON {why}: it does not vouch for this, its last state, {age} old"
     state = (
         "releasing every container"
         if status.is_releasing

@@ -61,15 +61,9 @@ class SparedCheckpoint:
 
     def load(self) -> Loaded:
         """Return the newest state that can be read, from the place where it was last written."""
-        over, seal, content = self._spared()
-        if over != _identity(self._directory):
-            # No spare, or one older than the state in its own place.
+        if not _is_newer(self._directory, self._spare):
             return self._main.load()
-        state = None
-        if hmac.compare_digest(seal, self._seal_of(over, content)):
-            # What was verified is what is read: the file may be another one by now.
-            with suppress(CheckpointCorrupt, CheckpointTooNew):
-                state = decode_checkpoint(content)
+        state = _sealed(self._spare, self._key)
         if state is None:
             found = self._main.load()
             note = f"the state in {self._spare} is damaged or not the sidecar's own: it is ignored"
@@ -87,23 +81,10 @@ class SparedCheckpoint:
                 content = files.read_bounded(at, NAME, LIMIT) or b""
                 if content != encode_checkpoint(state):
                     return False
-                files.replace(at, SEAL, over + b" " + self._seal_of(over, content), sync=True, mode=0o600)
+                files.replace(at, SEAL, over + b" " + _seal_of(self._key, over, content), sync=True, mode=0o600)
         except StateError:
             return False
         return True
-
-    def _spared(self) -> tuple[bytes, bytes, bytes]:
-        """Return which state in its own place the spare replaces, its seal, and the spare; all empty without one."""
-        try:
-            with files.directory(self._spare) as at:
-                over, _, seal = (files.read_bounded(at, SEAL, 1024) or b"").partition(b" ")
-                return over, seal, files.read_bounded(at, NAME, LIMIT) or b""
-        except StateError:
-            return b"", b"", b""
-
-    def _seal_of(self, over: bytes, content: bytes) -> bytes:
-        """Return the seal of this content of the spare."""
-        return hmac.new(self._key or secrets.token_bytes(32), over + content, hashlib.sha256).hexdigest().encode()
 
     def close(self) -> None:
         """Close the directory. May be called twice."""
@@ -116,6 +97,17 @@ class SparedCheckpoint:
         self.close()
 
 
+def spared_state(directory: str, spare: str) -> State | None:
+    """Return the state in the spare directory, if it is newer than that in `directory`, and the sidecar's own; None
+    otherwise. Changes no file.
+    """
+    if not _is_newer(directory, spare):
+        return None
+    with suppress(StateError), files.directory(directory) as at:
+        return _sealed(spare, files.read_bounded(at, KEY, 1024))
+    return None
+
+
 def was_used(directory: str) -> bool:
     """Return whether a daemon has recorded anything in a state directory, or that cannot be looked at."""
     try:
@@ -124,6 +116,37 @@ def was_used(directory: str) -> bool:
         return False
     except OSError:
         return True
+
+
+def _is_newer(directory: str, spare: str) -> bool:
+    """Return whether there is a spare, which replaces the very state that is in its own place."""
+    over, _, _ = _spared(spare)
+    return over == _identity(directory)
+
+
+def _sealed(spare: str, key: bytes | None) -> State | None:
+    """Return the state in the spare directory; None if it is damaged, or not sealed with this key."""
+    over, seal, content = _spared(spare)
+    if hmac.compare_digest(seal, _seal_of(key, over, content)):
+        # What was verified is what is read: the file may be another one by now.
+        with suppress(CheckpointCorrupt, CheckpointTooNew):
+            return decode_checkpoint(content)
+    return None
+
+
+def _spared(spare: str) -> tuple[bytes, bytes, bytes]:
+    """Return which state in its own place the spare replaces, its seal, and the spare; all empty without one."""
+    try:
+        with files.directory(spare) as at:
+            over, _, seal = (files.read_bounded(at, SEAL, 1024) or b"").partition(b" ")
+            return over, seal, files.read_bounded(at, NAME, LIMIT) or b""
+    except StateError:
+        return b"", b"", b""
+
+
+def _seal_of(key: bytes | None, over: bytes, content: bytes) -> bytes:
+    """Return the seal of this content of the spare. Without a key there is none that fits."""
+    return hmac.new(key or secrets.token_bytes(32), over + content, hashlib.sha256).hexdigest().encode()
 
 
 def _key_in(directory: str) -> bytes | None:

@@ -333,17 +333,19 @@ def _to_be_covered(world: World) -> tuple[LookAgain, ...]:
 
 def _lost(world: World, fact: HandLost) -> tuple[World, tuple[Order, ...]]:
     """Return the world without a hand. Until a look, a container may be where the hand would answer its birth. A look
-    that is older may show it before the hand moved it: it is outdated, as one that is older than a removal.
+    that is older may show it before the hand moved it, or the group that it is inside of: it is outdated, as one that
+    is older than a removal.
     """
     hand = world.hand
     if hand is None:
         return replace(world, handless=fact.reason), ()
     answered = {key: union(hand.answers_for(key)) for key in world.containers}
+    moved = {key for key, each in world.containers.items() if answered[key] or not each.is_idle}
     found = {
-        key: after(each, LetGo(answered[key], fact.ended)) if answered[key] else each
+        key: after(each, LetGo(answered[key], fact.ended)) if key in moved else each
         for key, each in world.containers.items()
     }
-    looks = tuple(LookAgain(key) for key, cpus in answered.items() if cpus)
+    looks = tuple(LookAgain(key) for key in found if key in moved)
     horizon = max(world.horizon, fact.ended)
     return replace(world, hand=None, handless=fact.reason, containers=found, horizon=horizon), looks
 

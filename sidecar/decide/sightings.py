@@ -36,8 +36,11 @@ def sighted(world: World, view: ContainerView, began: int) -> World:
         newest = world.horizon
     else:
         newest = max(before.known, world.horizon) if before.is_disputed else before.known
-    if began <= newest or (before and view.is_glance):
+    if began <= newest or (before and _shows_less(before, view)):
         return world
+    if before and view.is_glance:
+        # What showed it first may have been a bundle, which has limits.
+        view = replace(before.view, phase=view.phase, effective=view.effective)
     place = place_of(view, world.state.online)
     world = world if view.is_glance else renamed(world, view)
     if world.settings.policy is not PolicyName.NONE and (own := copied(world.state, before, view)):
@@ -56,6 +59,13 @@ def sighted(world: World, view: ContainerView, began: int) -> World:
     wish = before.wish if _shows_the_same_wish(before.view, view) else _wish(world, view)
     looked = after(before, Looked(view=view, place=place, wish=wish, began=began))
     return with_terms(world, view, wish).with_container(stranded(looked, world.topology.online))
+
+
+def _shows_less(known: Container, view: ContainerView) -> bool:
+    """Return whether a glance shows what was looked at already, or runs nothing before an answer. One at what only a
+    glance has shown is as good.
+    """
+    return view.is_glance and (not known.view.is_glance or known.is_held)
 
 
 def as_the_kernel_shows(view: ContainerView, effective: CPUSet | None) -> ContainerView:
@@ -162,7 +172,7 @@ def believed_until_a_look(world: World, view: ContainerView, began: int) -> Worl
 def differs(world: World, view: ContainerView) -> bool:
     """Return whether a look shows anything that the world does not contain yet, or another could end a doubt."""
     known = world.containers.get(view.key)
-    if known is not None and view.is_glance:
+    if known is not None and _shows_less(known, view):
         return False
     return known is None or known.view != view or known.is_doubtful or bool(known.pulled)
 
@@ -198,11 +208,12 @@ def moved_unseen(before: World, world: World) -> tuple[ContainerKey, ...]:
 def counted(world: World, fact: InventoryTaken) -> World:
     """Return the world after an inventory: containers that are not in it, and not newer than it, no longer exist. It
     makes its engine ready if it began after that was reached. Records of units stay where none was looked at: these are
-    confined as before. So do those of other engines. One without a list ends nothing.
+    confined as before. So do those of other engines. One without a list ends nothing, and shows of no source that all
+    of its units were looked at.
     """
     began = fact.began
     if not fact.has_list:
-        return replace(world, sources=world.sources.after(fact.lacks))
+        return world
     for key in fact.gone:
         container = world.containers.get(key)
         if container is None or container.known < began:

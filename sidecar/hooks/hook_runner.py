@@ -21,6 +21,7 @@ from sidecar.config.hook_sections import TAKE, WARNING, Hook
 from sidecar.crashes import Crashes
 from sidecar.hooks.command_hook import run_command
 from sidecar.hooks.webhook import ask_webhook
+from sidecar.lasting import LastingTasks
 from sidecar.log import Log, LogLevel, printable
 from sidecar.status.recorded_change import Changes, RecordedChange
 
@@ -34,9 +35,10 @@ LONGEST_PAUSE_SECONDS: Final = 60.0
 
 async def run_hooks(hooks: Sequence[Hook], board: Board, log: Log, changes: Changes) -> None:
     """Tell these hooks of changes until cancelled."""
+    keep = LastingTasks(board, log).keep
     async with trio.open_nursery() as nursery:
         for hook in hooks:
-            nursery.start_soon(HookRunner(hook, board, log, changes).run)
+            nursery.start_soon(keep, f"telling the hook {hook.name}", HookRunner(hook, board, log, changes).run)
 
 
 class HookRunner:

@@ -77,6 +77,7 @@ class AckReader:
         async for world in self._board.worlds():
             if _takes(world):
                 with self._ears() as ears:
+                    self._waits = {}
                     await self._attend(ears)
 
     async def _attend(self, ears: Ears | None) -> None:

@@ -113,6 +113,10 @@ class Births:
             [engine] = others
             await self._lost("another engine answers than before")
 
+    async def failed(self) -> None:
+        """Tell that the hand is lost: following it failed unexpectedly."""
+        await self._lost("following it failed unexpectedly: the log has the error")
+
     async def _follow(self, open_hand: Callable[[str], Hand], engine: str) -> None:
         try:
             hand = open_hand(engine)

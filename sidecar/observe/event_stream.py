@@ -33,6 +33,9 @@ from state.key import ContainerKey
 BLIND_SECONDS: Final = 1.0
 """Seconds between two tries at most, where containers start while the engine's service is away."""
 
+LONGEST_RECONNECT_SECONDS: Final = 10.0
+"""Seconds between two tries at most: nothing is heard of the engine meanwhile."""
+
 FIRST_QUIET_SECONDS: Final = 5.0
 """After the first warning: longer than a restart of an engine mostly takes."""
 
@@ -80,7 +83,7 @@ async def follow_events(
     own on a host with several; "" for an only one, which may be any.
     """
     place = f"engine {name}" if name else "engine"
-    backoff, longest = Backoff(rng, first=0.1, most=10.0), math.inf
+    backoff, longest = Backoff(rng, first=0.1, most=LONGEST_RECONNECT_SECONDS), math.inf
     warnings = Sparingly()
     while True:
         try:

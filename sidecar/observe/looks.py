@@ -6,7 +6,7 @@ others (`turns`):
 
 1. An inventory waits for no look that is late. That look goes on by itself, and ends in a fact of its own. If the
    container is not known yet, a glance, which needs no lock, stands in for it.
-2. What took long is left out of inventories while it rests, and so is the list itself.
+2. What took long is left out of inventories while it rests, and so is the list itself: less long if news was lost.
 3. Where containers run is read from the kernel every period, whatever the engine does meanwhile.
 
 An engine that hangs keeps its event stream open and sends nothing: inventories detect that. An inventory without an
@@ -31,13 +31,14 @@ from sidecar.crashes import Crashes
 from sidecar.decide.facts import ContainerRemoved, ContainerSeen, ContainerView, Fact, InventoryTaken
 from sidecar.decide.sightings import as_the_kernel_shows, differs
 from sidecar.failures import ContainerGone, EngineError, EngineFailed, EngineRefused, EngineSilent, EngineUnavailable
+from sidecar.lasting import LastingTasks
 from sidecar.log import Log
 from sidecar.observe.brief import Hints
 from sidecar.observe.foreign_writes import ToldWrites, is_foreign
 from sidecar.observe.glances import Glances
 from sidecar.observe.looking_round import LookingRound
 from sidecar.observe.newcomers import Newcomers
-from sidecar.observe.turns import Rests, Turns
+from sidecar.observe.turns import ListTurns, Rests, Turns
 from sidecar.observe.unseen import Unseen
 from sidecar.ports import Engine, Kernel, Tickets
 from sidecar.words.units import noun
@@ -49,9 +50,6 @@ GLANCE_SECONDS: Final = 1.0
 """How long an inventory waits for a glance at a container without a grant: it takes a millisecond, or as long as all
 its labels do.
 """
-
-OWED_SECONDS: Final = 0.1
-"""At least so long until the next inventory, if one was taken without a list."""
 
 
 class Looker:
@@ -83,16 +81,17 @@ class Looker:
         self._crashes = Crashes(board, log)
         self._glances = Glances(board, engine, self._crashes, self._complete)
         self._turns = Turns(nursery)
-        self._rests = Rests[ContainerKey | None]()
-        """Of containers, and of the list (None)."""
-        self._owes_list = False
-        """Whether the last inventory was taken without a list, because that rested."""
+        self._rests = Rests[ContainerKey]()
+        self._list = ListTurns()
+        self._lacked = self._lacks
+        """What the last list lacked."""
         self._checked: dict[ContainerKey, float] = {}
         """When the kernel was last asked where a container runs."""
         self._under_way: dict[ContainerKey, bool] = {}
         self.hints = Hints(nursery, board, self.look)
         self.newcomers = Newcomers(board, self.look, self._is_looked_at, lambda: engine.name)
-        nursery.start_soon(self.newcomers.run)
+        meet = partial(LastingTasks(board, log).keep, self.named("meeting newcomers"), self.newcomers.run)
+        nursery.start_soon(meet)
         self._writes = ToldWrites(board, log, "updates")
         self._counted: dict[ContainerKey, trio.CancelScope] = {}
         """Looks for inventories that are under way."""
@@ -102,6 +101,10 @@ class Looker:
         self._following: trio.CancelScope | None = None
         self._silence: EngineUnavailable | None = None
         self._unseen = Unseen(board, log)
+
+    def named(self, work: str) -> str:
+        """Return this work, with the engine's name if there are several."""
+        return f"{work} of {self._engine.name}" if self._others else work
 
     def look(self, container: ContainerKey) -> None:
         """Look at this container soon; if a look is under way, look once more after that."""
@@ -139,8 +142,13 @@ class Looker:
         return container in self._due or container in self._under_way
 
     def look_at_everything(self) -> None:
-        """Take an inventory soon."""
+        """Take an inventory soon: news was lost."""
+        self._list.lose_news()
         self._everything.set()
+
+    async def lose_news(self) -> None:
+        """The same, as something to wait for."""
+        self.look_at_everything()
 
     @contextmanager
     def while_answered(self) -> Iterator[None]:
@@ -159,9 +167,7 @@ class Looker:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._check_kernel, period_seconds)
             while True:
-                owed = max(self._rests.left(None), OWED_SECONDS) if self._owes_list else math.inf
-                pause = min(period_seconds, owed)
-                with trio.move_on_after(pause):
+                with trio.move_on_after(min(period_seconds, self._list.owed_in())):
                     await self._everything.wait()
                 self._everything = trio.Event()
                 try:
@@ -206,15 +212,14 @@ class Looker:
     async def take_inventory(self) -> None:
         """Look at every container, and report the differences from the latest world. An EngineError reports nothing."""
         began = self._tickets()
-        has_list = not self._is_ready() or self._rests.is_over(None)
+        has_list = self._list.is_due() or not self._is_ready()
         listed = await self._listed() if has_list else self._known()
-        self._owes_list = not has_list
         views = await self._views(listed)
         world = self._board.latest
         seen = tuple(sorted((view for view in views if differs(world, view)), key=lambda view: view.age))
         gone = tuple(sorted(set(self._known()) - set(listed))) if has_list else ()
         name = self._engine.name if self._others else ""
-        await self._outbox.send(InventoryTaken(seen, gone, began, lacks=self._lacks, engine=name, has_list=has_list))
+        await self._outbox.send(InventoryTaken(seen, gone, began, lacks=self._lacked, engine=name, has_list=has_list))
 
     def _known(self) -> tuple[ContainerKey, ...]:
         """Return those of the known containers that the engine would list."""
@@ -222,11 +227,12 @@ class Looker:
 
     async def _listed(self) -> tuple[ContainerKey, ...]:
         """Return the containers that the engine lists. From now on the list rests (2)."""
-        began = trio.current_time()
-        listed = tuple(ContainerKey.listed(self._engine.name, id) for id in await self._engine.containers())
+        with self._list.taken():
+            listed = tuple(ContainerKey.listed(self._engine.name, id) for id in await self._engine.containers())
+        # As it is now: what can be listed later was not.
+        self._lacked = self._lacks
         self._rests.forget_all_but(listed)
         self._turns.forget_all_but(listed)
-        self._rests.begin(None, trio.current_time() - began)
         self._unseen.forget_all_but(listed)
         return listed
 

@@ -5,14 +5,15 @@
    Containers whose last look was late have places of their own. So however many locks are held, no other container
    waits for its turn.
 2. What a container's author wrote decides how much the engine has to tell of it. So an answer that took long is not
-   asked for again before it has rested for `REST_FACTOR` times as long, unless there is news.
+   asked for again before it has rested for `REST_FACTOR` times as long, unless there is news. So does the list of all
+   containers. Where news was lost, nothing else shows what came meanwhile: then it rests as long as it took.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Final, Generic, TypeVar
 
 import trio
@@ -27,6 +28,9 @@ PLACE_SECONDS: Final = 0.5
 
 REST_FACTOR: Final = 10
 """So what is costly takes at most a tenth of the engine's time."""
+
+OWED_SECONDS: Final = 0.1
+"""At least so long until the next inventory, if one was taken without a list."""
 
 K = TypeVar("K")
 
@@ -94,3 +98,41 @@ class Rests(Generic[K]):
         """Forget all others."""
         kept = set(those)
         self._until = {each: until for each, until in self._until.items() if each in kept}
+
+
+class ListTurns:
+    """When the list of all containers is asked for again (2)."""
+
+    def __init__(self) -> None:
+        self._ended = -math.inf
+        self._took = 0.0
+        self._has_lost_news = self._is_owed = False
+
+    def lose_news(self) -> None:
+        """Take it that containers may have come or gone of which nothing told since the last list began."""
+        self._has_lost_news = True
+
+    def is_due(self) -> bool:
+        """Return whether to ask for it now. If not, it is owed."""
+        self._is_owed = self._left() > 0
+        return not self._is_owed
+
+    def owed_in(self) -> float:
+        """Return in how many seconds it is owed; infinity if it is not."""
+        return max(self._left(), OWED_SECONDS) if self._is_owed else math.inf
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Ask for it in the block; its rest begins when it is there."""
+        began, had_lost_news, self._has_lost_news = trio.current_time(), self._has_lost_news, False
+        try:
+            yield
+        except BaseException:
+            self._has_lost_news = self._has_lost_news or had_lost_news
+            raise
+        self._ended, self._is_owed = trio.current_time(), False
+        self._took = self._ended - began
+
+    def _left(self) -> float:
+        factor = 1 if self._has_lost_news else REST_FACTOR
+        return max(0.0, self._ended + factor * self._took - trio.current_time())

@@ -23,18 +23,19 @@ from state.model import Assignment
 
 
 def losers(before: World, world: World) -> Iterator[ContainerKey]:
-    """Yield the containers that may run on CPUs which were theirs before this decision, and which it opens to other
-    containers.
+    """Yield the containers that may run, or might before this decision, on CPUs which were theirs, and which it opens
+    to other containers: what ended may be told to be alone still.
     """
     were, are = before.state.assignments, world.state.assignments
     is_same = before.settings.policy is world.settings.policy
     if were is are and is_same:
         return
     for key, grant in were.items():
-        known = world.containers.get(key)
+        known, was = world.containers.get(key), before.containers.get(key)
         if known is None or (is_same and are.get(key) is grant):
             continue
-        if (_kept(before, grant) - _kept(world, are.get(key))).mask & known.footprint:
+        might_run = known.footprint | (was.footprint if was else 0)
+        if (_kept(before, grant) - _kept(world, are.get(key))).mask & might_run:
             yield key
 
 

@@ -35,7 +35,8 @@ def last_word(said_at: str, *, is_running: bool | None = False) -> str:
     """
     said_at = said_at or "an unknown time"
     if is_running:
-        return f"The daemon is stopped, stalled or stuck. This is what it last said, at {said_at}:"
+        why = "is stopped, stalled or stuck, or cannot write its status"
+        return f"The daemon {why}. This is what it last said, at {said_at}:"
     return f"No daemon is running. This is what the last one said, at {said_at}:"
 
 

@@ -209,7 +209,8 @@ def _run_with(arguments: argparse.Namespace, parser: argparse.ArgumentParser) ->
 def _directory(arguments: argparse.Namespace) -> str:
     """Return the directory of what was typed. Raise SidecarError if there is none, and never will be.
 
-    A name is looked for where the last daemon of this host wrote, which may have ended: what it wrote stays.
+    A name is looked for where the last daemon of this host wrote, which may have ended: what it wrote stays. What is no
+    container's, and lies here, is a directory.
     """
     workload: str | None = arguments.workload
     if workload is None:
@@ -217,6 +218,11 @@ def _directory(arguments: argparse.Namespace) -> str:
         if not may_come(directory):
             raise no_name(directory, last_daemons_config(arguments).projections)
         return directory
-    if os.sep in workload or os.path.lexists(workload):
+    if os.sep in workload:
         return workload
-    return directory_of(last_daemons_config(arguments).projections, workload)
+    try:
+        return directory_of(last_daemons_config(arguments).projections, workload)
+    except SidecarError:
+        if os.path.lexists(workload):
+            return workload
+        raise

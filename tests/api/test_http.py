@@ -83,7 +83,7 @@ async def test_an_answer_says_whether_the_daemon_vouches_for_it(rig: Rig) -> Non
         )
         assert not any(each["is_settled"] or each["is_alone"] for each in told["containers"])
         assert (man["vouched"], man["is_settled"], man["is_alone"]) == (False, False, False)
-        assert man["explanation"][0].startswith("The daemon is stopped, stalled or stuck.")
+        assert man["explanation"][0].startswith("The daemon is stopped, stalled or stuck, or cannot write its status.")
         rig.board.post(with_readiness(rig.story.world, Away()))
         told = (await rig.ask("GET", "/v1/status"))[1]
         assert (told["vouched"], told["is_ready"]) == (False, False)

@@ -11,6 +11,7 @@ import pytest
 
 from sidecar.__main__ import main
 from sidecar.cli.cmd_state import kubelets
+from sidecar.commit.fallback_books import SPARE, SparedCheckpoint
 from sidecar.decide.facts import CpusetApplied, EngineConnected, InventoryTaken
 from sidecar.decide.orders import ApplyCpuset
 from sidecar.decide.reconcile import begin
@@ -23,6 +24,7 @@ from state.cpuset import CPUSet
 from state.model import State
 from state.topology import uniform
 from tests.cli.worlds import ENGINE, STATIC, container, world
+from tests.commit.test_fallback_books import break_disk
 from tests.support.keys import by_id, docker
 from tests.support.schemas import misfits
 
@@ -50,6 +52,35 @@ def books_in(directory: Path) -> State:
 def left(tmp_path: Path, content: bytes) -> str:
     (tmp_path / "file").write_bytes(content)
     return str(tmp_path / "file")
+
+
+@pytest.fixture
+def newer(state_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> State:
+    """Return books that a daemon kept beside the projections: its state directory was full."""
+    projections = tmp_path / "projections"
+    projections.mkdir()
+    monkeypatch.setenv("CPUSET_SIDECAR_PROJECTIONS", str(projections))
+    made = world(uniform(cores=8), container("web", exclusive=3)).state
+    with monkeypatch.context() as patch, SparedCheckpoint(str(state_dir), str(projections / SPARE)) as checkpoint:
+        break_disk(patch, state_dir)
+        checkpoint.save(made)
+    return made
+
+
+def test_books_that_are_kept_elsewhere_are_the_newest(
+    newer: State, state_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is imported goes into these as well."""
+    assert main(["state", "--json"]) == 0
+    shown = capsys.readouterr()
+    assert json.loads(shown.out) == json.loads(codec.encode(newer))
+    assert f"the newest state is in {tmp_path}/projections/.books: {state_dir} could not be written" in shown.err
+    others = world(uniform(cores=8), container("db", exclusive=2), container("web", exclusive=3)).state
+    main(["state", "--import", left(tmp_path, kubelet_state.encode(exported(others)))])
+    assert {key: each.cpus for key, each in books_in(state_dir).assignments.items()} == {
+        docker(WEB): others.assignments[docker(WEB)].cpus
+    }
+    assert others.assignments[docker(WEB)].cpus != newer.assignments[docker(WEB)].cpus
 
 
 @pytest.mark.usefixtures("state_dir")

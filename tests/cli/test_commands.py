@@ -79,14 +79,19 @@ def test_a_stalled_daemon_is_not_believed(
         for words in (["status"], ["top", "--once"]):
             assert main(words) == 1
             shown = capsys.readouterr()
-            assert "THE DAEMON IS STOPPED, STALLED OR STUCK: it does not vouch for this, its last state" in shown.out
+            assert "THE DAEMON IS STOPPED, STALLED OR STUCK, OR CANNOT WRITE ITS STATUS: it does not vouch" in shown.out
             assert "was settled, alone" in shown.out
             assert "the daemon is running" not in shown.out
             assert "does not vouch for this" in shown.err
         assert main(["explain", "web"]) == 1
         told = capsys.readouterr().out
-        assert "The daemon is stopped, stalled or stuck." in told
+        assert "The daemon is stopped, stalled or stuck, or cannot write its status." in told
         assert "It ran on exactly these, and no other container of the engine did." in told
+        assert main(["explain", "new"]) == 1
+        assert "there is no container 'new'" in (said := capsys.readouterr().err)
+        assert f"but the daemon on {tmp_path} runs, but does not vouch for this" in said
+        assert main(["status", "--problems"]) == 1
+        assert f"problem: the daemon on {tmp_path} runs, but" in capsys.readouterr().out
         assert main(["explain", "web", "--json"]) == 1
         assert "It ran on exactly these" in capsys.readouterr().out
         assert main(["status", "--json"]) == 1

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.commit.fallback_books import SparedCheckpoint
+from sidecar.commit.fallback_books import SparedCheckpoint, spared_state
 from state.checkpoint import NAME, CheckpointFile, encode_checkpoint
 from state.errors import FileUnwritable
 from state.model import Originals, State
@@ -42,6 +42,25 @@ def test_nothing_is_spared_where_the_books_can_be_written(places: tuple[Path, Pa
         assert checkpoint.save(books(1)) == ""
         assert checkpoint.load().state == books(1)
     assert not spare.exists()
+
+
+def test_the_newest_books_are_read_without_changing_a_file(
+    places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of the spare while they are newer, and the sidecar's own."""
+    state, spare = places
+    assert spared_state(str(state), str(spare)) is None
+    with SparedCheckpoint(str(state), str(spare)) as checkpoint:
+        checkpoint.save(books(1))
+        assert spared_state(str(state), str(spare)) is None
+        with monkeypatch.context() as patch:
+            break_disk(patch, state)
+            checkpoint.save(books(2))
+        before = {file: file.stat().st_mtime_ns for file in (*state.iterdir(), *spare.iterdir())}
+        assert spared_state(str(state), str(spare)) == books(2)
+        assert {file: file.stat().st_mtime_ns for file in (*state.iterdir(), *spare.iterdir())} == before
+        (state / "spare.key").write_bytes(b"another")
+        assert spared_state(str(state), str(spare)) is None
 
 
 def test_books_of_a_full_disk_are_found_by_the_next_start(

@@ -22,7 +22,7 @@ from sidecar.decide.reconcile import begin
 from sidecar.decide.settings import OptIn, PolicyName, Settings
 from sidecar.decide.sightings import differs, sighted
 from sidecar.decide.step import step
-from sidecar.decide.world import World, replace
+from sidecar.decide.world import World, replace, without
 from state.codec import to_builtins
 from state.cpuset import CPUSet
 from state.demand import Demand
@@ -225,7 +225,7 @@ def test_a_name_that_a_glance_showed_first_is_in_the_records_after_a_look() -> N
     holder, late = story.arrive("s1", 1), story.arrive("late", 1)
     story.settle()
     shown = replace(story.known(holder).view, name="s2")
-    unseen = {key: each for key, each in story.world.containers.items() if key != holder.key}
+    unseen = without(story.world.containers, holder.key)
     news = story.known(holder).known + 1
     world = sighted(replace(story.world, containers=unseen), replace(shown, is_glance=True), news)
     world = sighted(world, shown, news + 1)
@@ -234,6 +234,21 @@ def test_a_name_that_a_glance_showed_first_is_in_the_records_after_a_look() -> N
     assert isinstance(detail, Asked)
     assert detail.neighbours is not None
     assert detail.neighbours.holder_names == ("s2",)
+
+
+def test_a_second_glance_tells_where_it_runs_now_and_ends_no_doubt() -> None:
+    """Its lock is held for long. What showed it first may have been a bundle, which has limits: a glance has none."""
+    story = Story()
+    held = story.arrive("held", 1)
+    story.settle()
+    shown = replace(story.known(held).view, is_glance=True, effective=CPUSet.of(2), cpu_quota=50_000)
+    before = replace(story.world, containers=without(story.world.containers, held.key))
+    world = sighted(before, shown, story.known(held).known + 1)
+    first = world.containers[held.key]
+    world = sighted(world, replace(shown, effective=CPUSet.of(3), cpu_quota=0), first.known + 1)
+    second = world.containers[held.key]
+    assert (str(first.place.seen), str(second.place.seen), second.view.cpu_quota) == ("2", "3", 50_000)
+    assert second.doubts == first.doubts != ()
 
 
 def test_a_change_of_what_was_never_ordered_is_drift() -> None:

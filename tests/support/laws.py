@@ -15,6 +15,7 @@ class When(enum.Enum):
 
     STEP = "after every step"
     APART = "once all was answered that can be while one of two engines is away"
+    UNLISTED = "once all was answered that can be while the engine's list rests"
     REST = "once everything was answered and looked at, and nothing is on its way"
 
 

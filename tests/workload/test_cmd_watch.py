@@ -94,6 +94,17 @@ def test_each_change_is_a_line_and_an_interrupt_is_clean(projections: Projection
         assert complaint(process) == ""
 
 
+def test_a_containers_name_goes_before_a_directory_of_that_name(
+    projections: Projections, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A directory can be said with a slash."""
+    projections.write(A, ["voice"], told("2-3"))
+    (tmp_path / "here" / "voice").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "here")
+    with watching("--projections", tmp_path, "voice") as process:
+        assert "cpus 2-3" in line(process)
+
+
 def test_a_name_that_no_container_uses_any_more_is_told(projections: Projections, tmp_path: Path) -> None:
     """The last line is not that of a container that is gone."""
     projections.write(A, ["voice"], told("2-3"))

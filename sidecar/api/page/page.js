@@ -77,9 +77,9 @@
 
   const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
   const now = () => Date.now() / 1000 + known.skew;
-  const clock = (seconds, precise) => new Date(seconds * 1000).toLocaleTimeString([], {
-    hour: "2-digit", minute: "2-digit", ...(precise === false ? {} : { second: "2-digit" }), hourCycle: "h23",
-  });
+  // Made once: to make one takes longer than to draw a row.
+  const [toMinutes, toSeconds] = [{}, { second: "2-digit" }].map((more) => new Intl.DateTimeFormat([], { hour: "2-digit", minute: "2-digit", ...more, hourCycle: "h23" }));
+  const clock = (seconds, precise) => (precise === false ? toMinutes : toSeconds).format(seconds * 1000);
   const ago = (seconds) => seconds < 100 ? `${Math.max(0, Math.round(seconds))} s` : seconds < 5400
     ? `${Math.round(seconds / 60)} min` : `${Math.round(seconds / 3600)} h`;
   const isLive = (phase) => phase === "running" || phase === "paused" || phase === "restarting";
@@ -207,12 +207,16 @@
 
   // The machine.
 
-  // Read once, not while drawing: to ask makes the browser lay out the page.
-  const size = { isNarrow: innerWidth < 640, width: 0 };
+  // Read once, not while drawing: to ask for a width makes the browser lay out the page.
+  const narrow = matchMedia("(max-width: 640px)");
+  const size = { isNarrow: narrow.matches, width: 0 };
 
+  // Whether another size matters: a page that only becomes longer is drawn as it was.
   function measure() {
-    size.isNarrow = innerWidth < 640;
+    const { isNarrow, width } = size;
+    size.isNarrow = narrow.matches;
     size.width = $("time").clientWidth;
+    return size.isNarrow !== isNarrow || size.width !== width;
   }
 
   const map = { machine: null, groups: [], drawn: new Map(), at: null, cells: new Map() };
@@ -571,7 +575,7 @@
     const sign = used.map((column) => column.key).join();
     if (sign !== columns) {
       columns = sign;
-      for (const row of rows.values()) row.sign = "";
+      for (const row of rows.values()) row.signs = [];
       $("tenants-head").replaceChildren(...used.map((column) => make("th", { scope: "col", "data-key": column.key,
         class: [column.key === "mark" ? "mark" : "", column.number ? "number" : "", column.optional ? "optional" : "", (column.class || "").includes("roomy") ? "roomy" : ""].join(" ").trim() || null },
         column.name ? make("button", { type: "button", on: { click: () => sortBy(column.key) } }, column.name) : make("span", { class: "unseen" }, "Letter"))));
@@ -619,20 +623,36 @@
   function rowOf(c, used) {
     let row = rows.get(c.id);
     if (!row) {
-      row = { element: make("tr", {}), detail: make("tr", { class: "detail", id: `detail-${c.id}` }), sign: "" };
+      row = { element: make("tr", {}), detail: make("tr", { class: "detail", id: `detail-${c.id}` }), signs: [] };
       rows.set(c.id, row);
     }
-    const isOpen = known.open.has(c.id);
-    const texts = used.map((column) => column.key === "mark" || column.key === "name" ? c.name : column.text(c));
-    const sign = JSON.stringify([texts, c.sharing, isOpen, dark.matches, c.sharing === "exclusive" && letterOf(c.id), c.granted]);
-    if (sign !== row.sign) {
-      row.sign = sign;
-      row.element.className = `row${isLive(c.phase) ? "" : " idle"}`;
-      const hadFocus = row.element.contains(document.activeElement);
-      row.element.replaceChildren(...used.map((column, place) => cellOf(c, column, texts[place], isOpen)));
-      if (hadFocus) row.element.querySelector("button").focus();
-    }
+    const isOpen = known.open.has(c.id), around = `${isOpen} ${dark.matches} ${known.fields.waiting}`;
+    // What is said of a container is another object with each change of it; a notice goes on without one.
+    if (row.of === c && row.around === around && row.signs.length && !c.leaving) return row;
+    row.of = c;
+    row.around = around;
+    const look = `row${isLive(c.phase) ? "" : " idle"}`;
+    if (row.element.className !== look) row.element.className = look;
+    const hadFocus = row.element.contains(document.activeElement), isNew = row.signs.length === 0;
+    const cells = used.map((column, place) => {
+      const text = column.key === "mark" || column.key === "name" ? c.name : column.text(c);
+      const sign = signOfCell(c, column, text, isOpen);
+      if (!isNew && row.signs[place] === sign) return null;
+      row.signs[place] = sign;
+      return cellOf(c, column, text, isOpen);
+    });
+    if (isNew) row.element.replaceChildren(...cells);
+    else cells.forEach((cell, place) => { if (cell) row.element.children[place].replaceWith(cell); });
+    if (hadFocus && !row.element.contains(document.activeElement)) row.element.querySelector("button").focus();
     return row;
+  }
+
+  // All that a cell shows.
+  function signOfCell(c, column, text, isOpen) {
+    if (column.key === "mark") return c.sharing === "exclusive" ? `${letterOf(c.id)} ${dark.matches}` : "";
+    if (column.key === "name") return `${isOpen} ${text}`;
+    if (column.key === "use") return c.load ? `${text} of ${c.granted || c.cpus}` : "";
+    return column.key === "state" ? `${Boolean(c.refusal || c.trouble)} ${text}` : text;
   }
 
   function cellOf(c, column, text, isOpen) {
@@ -996,8 +1016,8 @@
     const state = known.link !== "live" ? (known.link === "gone" ? "gone" : "connecting") : !f ? "connecting" : isSilent || !known.vouched ? "unvouched" : "live";
     if (body.className !== `is-${state}`) body.className = `is-${state}`;
     write($("live-text"), { live: "live", gone: "not connected", unvouched: "unvouched", connecting: "connecting" }[state]);
-    const since = `${clock(known.since / 1000)} (${ago((Date.now() - known.since) / 1000)})`;
-    const banner = state === "gone" ? `The daemon cannot be reached since ${since}. This is what it last said. The page tries again by itself.`
+    const since = () => `${clock(known.since / 1000)} (${ago((Date.now() - known.since) / 1000)})`;
+    const banner = state === "gone" ? `The daemon cannot be reached since ${since()}. This is what it last said. The page tries again by itself.`
       : state === "unvouched" && f && !f.is_ready ? "The daemon waits for its engine, and vouches for nothing: this is what was last seen."
         : state === "unvouched" ? "Unvouched: the daemon answers, but is stopped, stalled or stuck. This is its last word." : "";
     $("banner").hidden = !banner;
@@ -1032,7 +1052,7 @@
 
   // One drawing a frame.
 
-  let isScheduled = false, isChanged = true;
+  let isScheduled = false, isChanged = true, isPainted = false;
 
   // Draw in the next frame. Without a change of what is known, time alone has passed, or somebody looks elsewhere.
   function schedule(hasChanged = true) {
@@ -1043,14 +1063,16 @@
       isScheduled = false;
       const began = performance.now();
       drawHead();
-      if (known.fields) {
+      // The first frame has what the page has without the daemon: of a big machine the next one takes long.
+      if (!isPainted) setTimeout(() => { isPainted = true; schedule(); });
+      else if (known.fields) {
         if (isChanged) drawMachine();
         drawTenants();
         if (time.isSeen) drawTime();
         drawDetails();
         countDown();
       }
-      isChanged = false;
+      isChanged = isChanged && !isPainted;
       window.drawn = { took: performance.now() - began, frames: (window.drawn ? window.drawn.frames : 0) + 1 };
     });
   }
@@ -1060,7 +1082,7 @@
     time.isSeen = entries[entries.length - 1].isIntersecting;
     schedule(false);
   }, { rootMargin: "200px" }).observe($("time"));
-  new ResizeObserver(() => { measure(); schedule(); }).observe($("main"));
+  new ResizeObserver(() => { if (measure()) schedule(); }).observe($("main"));
 
   setInterval(() => {
     if (document.hidden) return;

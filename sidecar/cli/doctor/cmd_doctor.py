@@ -6,6 +6,7 @@ import argparse
 import functools
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, closing, suppress
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from sidecar.cli.arguments import misused
-from sidecar.cli.cmd_state import read_books
+from sidecar.cli.cmd_state import newest_books
 from sidecar.cli.doctor.engine_checks import (
     UNJUDGED,
     check_builds,
@@ -74,6 +75,7 @@ from sidecar.host.install.front_program import find_program
 from sidecar.misreadings import Absent, Misreading
 from sidecar.ports import Engine, Kernel
 from sidecar.status.status_file import is_daemon_running, read_status
+from sidecar.status.status_reader import read_last_status
 from sidecar.words.around import cure_of
 from sidecar.words.counts import counted
 from sidecar.words.settings_text import settings_of
@@ -163,7 +165,7 @@ def examine(config: Config, kernel: Kernel, ask: Callable[[str], EngineReport]) 
     except StateError as error:
         findings.append(Finding("machine", Verdict.FAIL, str(error), "make the host's /sys visible here"))
     try:
-        books = read_books(config.state_dir)
+        books, _ = newest_books(config.state_dir, config.projections)
     except StateError:
         books = State()  # No state yet is not a fault; the daemon reports an unreadable one.
     if report.engine:
@@ -175,7 +177,7 @@ def examine(config: Config, kernel: Kernel, ask: Callable[[str], EngineReport]) 
         *findings,
         *check_sidecars(holder, is_running=is_running is True),
         *check_config(config, topology),
-        *check_state_dir(config.state_dir, mountinfo, is_running=is_running),
+        *check_state_dir(config.state_dir, mountinfo, is_running=is_running, outdated=_outdated(config.state_dir)),
         *check_projections(config.projections, mountinfo),
         *(
             [UNJUDGED]
@@ -194,6 +196,14 @@ def examine(config: Config, kernel: Kernel, ask: Callable[[str], EngineReport]) 
         *check_unit_rules(config),
         *check_swarm(config, report.engine, node_capacity(config, topology, books, seen) if topology else None),
     ]
+
+
+def _outdated(state_dir: str) -> str:
+    """Return why what a daemon tells there may be out of date, "" if it is not, or it tells nothing."""
+    try:
+        return read_last_status(state_dir, time.time()).outdated
+    except StateError:
+        return ""
 
 
 def _check_hand(config: Config, report: EngineReport, *, is_running: bool) -> Iterator[Finding]:

@@ -39,6 +39,12 @@ from state.topology import Topology
 _SHOWN: Final = 5
 """Names of containers in one finding; of more, their number."""
 
+LEAST_FREE: Final = 256 * 1024
+"""Bytes below which a file system counts as full: a file is written beside the one that it replaces."""
+
+LEAST_FILES: Final = 16
+"""Files more that a file system has to have room for."""
+
 _MEMORY: Final = ("tmpfs", "ramfs")
 
 
@@ -219,11 +225,18 @@ def check_rules(config: Config, report: EngineReport) -> Iterator[Finding]:
         yield Finding("rules", Verdict.OK, f"{counted(len(rules), 'rule')}, each of some container")
 
 
-def check_state_dir(path: str, mountinfo: str, *, is_running: bool | None) -> Iterator[Finding]:
-    """Check that the state can be recorded, and survives a reboot."""
+def check_state_dir(path: str, mountinfo: str, *, is_running: bool | None, outdated: str = "") -> Iterator[Finding]:
+    """Check that the state can be recorded, and survives a reboot; and that a daemon that runs vouches for what it
+    tells: `outdated` says why that may be out of date, "" if it is not.
+    """
+    if is_running and outdated:
+        yield Finding("daemon", Verdict.FAIL, outdated, "free the disk if it is full; else see its log, and restart it")
     if trouble := _unwritable(path):
         cure = "mount a writable volume there, or set state_dir"
         yield Finding("state directory", Verdict.FAIL, trouble, cure)
+        return
+    if trouble := _full(path):
+        yield Finding("state directory", Verdict.FAIL, trouble, "free some, or set state_dir to another file system")
         return
     kind = file_system(path, mountinfo)
     if kind in _MEMORY:
@@ -231,7 +244,7 @@ def check_state_dir(path: str, mountinfo: str, *, is_running: bool | None) -> It
         yield Finding("state directory", Verdict.WARN, says, "put it on a disk or a named volume")
     else:
         yield Finding("state directory", Verdict.OK, f"{path} can be written ({kind})")
-    if is_running:
+    if is_running and not outdated:
         yield Finding("daemon", Verdict.OK, f"it is running on {path}")
 
 
@@ -242,6 +255,9 @@ def check_projections(
     if trouble := _unwritable(path):
         cure = "mount a writable volume there, or set projections"
         yield Finding("projections", Verdict.FAIL, trouble, cure)
+        return
+    if trouble := _full(path):
+        yield Finding("projections", Verdict.FAIL, trouble, "free some, or set projections to another file system")
         return
     kind = file_system(path, mountinfo)
     if has_links(_nearest(path)) is False:
@@ -281,6 +297,21 @@ def _unwritable(path: str) -> str:
     if os.access(at, os.W_OK | os.X_OK):
         return ""
     return f"{at} cannot be written" if at == Path(path) else f"{path} is missing, and {at} cannot be written"
+
+
+def _full(path: str) -> str:
+    """Return why nothing more can be written to the file system of a directory, "" if something can."""
+    try:
+        found = os.statvfs(_nearest(path))
+    except OSError:
+        return ""
+    # Only root may use what is kept for it.
+    free = (found.f_bfree if os.geteuid() == 0 else found.f_bavail) * found.f_frsize
+    if free < LEAST_FREE:
+        return f"the file system of {path} has {free // 1024} KiB free: files of the sidecar cannot be replaced"
+    if found.f_files > 0 and found.f_ffree < LEAST_FILES:
+        return f"the file system of {path} has room for {found.f_ffree} files: the sidecar's cannot be replaced"
+    return ""
 
 
 def _nearest(path: str) -> Path:

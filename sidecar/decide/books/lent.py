@@ -17,6 +17,7 @@ from collections.abc import Iterator
 
 from sidecar.decide.books.room import room_in
 from sidecar.decide.container.container import Standing
+from sidecar.decide.following import before_what_follows
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World, replace
 from state.cpuset import EMPTY, CPUSet
@@ -33,6 +34,9 @@ def _lent(before: State, world: World) -> CPUSet:
     state = world.state
     if world.is_releasing or world.settings.policy is PolicyName.NONE:
         return EMPTY
+    if not world.is_ready:
+        # Who waits for what is not known yet.
+        return before.lent & state.exclusive
     # 1. What it had, and has not yet given up.
     was_shared = (before.vacated - before.vacant - state.isolated) & state.exclusive
     if not was_shared:
@@ -46,14 +50,16 @@ def _lent(before: State, world: World) -> CPUSet:
 
 def awaited(world: World) -> CPUSet:
     """Return the CPUs of the shared pool that a running container of it is not on, and cannot enter: an owner may be
-    there, also one that never owned them. Reserved CPUs may always be entered.
+    there, also one that never owned them. Where a start is held, what an order may bring after it does not count: the
+    start may wait for just what is lent. Reserved CPUs may always be entered.
     """
     state = world.state
     lacking = 0
     for key, container in world.containers.items():
         if container.wish.standing is Standing.MANAGED and key not in state.assignments and not container.is_idle:
             lacking |= ~container.present.mask
-    return CPUSet.from_mask(lacking & state.shared.mask & world.reach.exclusive & ~state.reserved.mask)
+    reached = before_what_follows(world)
+    return CPUSet.from_mask(lacking & state.shared.mask & reached.exclusive & ~state.reserved.mask)
 
 
 def _in_turn(state: State, cpus: CPUSet) -> Iterator[int]:

@@ -29,7 +29,7 @@ from sidecar.decide.books.holdings import fewest_for
 from sidecar.decide.books.queue import in_turn, is_new_request
 from sidecar.decide.books.resting import has_the_same_books, is_refused_alike
 from sidecar.decide.books.room import room_in
-from sidecar.decide.container.askers import is_coming, is_hopeful
+from sidecar.decide.container.askers import asks_again, is_coming, is_hopeful
 from sidecar.decide.container.container import Container
 from sidecar.decide.facts import Phase
 from sidecar.decide.placement.choose import choose
@@ -200,7 +200,10 @@ def _lasting(world: World, state: State) -> Vacancies:
 
 
 def _asks(state: State, container: Container) -> bool:
-    return container.view.key not in state.assignments and is_coming(container)
+    """Return whether it is to be answered before it starts again. What shares until then is no successor."""
+    key = container.view.key
+    refused = state.refusals.get(key)
+    return key not in state.assignments and is_coming(container) and (not refused or asks_again(container, refused))
 
 
 def _left_to(state: State, demand: Demand) -> Assignment | None:

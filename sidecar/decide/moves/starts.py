@@ -37,8 +37,8 @@ from sidecar.decide.container.originals import NANO
 from sidecar.decide.container.place import place_of
 from sidecar.decide.container.start import Held
 from sidecar.decide.facts import StartHeld, StartLetGo
+from sidecar.decide.following import before_what_follows
 from sidecar.decide.moves.limits import update_to
-from sidecar.decide.moves.target import before_what_follows
 from sidecar.decide.orders import AnswerStart, Update
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.sightings import believed, recognized, with_bundle

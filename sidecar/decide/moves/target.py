@@ -5,6 +5,7 @@ from __future__ import annotations
 from sidecar.decide.books.grants import options_of
 from sidecar.decide.container.container import Container
 from sidecar.decide.container.footprint import Reach
+from sidecar.decide.following import before_what_follows
 from sidecar.decide.placement.whole_cores import is_by_cores
 from sidecar.decide.world import World
 from state.cpuset import CPUSet
@@ -23,11 +24,6 @@ def birthplace(world: World, container: Container, desired: CPUSet, reached: Rea
     if not container.is_followed:
         return target(world, container, desired, reached)
     return _target(world, container, desired, before_what_follows(world), container.coming_by_hand)
-
-
-def before_what_follows(world: World) -> Reach:
-    """Return where containers may be before any start is answered behind which an order waits in the engine."""
-    return world.reach_by(lambda each: each.coming_by_hand if each.is_followed else world.counted(each))
 
 
 def _target(world: World, container: Container, desired: CPUSet, reached: Reach, footprint: int) -> CPUSet:

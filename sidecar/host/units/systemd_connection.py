@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import trio
 
-from sidecar.failures import EngineLacks, EngineUnavailable
+from sidecar.failures import EngineError, EngineLacks, EngineUnavailable
 from sidecar.host.units.unit_properties import (
     ANSWER_SECONDS,
     SYSTEM_BUS,
@@ -196,13 +196,19 @@ async def connected(environ: Mapping[str, str] | None = None) -> AsyncIterator[S
     except (OSError, EOFError, trio.BrokenResourceError) as error:
         raise EngineUnavailable(f"the connection to systemd at {address} broke: {error!r:.200}") from error
     connection = SystemdConnection(stream)
+    failed: EngineError | None = None
+    hello = Call("/org/freedesktop/DBus", "org.freedesktop.DBus", "Hello", "", ())
     async with stream, trio.open_nursery() as nursery:
         nursery.start_soon(connection.read)
-        await connection.ask(
-            "the bus", Call("/org/freedesktop/DBus", "org.freedesktop.DBus", "Hello", "", ()), to="org.freedesktop.DBus"
-        )
-        yield connection
+        try:
+            await connection.ask("the bus", hello, to="org.freedesktop.DBus")
+            yield connection
+        except EngineError as error:
+            # Raised here it would be in a group, and no caller expects that.
+            failed = error
         nursery.cancel_scope.cancel()
+    if failed is not None:
+        raise failed
 
 
 async def _authenticated(stream: trio.SocketStream) -> None:

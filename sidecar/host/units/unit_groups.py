@@ -218,13 +218,14 @@ class UnitGroups:
     async def confine(self, name: str, cpus: CPUSet) -> None:
         """Set the CPUs of a unit, and wait until the kernel has them. Of one that may run everywhere the property is
         taken away afterwards: systemd leaves what the kernel has as it is then, so it has to have all CPUs before.
-        ContainerGone of one that runs never.
+        ContainerGone of one that runs never; what systemd keeps for it goes with it.
         """
         try:
             await self._systemd.allow_cpus(name, cpus)
         except ContainerGone:
             self._never.add(name)
             self._told.pop(name, None)
+            self._clear(name)
             raise
         await self._see_in_force(name, cpus)
         if self._online() <= cpus:
@@ -265,6 +266,15 @@ class UnitGroups:
     def _kept(self, name: str) -> str:
         """Return the CPUs that systemd keeps for a unit; "" if none."""
         return next(filter(None, (_set(f"{each}/{name}.d/{_DROP_IN}") for each in self._control)), "")
+
+    def _clear(self, name: str) -> None:
+        """Remove the CPUs that systemd keeps for a unit which it cannot load, and so does not take away: a unit that is
+        made with this name later would be born with them.
+        """
+        for each in self._control:
+            with suppress(OSError):
+                os.unlink(f"{each}/{name}.d/{_DROP_IN}")
+                os.rmdir(f"{each}/{name}.d")
 
     def _sought(self, name: str) -> str:
         """Return the path of the cgroup of a unit for which CPUs are set, wherever it came since the last look at all;

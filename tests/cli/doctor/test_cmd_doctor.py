@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 
@@ -199,6 +201,32 @@ def test_directories_that_cannot_be_written_or_will_not_last(tmp_path: Path) -> 
     (tmp_path / "file").write_text("")
     for check in (check_projections(f"{tmp_path}/file/x", DISK), check_projections("/dev/null/x", DISK)):
         assert told(check)[0][1] == "fail"
+
+
+@pytest.mark.parametrize(
+    ("space", "says"),
+    [
+        ({"f_bfree": 3, "f_bavail": 3}, "has 12 KiB free"),
+        ({"f_files": 100, "f_ffree": 2}, "has room for 2 files"),
+        ({"f_files": 0, "f_ffree": 0}, ""),
+    ],
+    ids=["space", "files", "a file system that counts no files"],
+)
+def test_a_full_file_system_is_told(
+    space: dict[str, int], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It can be written, and no file on it can be replaced."""
+    roomy = {"f_bfree": 10**6, "f_bavail": 10**6, "f_frsize": 4096, "f_files": 10**6, "f_ffree": 10**6}
+    monkeypatch.setattr(os, "statvfs", lambda at: SimpleNamespace(**roomy | space))
+    for check in (check_state_dir(str(tmp_path), DISK, is_running=None), check_projections(str(tmp_path), DISK)):
+        _, found, text = told(check)[0]
+        assert (found == "fail", says in text) == (bool(says), True)
+
+
+def test_a_daemon_that_does_not_vouch_is_told(tmp_path: Path) -> None:
+    findings = told(check_state_dir(str(tmp_path), DISK, is_running=True, outdated="it does not vouch for this"))
+    assert findings[0] == ("daemon", "fail", "it does not vouch for this")
+    assert all(what != "daemon" for what, *_ in findings[1:])
 
 
 @pytest.mark.parametrize(("answer", "verdict"), [(False, "fail"), (True, "warn"), (None, "warn")])

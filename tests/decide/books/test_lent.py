@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from sidecar.decide.books.lent import with_lent
+from sidecar.decide.contacts import Contact, Ready
 from sidecar.decide.facts import Purpose
 from sidecar.decide.placement.options import FULL_PCPUS_ONLY, STRICT_CPU_RESERVATION
+from sidecar.decide.reconcile import begin
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World, replace
 from sidecar.words.explanations import waits_for
@@ -79,6 +81,13 @@ def test_a_restart_of_the_sidecar_changes_nothing() -> None:
     assert (str(story.world.state.lent), where(web), where(grown)) == ("9", "0,5,9", "0,5")
 
 
+def test_what_is_lent_stays_so_until_it_is_known_who_waits_for_what() -> None:
+    """After a restart no container is known at first."""
+    story, *_ = grown_onto_the_pool(shared_min=3)
+    left = {key: replace(each, leaving=None) for key, each in story.world.state.assignments.items()}
+    assert str(begin(replace(story.world.state, assignments=left), story.topology(), story.settings).state.lent) == "9"
+
+
 def state_of(**granted: tuple[int, str, str]) -> State:
     """Return the State of a machine of eight CPUs, CPU 0 reserved: by name the number of a grant, its CPUs, and what is
     leaving it.
@@ -99,7 +108,7 @@ def lent(before: State, after: State, **settings: Any) -> str:
     """Return what is lent to the pool after a decision."""
     chosen = static(policy=PolicyName.DYNAMIC, reserved_cpus=cpus("0"), **settings)
     world = World(state=after, topology=uniform(cores=4, threads=2), settings=chosen)
-    return str(with_lent(before, world).state.lent)
+    return str(with_lent(before, world.with_contact("docker", Contact(readiness=Ready(0)))).state.lent)
 
 
 def test_no_more_is_lent_than_the_pool_lacks() -> None:

@@ -167,6 +167,22 @@ def test_what_is_asked_again_in_vain_ends_no_vacancy_of_a_name() -> None:
     assert story.granted(story.arrive("old", 2)) == "2-3"
 
 
+def test_one_that_shares_until_its_next_start_keeps_no_vacancy_from_others() -> None:
+    """It was refused for lack of CPUs, and promised none: it succeeds nobody before it starts again."""
+    story = Story()
+    large = story.arrive("large", 7)
+    old = story.arrive("old", 1, labels=compose(), starts=False)
+    new = story.arrive("new", 1, labels=compose())
+    gone(story, large)
+    story.settle()
+    assert (where(old), story.refusal(new).code) == ("stopped 1", RefusalCode.NOT_ENOUGH)
+    story.away(old)
+    story.settle()
+    late = story.arrive("late", 7)
+    story.settle()
+    assert (where(late), where(new)) == ("1-7", "0")
+
+
 @pytest.mark.parametrize("size", [3, 5, 6])
 def test_a_successor_with_another_number_gets_what_is_right_for_it(size: int) -> None:
     """Fewer of the same CPUs, or the same and more; a waiting container is not served from them meanwhile."""

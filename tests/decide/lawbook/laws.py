@@ -23,6 +23,7 @@ from tests.decide.lawbook import (
     enginelaws,
     grantlaws,
     handlaws,
+    listlaws,
     offlinelaws,
     pinlaws,
     placelaws,
@@ -149,7 +150,7 @@ def _conflicts(reality: Reality, order: ApplyCpuset, holds: CPUSet) -> list[str]
             conflict = is_exclusive and bool(entered & world.state.assignments[id].cpus)
         if (
             conflict
-            and (both := entered & CPUSet.from_mask(waited_for(reality, id)))
+            and (both := entered & CPUSet.from_mask(waited_for(reality, id, by_owner=bool(holds))))
             and not _is_newcomer_of_pool(order, holds)
         ):
             found.append(f"{container.view.name} was ordered onto {both}, where {other.view.name} may be")
@@ -361,6 +362,7 @@ LAWS: tuple[Law[Reality], ...] = (
     *placelaws.LAWS,
     *rulelaws.LAWS,
     *enginelaws.LAWS,
+    *listlaws.LAWS,
     *unitlaws.LAWS,
     *(
         COMES_TO_REST,

@@ -97,7 +97,7 @@ def let_onto_lent_cpus(reality: Reality) -> Iterator[str]:
 
 def lent_for_nothing(reality: Reality) -> list[str]:
     """Return CPUs that stay in the pool although it has its minimum without them: of those that its containers are on,
-    or may enter.
+    or may enter. Until everything was looked at, it is not known where they are, and what the books have stands.
     """
     world = reality.world
     lent = world.state.lent
@@ -107,6 +107,8 @@ def lent_for_nothing(reality: Reality) -> list[str]:
     now = pool - _not_entered(reality)
     if not _is_placing(world) or lent - world.state.exclusive:
         return [f"{lent} are lent"]
+    if not world.is_ready:
+        return [f"{more} are lent anew" for more in (lent - reality.recorded.lent,) if more]
     least, keeps_core = max(1, world.settings.shared_min), _keeps_core(world)
     return [
         f"{cpu} stays in the pool, which has {now}"

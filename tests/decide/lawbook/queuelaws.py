@@ -13,10 +13,13 @@ from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World, replace
 from state.cause import ForOthers, Together
 from state.cpuset import CPUSet
-from state.demand import Demand
+from state.demand import Demand, Shortage
 from state.model import Assignment, State
-from state.refusal import Asked
+from state.refusal import Asked, RefusalCode
 from tests.support.decide.reality import Reality
+
+_PROMISED = (RefusalCode.CPUS_LOST, RefusalCode.AWAITS_PLACE)
+"""Refusals of a container that had CPUs, or for which a predecessor's are kept: it is asked as soon as it can be."""
 
 
 def not_handed_on(reality: Reality) -> Iterator[str]:
@@ -58,13 +61,16 @@ def _is_by_the_rules(world: World, left: Assignment) -> bool:
 
 def _is_heir(before: World, container: Container, left: Assignment) -> bool:
     """Return whether it asks for just what a container had that is gone, has its role, and had no CPUs before. What was
-    told in this run that the machine could never serve it waits for nothing, also if other settings could since.
+    refused in this run waits for nothing until its next start, if it chose to share and nothing was promised to it, or
+    if it was told that the machine could never serve it, also if other settings could since.
     """
     demand, key = container.wish.demand, container.view.key
     refused = before.state.refusals.get(key)
-    is_final = refused is not None and isinstance(refused.refusal.detail, Asked) and refused.refusal.detail.is_final
-    if refused and is_final and not container.is_idle and refused.started_at == container.view.started_at:
-        return False
+    if refused and not container.is_idle and refused.started_at == container.view.started_at:
+        detail, chose = refused.refusal.detail, demand.shortage if demand else None
+        is_promised = refused.refusal.code in _PROMISED or (isinstance(detail, Asked) and bool(detail.offline))
+        if (isinstance(detail, Asked) and detail.is_final) or (chose is not Shortage.WAIT and not is_promised):
+            return False
     if demand is None or not is_coming(container) or key in before.state.assignments or key == left.container:
         return False
     return replace(demand, container=left.container, name=left.name) == left.demand

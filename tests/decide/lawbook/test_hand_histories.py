@@ -43,6 +43,8 @@ def test_histories_with_a_hand_break_no_law(first: int, last: int) -> None:
         pytest.param(7412166, id="the rest of an original core that stands in for a reserved CPU"),
         pytest.param(7420388, id="a pin onto a reserved CPU, in a group that has none"),
         pytest.param(9100904, id="a CPU that came online after a limit was lifted"),
+        pytest.param(4401122, id="a start that waits for what is lent, for want of what may follow it"),
+        pytest.param(4401182, id="a container inside another one, looked at before the hand was lost"),
         pytest.param(30001209, id="half a core above a floor, which stands in for a reserved CPU"),
         pytest.param(900066, id="an owner that is renamed after its grant was lost, and granted again"),
         pytest.param(900091, id="a strict start beside a group that is called like it, both only glanced at"),

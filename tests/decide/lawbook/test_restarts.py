@@ -32,6 +32,9 @@ def changed(seeds: Iterable[int]) -> list[str]:
         pytest.param(3776, id="memory nodes of a lost order"),
         pytest.param(1112463, id="a load, measured before it ever grew"),
         pytest.param(704260, id="a load, measured before CPUs went offline"),
+        pytest.param(66004969, id="a successor that shares until its next start"),
+        pytest.param(67000520, id="a start that is asked for, and glanced at afterwards"),
+        pytest.param(67010650, id="a task that ended as another container came"),
     ],
 )
 def test_a_restart_changes_nothing_after_rare_histories(seed: int) -> None:

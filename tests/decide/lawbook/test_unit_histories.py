@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sidecar.decide.facts import ViewKind
-from tests.decide.lawbook import unit_faults
+from tests.decide.lawbook import list_faults, unit_faults
 from tests.decide.lawbook.faults import Fault
 from tests.decide.long_run import history
 from tests.support.decide.histories import DYNAMIC, STATIC
@@ -30,7 +30,10 @@ def test_units_are_granted_cpus_in_these_histories() -> None:
     assert {ViewKind.UNIT, ViewKind.CONTAINER} <= kinds
 
 
-@pytest.mark.parametrize("fault", unit_faults.FAULTS, ids=[fault.name for fault in unit_faults.FAULTS])
+PLANTED = (*unit_faults.FAULTS, *list_faults.UNIT_FAULTS)
+
+
+@pytest.mark.parametrize("fault", PLANTED, ids=[fault.name for fault in PLANTED])
 def test_a_daemon_that_takes_silence_for_an_answer_is_caught(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
     """In some history that law is broken before any other."""
     fault.plant(monkeypatch)

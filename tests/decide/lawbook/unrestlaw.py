@@ -160,6 +160,7 @@ def _give_up_starts(reality: Reality) -> None:
 
 
 def _look_at_everything(reality: Reality) -> None:
+    reality.list_rests = False
     if not reality.is_reached:
         reality.connect()
     reality.take_inventory()

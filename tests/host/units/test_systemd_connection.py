@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 import subprocess
 import threading
@@ -15,8 +16,11 @@ from jeepney import DBusAddress, HeaderFields, MessageType, message_bus, new_err
 from jeepney.io.blocking import DBusConnection, open_dbus_connection
 
 from sidecar.failures import EngineLacks, EngineRefused, EngineUnavailable
+from sidecar.host.units import systemd_connection
 from sidecar.host.units.systemd_connection import SystemdConnection, UnitHint, connected
 from sidecar.host.units.unit_properties import Call, bytes_of, object_path
+from sidecar.log import Log
+from sidecar.observe.unit_hints import follow_units
 from state.cpuset import EMPTY, CPUSet
 
 pytestmark = pytest.mark.skipif(shutil.which("dbus-daemon") is None, reason="needs dbus-daemon (Debian: dbus)")
@@ -38,6 +42,7 @@ class PlayedSystemd:
 
     def __init__(self, address: str) -> None:
         self.allowed: dict[str, bytes] = {}
+        self.answers_subscriptions = True
         self._bus: DBusConnection = open_dbus_connection(address)
         self._bus.send_and_get_reply(message_bus.RequestName("org.freedesktop.systemd1"))
         self._serving = threading.Thread(target=self._serve, daemon=True)
@@ -73,12 +78,26 @@ class PlayedSystemd:
                 continue
             body: tuple[Any, ...] = message.body
             if message.header.fields[HeaderFields.member] == "Subscribe":
-                self._bus.send(new_method_return(message))
+                if self.answers_subscriptions:
+                    self._bus.send(new_method_return(message))
             elif body[0] == "wrong.service":
                 self._bus.send(new_error(message, "org.freedesktop.systemd1.BadUnitSetting", "s", ("no",)))
             elif body[0] != "silent.service":
                 self.allowed[body[0]] = bytes(body[2][0][1][1])
                 self._bus.send(new_method_return(message))
+
+
+class Ears:
+    """Units of which nothing is to be looked at."""
+
+    def tell(self, name: str) -> bool:
+        return False
+
+    def changed(self, name: str, *, is_up: bool) -> bool:
+        return False
+
+    def reread(self) -> None:
+        pass
 
 
 class Bus:
@@ -197,6 +216,20 @@ async def test_a_call_that_waits_fails_with_the_bus(bus: Bus) -> None:
         nursery.start_soon(wait)
         await allow(systemd, "good.service", CPUSet.of(0))
         bus.end()
+
+
+@pytest.mark.trio
+async def test_a_systemd_that_does_not_answer_is_not_reached(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To whoever connects that is the one error, and no group of it: hints of units are waited for then."""
+    monkeypatch.setattr(systemd_connection, "ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr(bus.systemd, "answers_subscriptions", False)
+    with pytest.raises(EngineUnavailable, match="did not answer"):
+        async with connected(bus.environ) as systemd:
+            await systemd.subscribe()
+    lines, looked = io.StringIO(), list[str]()
+    with trio.move_on_after(1):
+        await follow_units(lambda: connected(bus.environ), Ears(), looked.append, lambda: None, Log(lines))
+    assert "systemd reports no new units now" in lines.getvalue()
 
 
 @pytest.mark.trio

@@ -128,6 +128,24 @@ async def test_what_runs_never_is_tried_once_until_files_are_read_again(systemd:
 
 
 @pytest.mark.trio
+async def test_what_was_set_goes_with_a_unit_whose_file_went(systemd: Systemd) -> None:
+    """systemd keeps it, and cannot load the unit to take it away: the next unit of this name would be born with it."""
+    those = units(systemd)
+    await those.confine("ssh.service", CPUSet.parse("3"))
+    (systemd.root / "system.slice/ssh.service/cpuset.cpus").unlink()
+    (systemd.root / "system.slice/ssh.service").rmdir()
+    systemd.masked = {"ssh.service"}
+    other = systemd.control / "ssh.service.d" / "50-MemoryHigh.conf"
+    other.write_text("[Service]\nMemoryHigh=1G\n")
+    assert "ssh.service" in those.all()
+    assert await those.look("ssh.service") == UnitLook("", "3", runs=False)
+    with pytest.raises(ContainerGone):
+        await those.confine("ssh.service", ALL)
+    assert await those.look("ssh.service") is None
+    assert [file.name for file in other.parent.iterdir()] == [other.name]
+
+
+@pytest.mark.trio
 async def test_one_that_rests_keeps_what_was_set_and_counts(systemd: Systemd) -> None:
     """It starts again on what is set: to forget it would leave it there for good."""
     those = units(systemd)

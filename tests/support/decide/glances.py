@@ -39,12 +39,20 @@ def _answer_to(reality: Reality, real: Real) -> CPUSet | None:
     return real.answer(reality.online)
 
 
-def waited_for(reality: Reality, key: ContainerKey) -> int:
-    """Return where others may not go because of this container, as a mask."""
+def _is_anybodys(real: Real) -> bool:
+    """Return whether its group is called like a container whose group is elsewhere."""
+    hand = real.kernel.watcher
+    return isinstance(hand, ModelHand) and hand.key_of(real.id, f"/{real.home}") is None
+
+
+def waited_for(reality: Reality, key: ContainerKey, *, by_owner: bool = True) -> int:
+    """Return where others may not go because of this container, as a mask. Where its group counts as anybody's, it is
+    born among the newborns of the pool, if with a grant or without: owners wait for those, and the pool does not.
+    """
     known, real = reality.world.containers[key], reality.containers.get(key)
     if not is_only_glanced_at(reality.world, key):
         return known.footprint
-    answer = _answer_to(reality, real) if real else None
+    answer = _answer_to(reality, real) if real and (by_owner or not _is_anybodys(real)) else None
     return known.coming | (answer.mask if answer else 0)
 
 

@@ -23,6 +23,7 @@ from tests.support.decide.handreality import HandReality
 from tests.support.decide.history_rules import change_rules
 from tests.support.decide.history_users import DYNAMIC_MIX, MIXED, STATIC_MIX, use
 from tests.support.decide.owning_units import OwningUnits
+from tests.support.decide.partly_seen import PartlySeen
 from tests.support.decide.reality import Reality
 from tests.support.decide.rights import EVERY_RIGHT
 from tests.support.decide.two_engines import TwoEngines
@@ -143,8 +144,11 @@ def play(
     for op in ops:
         going_on(reality, op)
         check(reality, When.STEP)
-    if isinstance(reality, TwoEngines) and reality.is_apart:
+    is_apart = isinstance(reality, PartlySeen) and reality.is_apart
+    if is_apart and isinstance(reality, TwoEngines):
         rest_apart(reality)
+    if reality.list_rests and not is_apart and reality.is_reached and reality.world.is_ready:
+        rest_without_a_list(reality)
     rest(reality)
     return reality
 
@@ -179,6 +183,8 @@ def begun(
     reality.redeploys = bool(ops) and ops[0][1] % 14 in (3, 8)
     # One in eight has rules and releases.
     reality.is_ruled = bool(ops) and ops[0][0] % 7 == 5 and ops[0][1] % 9 > 0
+    # In one of five the engine is slow to list its containers.
+    reality.list_rests = bool(ops) and sum(ops[0]) % 5 == 1
     if reality.is_ruled:
         change_rules(reality, ops[0][1])
     for op in ops[:count]:
@@ -197,6 +203,7 @@ def rest(reality: Reality) -> None:
     loop.
     """
     _go_on(reality)
+    reality.list_rests = False
     while not reality.is_reached:
         reality.connect()
     reality.take_inventory()
@@ -224,13 +231,23 @@ def _go_on(reality: Reality) -> None:
 
 def rest_apart(reality: TwoEngines) -> None:
     """Answer everything while one engine stays away, until nothing goes on."""
+    _answer_what_can_be(reality)
+    check(reality, When.APART)
+
+
+def rest_without_a_list(reality: Reality) -> None:
+    """Answer everything while no list can be had, until nothing goes on."""
+    _answer_what_can_be(reality)
+    check(reality, When.UNLISTED)
+
+
+def _answer_what_can_be(reality: Reality) -> None:
     _go_on(reality)
     reality.take_inventory()
     for _ in range(40 + 60 * len(reality.containers)):
         if not strictstarts.one_goes_on(reality) and not reality.go_on():
             break
         check(reality, When.STEP)
-    check(reality, When.APART)
 
 
 def going_on(reality: Reality, op: Op) -> None:

@@ -87,16 +87,16 @@ class OwningUnits(PartlySeen):
         if self.is_reached and self.is_silent and not self.is_listed:
             taken = self.inventories.pop()
             views = tuple(view for view in taken.views if view.key.engine != SYSTEMD)
-            self.inventories.append(Inventory(views, taken.began, engine=_WITHOUT_UNITS))
+            self.inventories.append(Inventory(views, taken.began, _WITHOUT_UNITS, taken.has_list))
 
     def deliver_inventory(self, index: int) -> None:
         """Deliver an inventory, which lists no unit if systemd was silent when it began."""
         taken = self.inventories.pop(index)
         listed, has_units = {view.key for view in taken.views}, taken.engine != _WITHOUT_UNITS
         gone = tuple(key for key in self.world.containers if self._is_gone(key, listed, has_units=has_units))
-        self.is_listed = self.is_listed or has_units
+        self.is_listed = self.is_listed or (has_units and taken.has_list)
         lacks = (HOST,) if has_units else (SYSTEMD, HOST)
-        self.feed(InventoryTaken(taken.views, gone, taken.began, lacks=lacks))
+        self.feed(InventoryTaken(taken.views, gone, taken.began, lacks, has_list=taken.has_list))
 
     def _is_gone(self, key: ContainerKey, listed: set[ContainerKey], *, has_units: bool) -> bool:
         return key not in listed and (has_units or key.engine != SYSTEMD)

@@ -7,7 +7,7 @@ daemon killed and restarted at any point. The engine does one order at a time pe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from sidecar.commit.unsaved import may_be_saved_later
 from sidecar.decide.container.container import Standing
@@ -51,8 +51,8 @@ from state.model import State
 from state.topology import Topology
 from tests.support.decide.behind_starts import BehindStarts
 from tests.support.decide.modelhost import Host
-from tests.support.decide.news import Inventory, Look
-from tests.support.decide.real import Real
+from tests.support.decide.news import Inventory, Look, inventory_of
+from tests.support.decide.real import ENGINE, Real
 from tests.support.decide.telling import told_after
 
 _LEFT_ALONE = (Standing.STRANGER, Standing.UNMANAGED)
@@ -66,6 +66,8 @@ class Reality(Host):
         self.settings = settings
         self.told_alone: Mapping[ContainerKey, CPUSet] = {}
         self.redeploys, self.tickets = False, 0
+        self.list_rests = False
+        """Whether the engine is slow to list its containers: most inventories go without a list."""
         self.wraps = False
         """Whether most containers that chose no runtime which asks start through one all the same."""
         self.flight: list[ApplyCpuset] = []
@@ -91,8 +93,7 @@ class Reality(Host):
         self.new_moves: list[ApplyCpuset] = []
         self.new_answers: list[AnswerStart] = []
         self.given_back: list[Real] = []
-        self.came_to_rest = True
-        self.blocked: list[Look] = []
+        self.came_to_rest, self.blocked = True, list[Look]()
         self.behind = BehindStarts()
         self.pulls: list[HoldAnswers | WriteCpuset] = []
         self.connect()
@@ -169,7 +170,8 @@ class Reality(Host):
         """Return whether a look at it, or at its group, is under way. At what is busy it waits, unseeing."""
         keys = {each.key for each in (self.containers.get(key), self.group) if each and not each.is_busy}
         waiting = any(look.container in keys for look in self.blocked)
-        return waiting or bool(self.inventories) or any(look.container in {key, *keys} for look in self.looks)
+        covered = any(each.covers(one) for each in self.inventories for one in {key, *keys})
+        return waiting or covered or any(look.container in {key, *keys} for look in self.looks)
 
     def begin_look(self, container: ContainerKey) -> None:
         """Look at a container; the answer is delivered later, perhaps after others."""
@@ -197,21 +199,20 @@ class Reality(Host):
 
     def begin_inventory(self) -> None:
         """Look at everything; it is delivered later, perhaps after other news."""
-        if not self.is_reached:
-            return
+        if self.is_reached:
+            self.inventories.append(self.inventory(self.containers.values()))
+
+    def inventory(self, reals: Iterable[Real], engine: str = "") -> Inventory:
+        """Return a look at these; at those of them that are known, if the list of their engine rests."""
         began = self.ticket()
-        views = []
-        for real in self.containers.values():
-            real.is_unseen = real.is_unseen and real.is_locked
-            views.append(real.glance() if real.is_locked else real.view())
-        self.inventories.append(Inventory(tuple(views), began))
+        rests = self.list_rests and began % 4 and not self.world.is_absent(ContainerKey(engine or ENGINE, ""))
+        return inventory_of(reals, began, engine, known=self.world.containers if rests else None)
 
     def deliver_inventory(self, index: int) -> None:
-        """Deliver an inventory to the allocator."""
+        """Deliver an inventory to the allocator. Without a list, `gone` are those at which it did not look."""
         taken = self.inventories.pop(index)
-        listed = {view.key for view in taken.views}
-        gone = tuple(id for id in self.world.containers if id not in listed)
-        self.feed(InventoryTaken(taken.views, gone, taken.began))
+        gone = tuple(sorted(self.world.containers.keys() - {view.key for view in taken.views}))
+        self.feed(InventoryTaken(taken.views, gone, taken.began, has_list=taken.has_list))
 
     def read_topology(self) -> None:
         """Report the machine after a hotplug."""

@@ -14,7 +14,6 @@ from sidecar.decide.settings import Settings
 from sidecar.decide.world import World
 from state.key import ContainerKey
 from state.topology import Topology
-from tests.support.decide.news import Inventory
 from tests.support.decide.partly_seen import PartlySeen
 from tests.support.decide.real import ENGINE
 
@@ -109,19 +108,15 @@ class TwoEngines(PartlySeen):
                 self._begin_inventory_of(name)
 
     def _begin_inventory_of(self, name: str) -> None:
-        began, views = self.ticket(), []
-        for key, real in self.containers.items():
-            if key.engine == name:
-                real.is_unseen = real.is_unseen and real.is_locked
-                views.append(real.glance() if real.is_locked else real.view())
-        self.inventories.append(Inventory(tuple(views), began, name))
+        self.inventories.append(self.inventory([r for key, r in self.containers.items() if key.engine == name], name))
 
     def deliver_inventory(self, index: int) -> None:
         """Deliver an inventory of one engine to the allocator."""
         taken = self.inventories.pop(index)
         listed = {view.key for view in taken.views}
         gone = tuple(key for key in self.world.containers if key.engine == taken.engine and key not in listed)
-        if taken.engine in self.reached and taken.began > self.since[taken.engine]:
+        if taken.engine in self.reached and taken.began > self.since[taken.engine] and taken.has_list:
             self.looked_at.add(taken.engine)
         others = tuple(name for name in ENGINES if name != taken.engine)
-        self.feed(InventoryTaken(taken.views, gone, taken.began, lacks=others, engine=taken.engine))
+        fact = InventoryTaken(taken.views, gone, taken.began, others, taken.engine, has_list=taken.has_list)
+        self.feed(fact)
