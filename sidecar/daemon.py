@@ -29,6 +29,7 @@ from sidecar.allocator import Allocator
 from sidecar.api.served_socket import ServedSocket
 from sidecar.api.tcp_listener import TcpListener, listening_on
 from sidecar.api.unix_socket import group_id, path_in
+from sidecar.apply.exec_places import ExecPlaces
 from sidecar.apply.executor import Executor
 from sidecar.apply.hand_orders import HandOrders
 from sidecar.apply.standing_orders import StandingOrders, claimed
@@ -349,6 +350,7 @@ class _Daemon:
         ends = (SidecarError, StateError)
         sources.start_soon(partial(self._keep, "watching the state directory", guard.run, ends=ends))
         rooms.keep_inventories(self._config.reconcile_seconds)
+        sources.start_soon(ExecPlaces(self._board, state_dir, report).run)
         if is_release and infos:
             for info in infos:
                 await outbox.send(EngineConnected(info, self._tickets()))

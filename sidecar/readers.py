@@ -19,7 +19,18 @@ from sidecar.misreadings import AboveZero, Form, ListKind, Misreading, NotOfForm
 from state.cpuset import CPUSet
 from state.demand import NumaRule
 from state.errors import CPUSetError
-from state.mistakes import GIVEN_LENGTH, AllOf, DirectoryName, Flaw, OneOf, Seconds, TrueOrFalse, Whole
+from state.exec_rule import ExecRule, ExecWord
+from state.mistakes import (
+    GIVEN_LENGTH,
+    AllOf,
+    DirectoryName,
+    Flaw,
+    OneOf,
+    Seconds,
+    TrueOrFalse,
+    Whole,
+    WordOrPlaces,
+)
 
 T = TypeVar("T")
 W = TypeVar("W")
@@ -214,6 +225,15 @@ def cpu_list(value: object) -> CPUSet | NotOfForm:
         # If it looks like a list, the reason is in its numbers.
         is_like_one = re.fullmatch(r"[0-9, -]+", value) is not None
         return NotOfForm(Form.CPU_LIST, kept(str(error), _DETAIL_LENGTH) if is_like_one else "")
+
+
+def exec_rule(value: object) -> ExecRule | WordOrPlaces:
+    """Read where processes begin that join a container: a word, or places among its own CPUs."""
+    given = value.strip().lower() if isinstance(value, str) else ""
+    if given in tuple(ExecWord):
+        return ExecRule(ExecWord(given))
+    places = cpu_list(given)
+    return WordOrPlaces(tuple(ExecWord)) if isinstance(places, NotOfForm) else ExecRule(places=places)
 
 
 def text(value: object) -> str | NotOfForm:

@@ -69,6 +69,12 @@ class TrueOrFalse(Flaw, frozen=True):
     """True or false."""
 
 
+class WordOrPlaces(Flaw, frozen=True):
+    """One of these words, or places among a container's own CPUs."""
+
+    words: tuple[str, ...]
+
+
 class SignalName(Flaw, frozen=True):
     """The name of a signal that a program can catch."""
 
@@ -195,6 +201,7 @@ AnyFlaw = (
     | CountOrTrue
     | Seconds
     | TrueOrFalse
+    | WordOrPlaces
     | SignalName
     | DirectoryName
     | Clashes

@@ -31,6 +31,7 @@ from sidecar.readers import Given, read_all
 from sidecar.words.misread import sentences
 from state.cpuset import EMPTY, CPUSet
 from state.demand import NumaRule, Shortage
+from state.exec_rule import ExecRule
 from state.topology import Topology
 
 DEFAULT_FILE: Final = "/etc/cpuset-sidecar.toml"
@@ -60,6 +61,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     grace_seconds: float = 2.0
     cooldown_seconds: float = 10.0
     min_change: int = 1
+    exec: ExecRule = ExecRule()
     max_moves: int = 2
     reconcile_seconds: float = 10.0
     load_period_seconds: float = 2.0
@@ -120,6 +122,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
             unmanaged=self.unmanaged,
             may=self.tenants_may,
             rules=self.rules,
+            exec=self.exec,
             projections=self.projections,
             shared_slice=self.shared_slice,
         )

@@ -22,6 +22,7 @@ from sidecar.readers import (
     closest,
     cpu_list,
     duration,
+    exec_rule,
     kept,
     shown,
     whole,
@@ -278,6 +279,13 @@ KEYS: Final[Mapping[str, Key]] = {
     "shared_min": _key(whole(0, MAX_CPU), "shared_min", "0", "how many CPUs the shared pool always keeps"),
     "opt_in": _key(choice(OptIn), "opt_in", "label", "how containers ask: label, or guaranteed (limits as well)"),
     "shortage": _key(choice(Shortage), "shortage", "share", "without cpuset.on-shortage: share, wait or stop"),
+    "exec": _key(
+        exec_rule,
+        "exec",
+        "all",
+        "where docker exec and health checks begin in owners of CPUs, without cpuset.exec: first, last, all, or places",
+        example="last",
+    ),
     "grace": _key(duration(0, MAX_GRACE), "grace_seconds", "2s", "notice before CPUs are taken, without cpuset.grace"),
     "cooldown": _key(
         duration(0, 3600), "cooldown_seconds", "10s", "how long one that grew is not shrunk, but for floors"

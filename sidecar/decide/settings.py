@@ -10,6 +10,7 @@ import msgspec
 
 from state.cpuset import EMPTY, CPUSet
 from state.demand import NumaRule, Shortage
+from state.exec_rule import ExecRule
 
 
 class PolicyName(enum.StrEnum):
@@ -109,6 +110,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Name patterns (`db-*`) or `label=value` patterns of unmanaged containers."""
     rules: tuple[Rule, ...] = ()
     """In their order: the first one that matches a container is its rule."""
+    exec: ExecRule = ExecRule()
+    """Where processes begin that join a container with CPUs of its own, without a label."""
     projections: str = "/run/cpuset-sidecar"
     shared_slice: str = ""
     """The shared group: a slice or the path of a cgroup; "" if there is none."""

@@ -18,6 +18,7 @@ from sidecar.decide.container.askers import is_standing
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.facts import Load, ViewKind
 from sidecar.decide.moves.alone import is_alone, neighbours
+from sidecar.decide.moves.exec_cpus import exec_cpus
 from sidecar.decide.moves.settled import awaits_answer, desired, is_left_alone, is_quota_lifted, is_where_it_should_be
 from sidecar.decide.moves.timers import longest_notice
 from sidecar.decide.settings import PolicyName
@@ -156,6 +157,7 @@ def container_status(world: World, container: Container, deadlines: Deadlines) -
         neighbours=_shown(world, container, beside),
         neighbour_count=len(beside),
         is_quota_lifted=is_quota_lifted(world, container, assignment),
+        exec_cpus=exec_cpus(world, container),
         load=_load(world.loads.get(container.view.key)),
         waits_for=waits_for(world, container, assignment, wanted),
         pinned=CPUSet.from_mask(world.kept_by_pin(container)) & world.state.online,

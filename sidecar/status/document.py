@@ -118,6 +118,8 @@ class ContainerStatus(msgspec.Struct, frozen=True, kw_only=True):
     neighbours: tuple[NeighbourStatus, ...] = ()
     neighbour_count: int = 0
     is_quota_lifted: bool = False
+    exec_cpus: CPUSet = EMPTY
+    """Where exec and health checks begin, if a front starts them; empty if on any of its CPUs."""
     since: int = -1
     floor: int = 0
     ceiling: int = 0

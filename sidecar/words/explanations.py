@@ -23,6 +23,7 @@ from sidecar.decide.world import World
 from sidecar.natural_order import natural
 from sidecar.words.causes import why, why_leaving
 from sidecar.words.counts import agree, cpus, exclusive_cpus, named, ordinal, some
+from sidecar.words.exec_text import exec_told
 from sidecar.words.hands import leg_told
 from sidecar.words.neighbours import clash_text, company, pin_text, pinned_text
 from sidecar.words.reasons import LEFT_ALONE
@@ -121,6 +122,8 @@ def explanation(
         )
     if leg := leg_told(world, container):
         said.append(leg)
+    if begin := exec_told(world, container):
+        said.append(begin)
     if container.keeps_mems and container.wish.mems is MemsRule.FOLLOW:
         said.append("Its memory nodes stay as they are: an order that changed them failed.")
     if container.fault:

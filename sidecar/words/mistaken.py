@@ -41,10 +41,21 @@ from state.mistakes import (
     UnknownLabel,
     UpToCount,
     Whole,
+    WordOrPlaces,
 )
 
 Unreadable: TypeAlias = (
-    OneOf | AllOf | Whole | UpToCount | FromCount | CountOrTrue | Seconds | TrueOrFalse | SignalName | DirectoryName
+    OneOf
+    | AllOf
+    | Whole
+    | UpToCount
+    | FromCount
+    | CountOrTrue
+    | Seconds
+    | TrueOrFalse
+    | WordOrPlaces
+    | SignalName
+    | DirectoryName
 )
 """The flaws that say what would be right in place of a value."""
 
@@ -66,7 +77,11 @@ def said(name: str, given: str, shown: str, flaw: AnyFlaw) -> str:
     if isinstance(flaw, Unreadable):
         if isinstance(flaw, AllOf) and flaw.unknown:
             return f"{name} has {_unknown(flaw)}"
-        close = nearest(given, flaw.words) if isinstance(flaw, OneOf | Seconds) else _nearest_signal(given, flaw)
+        close = (
+            nearest(given, flaw.words)
+            if isinstance(flaw, OneOf | Seconds | WordOrPlaces)
+            else _nearest_signal(given, flaw)
+        )
         return f"{name} is {shown}{close or f': {_right(flaw)}'}"
     match flaw:
         case UnknownLabel():
@@ -156,6 +171,8 @@ def _right(flaw: Unreadable) -> str:
             return f"write {or_words}a duration from {_time(low)} to {_time(high)}, in ms, s, m or h, like 10s"
         case TrueOrFalse():
             return "write true or false"
+        case WordOrPlaces(words):
+            return f"write one of {', '.join(words)}, or a list like 1 or 0-1, in which 0 is its first CPU"
         case SignalName():
             return "write the name of a signal that a program can catch, like HUP"
         case DirectoryName():

@@ -30,6 +30,7 @@ LANES: Final[Mapping[str, tuple[str, ...]]] = {
             "test_default_runtime",
         ),
         "test_standing_order",
+        "test_exec",
     ),
     # These share an engine that stays up.
     "stories": (

@@ -137,3 +137,16 @@ def test_without_a_sidecar_plain_ones_start_and_what_was_taken_away_lives_on(
     podman.restart()
     assert podman.call("restart", "-t0", "one").returncode == 0
     eventually(lambda: podman.run("--rm", podman.image, "true").returncode == 0, "Podman starts containers")
+
+
+def test_exec_begins_where_the_label_says(podman: Podman, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The label is in no bundle, and the sidecar knows it. Nothing changes while no sidecar runs."""
+    podman.install(monkeypatch)
+    podman.sidecar.start()
+    made = podman.run("-d", "--name", "judged", "--label", "cpuset.exec=last", podman.image, *STAY)
+    assert made.returncode == 0, made.stderr
+    show = ("exec", "judged", "grep", "Cpus_allowed_list", "/proc/self/status")
+    eventually(lambda: podman.call(*show).stdout.split()[1:] == [str(LAST)], "a process begins on its last CPU")
+    podman.sidecar.kill()
+    assert podman.call(*show).stdout.split()[1:] == [str(LAST)]
+    assert KernelView().once_running(made.stdout.strip()) == LAST | REST

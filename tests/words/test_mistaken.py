@@ -38,6 +38,7 @@ from state.mistakes import (
     UnknownLabel,
     UpToCount,
     Whole,
+    WordOrPlaces,
 )
 
 FLAWS: tuple[tuple[AnyFlaw, str], ...] = (
@@ -59,6 +60,10 @@ FLAWS: tuple[tuple[AnyFlaw, str], ...] = (
     ),
     (Seconds(0, 60, ("ye", "no")), "cpuset.x is 'y'; did you mean 'ye'?"),
     (Seconds(0, 60), "cpuset.x is 'y': write a duration from 0s to 1m, in ms, s, m or h, like 10s"),
+    (
+        WordOrPlaces(("first",)),
+        "cpuset.x is 'y': write one of first, or a list like 1 or 0-1, in which 0 is its first CPU",
+    ),
     (TrueOrFalse(), "cpuset.x is 'y': write true or false"),
     (SignalName(), "cpuset.x is 'y': write the name of a signal that a program can catch, like HUP"),
     (DirectoryName(), "cpuset.x is 'y': use letters, digits, _ . - and at most 64 of them"),

@@ -25,7 +25,7 @@ from sidecar.cli.doctor.engine_checks import (
     check_sidecars,
     other_places,
 )
-from sidecar.cli.doctor.front_checks import check_fronts, fronts_here
+from sidecar.cli.doctor.front_checks import check_exec, check_fronts, fronts_here, wants_exec
 from sidecar.cli.doctor.group_checks import check_parents, check_shared_group
 from sidecar.cli.doctor.hand_checks import (
     check_hand,
@@ -188,7 +188,8 @@ def examine(config: Config, kernel: Kernel, ask: Callable[[str], EngineReport]) 
             ]
         ),
         *_check_hand(config, report, is_running=is_running is True),
-        *check_fronts(fronts_here(), has_program=find_program() is not None),
+        *check_fronts(fronts := fronts_here(), has_program=find_program() is not None),
+        *check_exec(fronts, os.uname().release, is_wanted=wants_exec(config, report.views)),
         *_check_around(config, is_running=is_running is True),
         *_check_groups(config, report, topology.online if topology else EMPTY),
         *_check_units(config, books, topology),

@@ -30,6 +30,7 @@ from sidecar.decide.facts import ContainerView, Phase
 from sidecar.decide.orders import ApplyCpuset
 from state.cpuset import EMPTY, CPUSet
 from state.demand import Demand, MemsRule
+from state.exec_rule import ExecRule
 from state.mistakes import Mistake
 from state.refusal import Refusal
 
@@ -62,6 +63,8 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     """Whether its label or the configuration keeps it out: it runs as it is, and what was changed is restored."""
     is_kept_out_by_owner: bool = False
     """Whether the configuration does: the owner's word is the right `pin` as well, if it is pinned by hand."""
+    exec: ExecRule | None = None
+    """Where processes begin that join it; None for the node's rule."""
     pin: CPUSet = EMPTY
     """Where it is pinned by hand without the right to stay there: it has those of these CPUs that are in the shared
     pool, as long as one is. Empty if it is not pinned so, or asks for CPUs.

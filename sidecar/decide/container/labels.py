@@ -17,8 +17,21 @@ import msgspec
 
 from sidecar.decide.placement.options import CONTAINER_OPTIONS, clashes
 from sidecar.decide.settings import PolicyName
-from sidecar.readers import NUMA_WORDS, Reader, choice, closest, duration, kept, plain_name, truth, whole, words
+from sidecar.readers import (
+    NUMA_WORDS,
+    Reader,
+    choice,
+    closest,
+    duration,
+    exec_rule,
+    kept,
+    plain_name,
+    truth,
+    whole,
+    words,
+)
 from state.demand import MemsRule, NumaRule, QuotaRule, Scale, Shortage
+from state.exec_rule import ExecRule
 from state.mistakes import (
     GIVEN_LENGTH,
     AllOf,
@@ -40,6 +53,8 @@ PREFIX: Final = "cpuset."
 
 FROM_LIMIT: Final = "limit"
 """The value of `cpuset.exclusive` that uses the CPU limit as the number."""
+
+EXEC: Final = "cpuset.exec"
 
 MAX_CPUS: Final = 9999
 MAX_WEIGHT: Final = 100
@@ -98,6 +113,7 @@ class Values(msgspec.Struct, frozen=True, kw_only=True):
     signal: str = ""
     move: bool = False
     priority: int = 5
+    exec: ExecRule | None = None
 
 
 class Labels(msgspec.Struct, frozen=True):
@@ -297,6 +313,7 @@ LABELS: Final = (
     Label("cpuset.signal", _signal, Heeded.DYNAMIC),
     Label("cpuset.move", truth, Heeded.DYNAMIC),
     Label("cpuset.priority", whole(0, MAX_PRIORITY)),
+    Label(EXEC, exec_rule, key="exec"),
 )
 """All labels, in the order of the reference."""
 

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from sidecar.decide.container.labels import mistake, read_labels
+from sidecar.decide.container.labels import EXEC, mistake, read_labels
 from sidecar.decide.container.originals import cpu_limit
 from sidecar.decide.facts import ContainerView, ViewKind
 from sidecar.decide.settings import PolicyName, Settings, TenantRight
@@ -23,8 +23,10 @@ from state.demand import QuotaRule
 from state.mistakes import Mistake, NotAllowed, NotOfUnits
 from state.model import Originals
 
-OF_CONTAINERS: Final = ("cpuset.mems", "cpuset.quota", "cpuset.projection", "cpuset.for")
-"""Labels that have no effect on units: the sidecar sets their CPUs alone, and they mount no projection."""
+OF_CONTAINERS: Final = ("cpuset.mems", "cpuset.quota", "cpuset.projection", "cpuset.for", EXEC)
+"""Labels that have no effect on units: the sidecar sets their CPUs alone, they mount no projection, and no runtime has
+processes join them.
+"""
 
 MANAGE: Final = "cpuset.manage"
 _PRIORITY = "cpuset.priority"

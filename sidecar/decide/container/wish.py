@@ -16,7 +16,17 @@ from typing import Final
 import msgspec
 
 from sidecar.decide.container.container import Standing, Wish
-from sidecar.decide.container.labels import FROM_LIMIT, SIZED, Labels, Values, mistake, read_labels, unheeded
+from sidecar.decide.container.labels import (
+    EXEC,
+    FROM_LIMIT,
+    ROWS,
+    SIZED,
+    Labels,
+    Values,
+    mistake,
+    read_labels,
+    unheeded,
+)
 from sidecar.decide.container.originals import cpu_limit
 from sidecar.decide.container.place import cpus_of
 from sidecar.decide.container.pods import FOR, addressed, confinement
@@ -39,6 +49,7 @@ from state.mistakes import (
     Clashes,
     CountOrTrue,
     Cut,
+    Flaw,
     FractionalLimit,
     InPod,
     InsideAnother,
@@ -107,6 +118,8 @@ def wish_of(
     is_by_owner = view.kind is ViewKind.UNIT or is_unmanaged(view, settings) or not _opts_out(own, denied)
     if made.is_kept_out and is_by_owner:
         made = msgspec.structs.replace(made, is_kept_out_by_owner=True)
+    if EXEC in view.labels and not isinstance(where := ROWS[EXEC].read(view.labels[EXEC]), Flaw):
+        made = msgspec.structs.replace(made, exec=where)
     if not rule and not denied:
         return made
     return msgspec.structs.replace(made, rule=rule, warnings=(*made.warnings, *denied))

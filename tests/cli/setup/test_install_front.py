@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from sidecar.cli.doctor.front_checks import check_fronts
+from sidecar.cli.doctor.front_checks import check_exec, check_fronts, wants_exec
 from sidecar.cli.doctor.host_checks import Verdict
 from sidecar.cli.setup import cmd_install_runtime
+from sidecar.config.config import Config
+from sidecar.decide.facts import ContainerView, Phase
+from sidecar.decide.settings import Rule
 from sidecar.host.install.fronts import Front, front_files, installed_fronts, passing_files
 from sidecar.host.install.runtime_files import Installation, Places, carry_out
 from sidecar.words.around import fronts_told
+from state.exec_rule import ExecRule, ExecWord
 from tests.cli.setup.test_cmd_install_runtime import Host, host
 from tests.support.host.front_program import compiled_front
 
@@ -99,3 +104,19 @@ def test_which_front_stands_before_which_runtime_is_told(program: bytes, tmp_pat
     assert fronts_told(found) == told
     slow, usual = check_fronts(found, has_program=True), check_fronts(found, has_program=False)
     assert [(each.verdict, each.says) for each in (*slow, *usual)] == [(Verdict.WARN, told), (Verdict.OK, told)]
+
+
+def test_a_host_without_a_front_is_warned_that_exec_begins_anywhere() -> None:
+    """Where a label, a rule or the node says where; and where the kernel forgets it. Elsewhere nothing is said."""
+    front, new, old = {"runc": True}, "6.2.0-1-amd64", "6.1.0-18-amd64"
+    assert list(check_exec({}, old, is_wanted=False)) == []
+    assert list(check_exec(front, new, is_wanted=True)) == []
+    assert [each.verdict for each in check_exec({}, new, is_wanted=True)] == [Verdict.WARN]
+    (kernel,) = check_exec(front, old, is_wanted=True)
+    assert "6.2" in kernel.says
+    view = ContainerView(id="a" * 64, name="web", phase=Phase.RUNNING)
+    labelled = msgspec.structs.replace(view, labels={"cpuset.exec": "last"})
+    ruled = Config(rules=(Rule(name="*", labels={"cpuset.exec": "last"}),))
+    node = Config(exec=ExecRule(ExecWord.LAST))
+    wanted = [wants_exec(config, (each,)) for config in (Config(), ruled, node) for each in (view, labelled)]
+    assert wanted == [False, True, True, True, True, True]

@@ -43,6 +43,7 @@ GOOD: Final[Mapping[str, tuple[str, ...]]] = {
     "cpuset.signal": ("HUP", "sigusr1"),
     "cpuset.move": ("yes", "0"),
     "cpuset.priority": ("0", "9"),
+    "cpuset.exec": ("last", "0-1"),
 }
 BAD: Final[Mapping[str, tuple[str, ...]]] = {
     COUNT: ("four", "1.5", "-1", "00"),
@@ -61,6 +62,7 @@ BAD: Final[Mapping[str, tuple[str, ...]]] = {
     "cpuset.signal": ("KILL", ""),
     "cpuset.move": ("maybe",),
     "cpuset.priority": ("10", "high", "-1"),
+    "cpuset.exec": ("second", "", "1-"),
 }
 
 some_labels = st.fixed_dictionaries(

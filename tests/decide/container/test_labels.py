@@ -21,6 +21,7 @@ from sidecar.decide.placement.options import CONTAINER_OPTIONS
 from sidecar.words.mistaken import sentence, sentences
 from state import codec
 from state.demand import MemsRule, NumaRule, QuotaRule, Scale, Shortage
+from state.exec_rule import ExecRule, ExecWord
 from state.mistakes import Mistake
 
 FULL = {
@@ -42,6 +43,7 @@ FULL = {
     "cpuset.signal": "sighup",
     "cpuset.move": "yes",
     "cpuset.priority": "9",
+    "cpuset.exec": "Last",
 }
 
 
@@ -76,6 +78,7 @@ def test_what_all_labels_say() -> None:
             signal="HUP",
             move=True,
             priority=9,
+            exec=ExecRule(ExecWord.LAST),
         )
     )
 
@@ -125,6 +128,12 @@ def test_the_count_is_a_number_or_taken_from_the_limit_or_none(text: str, count:
         ("cpuset.signal", "KILL", "is 'KILL': write the name of a signal that a program can catch, like HUP"),
         ("cpuset.move", "maybe", "is 'maybe': write true or false"),
         ("cpuset.priority", "10", "is '10': write a whole number from 0 to 9"),
+        ("cpuset.exec", "lst", "is 'lst'; did you mean 'last'?"),
+        (
+            "cpuset.exec",
+            "zzz",
+            "is 'zzz': write one of first, last, all, or a list like 1 or 0-1, in which 0 is its first CPU",
+        ),
     ],
 )
 def test_a_value_that_cannot_be_read_says_what_would_be_right(label: str, value: str, right: str) -> None:
