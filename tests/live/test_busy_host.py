@@ -2,38 +2,23 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
-
-import pytest
 
 from tests.live.containers import Containers
 from tests.live.hostjudge import judged
 from tests.live.lodgers import build, burst, lodgers
 from tests.live.privateengine import PrivateEngine
 from tests.live.sidecarprocess import SidecarProcess
-from tests.live.test_host_processes import busy, confining, owner_alone, pytestmark, spin
+from tests.live.test_host_processes import as_shipped, busy, confining, owner_alone, pytestmark, spin
 
-__all__ = ["busy", "confining", "pytestmark"]
+__all__ = ["as_shipped", "busy", "confining", "pytestmark"]
 
 SPINNING: Final = 3
 ROUNDS: Final = 3
 
 
-@pytest.fixture
-def as_shipped() -> Iterator[None]:
-    """Give what the tests start the weight that the shipped unit gives the sidecar."""
-    unit = Path("/proc/self/cgroup").read_text().strip().rpartition("/")[2]
-    set_weight = ("systemctl", "set-property", "--runtime", unit)
-    subprocess.run([*set_weight, "CPUWeight=1000"], check=True, capture_output=True)
-    yield
-    subprocess.run([*set_weight, "CPUWeight="], check=True, capture_output=True)
-
-
 def test_a_busy_host_keeps_off_within_a_second(
-    as_shipped: None,
     confining: SidecarProcess,
     own_engine: PrivateEngine,
     workloads: Containers,

@@ -41,7 +41,17 @@ SERVICES: Final = 10
 
 
 @pytest.fixture
-def confining(own_engine: PrivateEngine, sidecar: SidecarProcess) -> Iterator[SidecarProcess]:
+def as_shipped() -> Iterator[None]:
+    """Give what the tests start the weight that the shipped unit gives the sidecar."""
+    unit = Path("/proc/self/cgroup").read_text().strip().rpartition("/")[2]
+    set_weight = ("systemctl", "set-property", "--runtime", unit)
+    subprocess.run([*set_weight, "CPUWeight=1000"], check=True, capture_output=True)
+    yield
+    subprocess.run([*set_weight, "CPUWeight="], check=True, capture_output=True)
+
+
+@pytest.fixture
+def confining(as_shipped: None, own_engine: PrivateEngine, sidecar: SidecarProcess) -> Iterator[SidecarProcess]:
     """Start a sidecar that confines the host's units. At the end all have what they had: the next one has no record of
     what this one changed.
     """
