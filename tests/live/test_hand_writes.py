@@ -15,10 +15,14 @@ from tests.live.kernelview import KernelView, online
 from tests.live.privateengine import PrivateEngine
 from tests.live.sidecarprocess import LAST, REST, SidecarProcess
 from tests.live.waiting import PATIENCE, eventually, stays
+from tests.support.hand.writing_loops import Loops, build, writing
 
 pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(120 * PATIENCE)]
 
 ONE: Final = {"cpuset.exclusive": "1"}
+
+BOUND_SECONDS: Final = 3.0
+"""From the first write of a loop until an owner reads that it is not alone: some tenths of one on an idle host."""
 
 systemd_only = pytest.mark.skipif(
     not Path("/run/systemd/system").is_dir() or Path("/sys/fs/cgroup/cpuset").is_dir(),
@@ -91,6 +95,51 @@ def test_an_update_of_cpus_is_put_right(
     command_line(own_engine, "update", "--cpuset-cpus", str(wrong), id)
     eventually(lambda: are_right(kernel, pair), "it is back", seconds=5)
     stays(lambda: are_right(kernel, pair), "it stays", seconds=1.0)
+
+
+@pytest.mark.intrudes("a process writes the neighbour's cpuset in a loop")
+@pytest.mark.parametrize(
+    "loops",
+    [
+        pytest.param(Loops(2, 0, (str(LAST),)), id="two"),
+        pytest.param(Loops(6, 4_000, (str(LAST),)), id="six that pause"),
+        pytest.param(Loops(1, 0, (str(LAST), str(REST))), id="one that writes the right one in between"),
+    ],
+)
+def test_no_owner_is_told_that_it_is_alone_beside_a_loop(
+    loops: Loops, pair: tuple[str, str], sidecar: SidecarProcess, kernel: KernelView, tmp_path: Path
+) -> None:
+    """From some tenths of a second after its first write on, and for as long as it goes on; with its name."""
+    owner, neighbour = pair
+
+    def is_alone() -> bool:
+        told = sidecar.projection(owner)
+        return told is None or told.alone
+
+    program = build(tmp_path)
+    assert is_alone()
+    with writing(program, kernel.groups()[neighbour] / "cpuset.cpus", loops):
+        eventually(lambda: not is_alone(), "the owner is told", seconds=BOUND_SECONDS)
+        stays(lambda: not is_alone(), "it is told so", seconds=2.0)
+        assert any("-neighbour faster than it is surely corrected" in each for each in sidecar.status().problems), (
+            sidecar.status()
+        )
+    eventually(lambda: are_right(kernel, pair), "it is back", seconds=5)
+
+
+@pytest.mark.intrudes("a neighbour is updated onto the CPU of the owner")
+def test_updates_by_a_person_are_no_loop(
+    pair: tuple[str, str], own_engine: PrivateEngine, sidecar: SidecarProcess, kernel: KernelView
+) -> None:
+    """Twenty in a row: each is put right, and the owner is alone before and after."""
+    for _ in range(20):
+        command_line(own_engine, "update", "--cpuset-cpus", str(LAST), pair[1])
+    eventually(lambda: are_right(kernel, pair), "it is back", seconds=5)
+    sidecar.until_quiet()
+    told = sidecar.projection(pair[0])
+    assert told is not None
+    assert told.alone, told
+    assert not any("faster" in each for each in sidecar.status().problems), sidecar.status()
 
 
 def swap(engine: PrivateEngine) -> tuple[str, ...]:
