@@ -50,7 +50,7 @@ class ExecPlaces:
         """Write what this world says. What cannot be written is told, and tried again with the next one."""
         try:
             self._write({id: str(off) for id, off in map(_kept_off(world), world.containers.values()) if off}, world)
-        except StateError as error:
+        except (StateError, OSError) as error:
             self._written = None
             self._report(_PROBLEM, f"where exec and health checks begin cannot be written: {error}")
         else:
