@@ -36,11 +36,8 @@ def sighted(world: World, view: ContainerView, began: int) -> World:
         newest = world.horizon
     else:
         newest = max(before.known, world.horizon) if before.is_disputed else before.known
-    if began <= newest or (before and _shows_less(before, view)):
+    if began <= newest or (before and view.is_glance):
         return world
-    if before and view.is_glance:
-        # What showed it first may have been a bundle, which has limits.
-        view = replace(before.view, phase=view.phase, effective=view.effective)
     place = place_of(view, world.state.online)
     world = world if view.is_glance else renamed(world, view)
     if world.settings.policy is not PolicyName.NONE and (own := copied(world.state, before, view)):
@@ -59,13 +56,6 @@ def sighted(world: World, view: ContainerView, began: int) -> World:
     wish = before.wish if _shows_the_same_wish(before.view, view) else _wish(world, view)
     looked = after(before, Looked(view=view, place=place, wish=wish, began=began))
     return with_terms(world, view, wish).with_container(stranded(looked, world.topology.online))
-
-
-def _shows_less(known: Container, view: ContainerView) -> bool:
-    """Return whether a glance shows what was looked at already, or runs nothing before an answer. One at what only a
-    glance has shown is as good.
-    """
-    return view.is_glance and (not known.view.is_glance or known.is_held)
 
 
 def as_the_kernel_shows(view: ContainerView, effective: CPUSet | None) -> ContainerView:
@@ -172,7 +162,7 @@ def believed_until_a_look(world: World, view: ContainerView, began: int) -> Worl
 def differs(world: World, view: ContainerView) -> bool:
     """Return whether a look shows anything that the world does not contain yet, or another could end a doubt."""
     known = world.containers.get(view.key)
-    if known is not None and _shows_less(known, view):
+    if known is not None and view.is_glance:
         return False
     return known is None or known.view != view or known.is_doubtful or bool(known.pulled)
 

@@ -236,21 +236,6 @@ def test_a_name_that_a_glance_showed_first_is_in_the_records_after_a_look() -> N
     assert detail.neighbours.holder_names == ("s2",)
 
 
-def test_a_second_glance_tells_where_it_runs_now_and_ends_no_doubt() -> None:
-    """Its lock is held for long. What showed it first may have been a bundle, which has limits: a glance has none."""
-    story = Story()
-    held = story.arrive("held", 1)
-    story.settle()
-    shown = replace(story.known(held).view, is_glance=True, effective=CPUSet.of(2), cpu_quota=50_000)
-    before = replace(story.world, containers=without(story.world.containers, held.key))
-    world = sighted(before, shown, story.known(held).known + 1)
-    first = world.containers[held.key]
-    world = sighted(world, replace(shown, effective=CPUSet.of(3), cpu_quota=0), first.known + 1)
-    second = world.containers[held.key]
-    assert (str(first.place.seen), str(second.place.seen), second.view.cpu_quota) == ("2", "3", 50_000)
-    assert second.doubts == first.doubts != ()
-
-
 def test_a_change_of_what_was_never_ordered_is_drift() -> None:
     """What it was at first sight is remembered, also through a restart before it is put back."""
     story = Story()

@@ -160,16 +160,11 @@ def _looked(container: Container, news: Looked) -> Container:
         known=news.began,
         looked=container.looked if view.is_glance else news.began,
         place=place,
-        doubts=() if view.phase is Phase.DEAD else _after_a_look(container.doubts, view),
+        doubts=() if view.phase is Phase.DEAD else tuple(each for each in container.doubts if each.ends is Ends.ORDER),
         barred=container.barred if is_same_run(container.view, view) else None,
         fault=None if is_made_good else container.fault,
         is_lapsed=container.is_lapsed and rests(view) and not _has_run_between(container.view, view),
     )
-
-
-def _after_a_look(doubts: tuple[Doubt, ...], view: ContainerView) -> tuple[Doubt, ...]:
-    """Return the doubts that remain: a glance waits for nothing in the engine, so it ends none."""
-    return doubts if view.is_glance else tuple(each for each in doubts if each.ends is Ends.ORDER)
 
 
 def _has_run_between(before: ContainerView, view: ContainerView) -> bool:

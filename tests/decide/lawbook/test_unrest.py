@@ -79,7 +79,7 @@ def test_a_restart_in_the_middle_changes_nothing_in_rare_histories(seed: int) ->
         pytest.param(66007993, id="a CPU that went offline after the last look at one that runs"),
         pytest.param(66008039, id="a CPU that went offline after the last look at one that is refused"),
         pytest.param(66009633, id="a CPU that went offline after the last look at one that rests"),
-        pytest.param(66001913, id="an owner that moved while its lock was held, and what is lent meanwhile"),
+        pytest.param(66001913, id="what is lent while an owner cannot enter its CPUs"),
     ],
 )
 def test_a_restart_in_the_middle_changes_nothing_in_rare_long_histories(seed: int) -> None:

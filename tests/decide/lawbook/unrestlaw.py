@@ -29,6 +29,7 @@ A restart changes times, and what depends on them. It may do no more than this:
   was down. For the comparison it has the new name.
 - Of a container whose start is under way only a glance is possible, which shows no cpuset. A pin by hand, and what
   follows from it, is known when the start is over.
+- Of one whose lock is held, the first glance shows where it runs, and no other does: a restart takes a new first one.
 """
 
 from __future__ import annotations
@@ -104,10 +105,16 @@ def _changed(going: Reality, restarted: Reality, *, takes_effect: bool, is_measu
     found = {} if is_measured else _differences(going, restarted)
     if at_once := [words for where, words in found.items() if where.rpartition(" ")[2] in AT_ONCE]:
         return [f"at once, {words}" for words in at_once]
-    memory = tries_memory_again(going.world)
+    memory = tries_memory_again(going.world) | _glanced_again(going.world)
     for each in (going, restarted):
         _rest(each)
     return [f"at rest, {words}" for where, words in _differences(going, restarted).items() if where not in memory]
+
+
+def _glanced_again(world: World) -> set[str]:
+    """Return the fields that tell where containers ran at the first glance, of those that nothing else has shown."""
+    glanced = (each.view.name for each in world.containers.values() if each.view.is_glance)
+    return {f"{name} {field}" for name in glanced for field in ("cpus", "explanation")}
 
 
 def _with_names(world: World, names: Mapping[ContainerKey, str]) -> World:
