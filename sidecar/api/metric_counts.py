@@ -1,5 +1,5 @@
 """What only a reader of every World can count, for metrics: refusals, and requests as the kubelet counts them, since
-the daemon began. What is shown of it, and the package for that, is imported once somebody asks (`metrics.py`).
+the daemon began. What is shown of it, and the package for that, is imported for the first scraper (`metrics.py`).
 
 As the kubelet counts: a request is a grant or a refusal; labels that no request can be read from are neither. Aligned
 are grants whose terms guarantee it: whole cores under `full-pcpus-only`, one node under the NUMA rule `single`. One
