@@ -355,8 +355,7 @@ class _Daemon:
             for info in infos:
                 await outbox.send(EngineConnected(info, self._tickets()))
             rooms.look_at_everything()
-            # Only here: a daemon that serves restores nothing.
-            from sidecar.restoring import Restoring
+            from sidecar.restoring import Restoring  # Only here: a daemon that serves restores nothing.
 
             shown = (self._board, rooms.calls, self._projections, state_dir)
             return await Restoring(*shown, stop=self._stop, log=self._log).run(outbox)
@@ -365,8 +364,7 @@ class _Daemon:
             units = partial(follow_host_units, hosted, self._kernel, rooms.first, self._board, self._log)
             sources.start_soon(self._keep, "following units of the host", units)
         teller = Teller(self._board, self._projections, report, self._log)
-        signs = (allocator.sign, teller.sign)
-        voucher = Voucher(self._board, self._projections, state_dir, report, signs)
+        voucher = Voucher(self._board, self._projections, state_dir, report, (allocator.sign, teller.sign))
         acks = AckReader(self._board, self._projections, outbox, log=self._log)
         meter = LoadMeter(
             self._board,
