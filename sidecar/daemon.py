@@ -344,13 +344,13 @@ class _Daemon:
         is_release: bool,
     ) -> int:
         config, state_dir, report = self._config, self._config.state_dir, self._narrator.report
-        reloading = Reloading(self._board, self._config, self._kernel, stop=self._stop, log=self._log)
-        sources.start_soon(reloading.run, outbox)
+        sources.start_soon(Reloading(self._board, config, self._kernel, stop=self._stop, log=self._log).run, outbox)
         guard = DirectoryGuard(self._lock, self._board, self._checkpoints, state_dir)
         ends = (SidecarError, StateError)
         sources.start_soon(partial(self._keep, "watching the state directory", guard.run, ends=ends))
         rooms.keep_inventories(self._config.reconcile_seconds)
-        sources.start_soon(ExecPlaces(self._board, state_dir, report).run)
+        places = ExecPlaces(self._board, state_dir, report)
+        sources.start_soon(self._keep, "writing where exec begins", places.run)
         if is_release and infos:
             for info in infos:
                 await outbox.send(EngineConnected(info, self._tickets()))
@@ -364,7 +364,7 @@ class _Daemon:
             units = partial(follow_host_units, hosted, self._kernel, rooms.first, self._board, self._log)
             sources.start_soon(self._keep, "following units of the host", units)
         teller = Teller(self._board, self._projections, report, self._log)
-        voucher = Voucher(self._board, self._projections, state_dir, report, (allocator.sign, teller.sign))
+        voucher = Voucher(self._board, self._projections, state_dir, report, signs=(allocator.sign, teller.sign))
         acks = AckReader(self._board, self._projections, outbox, log=self._log)
         meter = LoadMeter(
             self._board,
@@ -380,15 +380,14 @@ class _Daemon:
         serve_it = partial(served.run, outbox, rooms.calls, self._tickets, self._log, self._tcp)
         sources.start_soon(partial(self._keep, "serving the API", serve_it, ends=ends))
         everything = rooms.look_at_everything
+        watch_it = partial(watch_cpus, self._kernel, self._board, outbox, look_at_everything=everything, log=self._log)
         lasting: dict[str, Callable[[], Awaitable[None]]] = {
             "writing projections": teller.run,
             "vouching for projections": voucher.run,
             "reading acknowledgements": acks.run,
             "measuring loads": meter.run,
             "sampling what disturbs owners": sampler.run,
-            "watching which CPUs are online": partial(
-                watch_cpus, self._kernel, self._board, outbox, look_at_everything=everything, log=self._log
-            ),
+            "watching which CPUs are online": watch_it,
             "hearing foreign writes": partial(follow_writes, self._board, self._kernel, rooms.look, everything),
             "keeping the status": self._narrator.keep_status,
             "logging changes": self._narrator.narrate,

@@ -17,6 +17,7 @@ from trio.testing import MockClock
 from sidecar import daemon, engine_rooms, reloading
 from sidecar.allocator import Allocator
 from sidecar.api.served_socket import ServedSocket
+from sidecar.apply.exec_places import ExecPlaces
 from sidecar.apply.hand_orders import HandOrders
 from sidecar.board import Board
 from sidecar.commit.directory_guard import DirectoryGuard
@@ -65,6 +66,7 @@ TASKS: dict[str, tuple[Any, str]] = {
     "watching the state directory": (DirectoryGuard, "run"),
     "watching which CPUs are online": (daemon, "watch_cpus"),
     "writing projections": (Teller, "run"),
+    "writing where exec begins": (ExecPlaces, "run"),
 }
 """What each task does, and where it is."""
 
