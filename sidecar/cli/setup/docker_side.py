@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import argparse
 import os
-import time
 from collections.abc import Callable, Collection, Iterator
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
@@ -316,7 +316,8 @@ def _users_of(front: Front, users: Collection[User]) -> list[str]:
 
 def _passing(fronts: Collection[Front]) -> tuple[Front, ...]:
     """Return fronts as they are recorded while they pass everything on."""
-    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    # With a fraction, as the engine tells when a container started: texts are compared.
+    now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
     return tuple(msgspec.structs.replace(each, passing_since=each.passing_since or now) for each in fronts)
 
 

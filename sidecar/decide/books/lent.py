@@ -17,10 +17,9 @@ from collections.abc import Iterator
 
 from sidecar.decide.books.room import room_in
 from sidecar.decide.container.container import Standing
-from sidecar.decide.following import before_what_follows
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World, replace
-from state.cpuset import EMPTY, CPUSet
+from state.cpuset import EMPTY, CPUSet, union
 from state.model import State
 
 
@@ -38,7 +37,7 @@ def _lent(before: State, world: World) -> CPUSet:
         # Who waits for what is not known yet.
         return before.lent & state.exclusive
     # 1. What it had, and has not yet given up.
-    was_shared = (before.vacated - before.vacant - state.isolated) & state.exclusive
+    was_shared = (before.vacated - before.vacant - state.isolated) & (state.exclusive - _waited_for(world))
     if not was_shared:
         return EMPTY
     away = state.leaving | awaited(world)
@@ -48,18 +47,24 @@ def _lent(before: State, world: World) -> CPUSet:
     return room.missing_from(room.shared - away, _in_turn(state, was_shared))
 
 
+def _waited_for(world: World) -> CPUSet:
+    """Return what is granted to containers whose start is held, if an order may follow it: what that may bring is in
+    the way of others until the start is over, and it would wait for what they are lent meanwhile.
+    """
+    grants, known = world.state.assignments, world.containers
+    return union(each.cpus for key, each in grants.items() if (container := known.get(key)) and container.is_followed)
+
+
 def awaited(world: World) -> CPUSet:
     """Return the CPUs of the shared pool that a running container of it is not on, and cannot enter: an owner may be
-    there, also one that never owned them. Where a start is held, what an order may bring after it does not count: the
-    start may wait for just what is lent. Reserved CPUs may always be entered.
+    there, also one that never owned them. Reserved CPUs may always be entered.
     """
     state = world.state
     lacking = 0
     for key, container in world.containers.items():
         if container.wish.standing is Standing.MANAGED and key not in state.assignments and not container.is_idle:
             lacking |= ~container.present.mask
-    reached = before_what_follows(world)
-    return CPUSet.from_mask(lacking & state.shared.mask & reached.exclusive & ~state.reserved.mask)
+    return CPUSet.from_mask(lacking & state.shared.mask & world.reach.exclusive & ~state.reserved.mask)
 
 
 def _in_turn(state: State, cpus: CPUSet) -> Iterator[int]:
