@@ -113,8 +113,10 @@ def _changed(going: Reality, restarted: Reality, *, takes_effect: bool, is_measu
 
 def _glanced_again(world: World) -> set[str]:
     """Return the fields that tell where containers ran at the first glance, of those that nothing else has shown."""
-    glanced = (each.view.name for each in world.containers.values() if each.view.is_glance)
-    return {f"{name} {field}" for name in glanced for field in ("cpus", "explanation")}
+    known = [each.view for each in world.containers.values()]
+    glanced = [view.name for view in known if view.is_glance]
+    beside = {f"{view.name} neighbours" for view in known} if glanced else set[str]()
+    return beside | {f"{name} {field}" for name in glanced for field in ("cpus", "explanation")}
 
 
 def _with_names(world: World, names: Mapping[ContainerKey, str]) -> World:
