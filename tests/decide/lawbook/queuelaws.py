@@ -62,11 +62,15 @@ def _is_by_the_rules(world: World, left: Assignment) -> bool:
 def _is_heir(before: World, container: Container, left: Assignment) -> bool:
     """Return whether it asks for just what a container had that is gone, has its role, and had no CPUs before. What was
     refused in this run waits for nothing until its next start, if it chose to share and nothing was promised to it, or
-    if it was told that the machine could never serve it, also if other settings could since.
+    if it was told that the machine could never serve it, also if other settings could since. What people released
+    waits for its next start.
     """
     demand, key = container.wish.demand, container.view.key
     refused = before.state.refusals.get(key)
-    if refused and not container.is_idle and refused.started_at == container.view.started_at:
+    is_of_this_run = refused is not None and refused.started_at == container.view.started_at
+    if refused and is_of_this_run and refused.refusal.code is RefusalCode.GIVEN_UP:
+        return False
+    if refused and is_of_this_run and not container.is_idle:
         detail, chose = refused.refusal.detail, demand.shortage if demand else None
         is_promised = refused.refusal.code in _PROMISED or (isinstance(detail, Asked) and bool(detail.offline))
         if (isinstance(detail, Asked) and detail.is_final) or (chose is not Shortage.WAIT and not is_promised):

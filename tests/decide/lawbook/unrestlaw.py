@@ -116,7 +116,7 @@ def _glanced_again(world: World) -> set[str]:
     known = [each.view for each in world.containers.values()]
     glanced = [view.name for view in known if view.is_glance]
     beside = {f"{view.name} neighbours" for view in known} if glanced else set[str]()
-    return beside | {f"{name} {field}" for name in glanced for field in ("cpus", "explanation")}
+    return beside | {f"{name} {field}" for name in glanced for field in ("cpus", "explanation", "is_settled")}
 
 
 def _with_names(world: World, names: Mapping[ContainerKey, str]) -> World:
