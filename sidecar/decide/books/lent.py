@@ -17,6 +17,8 @@ from collections.abc import Iterator
 
 from sidecar.decide.books.room import room_in
 from sidecar.decide.container.container import Standing
+from sidecar.decide.container.footprint import Reach
+from sidecar.decide.following import before_what_follows
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World, replace
 from state.cpuset import EMPTY, CPUSet, union
@@ -37,34 +39,34 @@ def _lent(before: State, world: World) -> CPUSet:
         # Who waits for what is not known yet.
         return before.lent & state.exclusive
     # 1. What it had, and has not yet given up.
-    was_shared = (before.vacated - before.vacant - state.isolated) & (state.exclusive - _waited_for(world))
+    was_shared = (before.vacated - before.vacant - state.isolated) & state.exclusive
     if not was_shared:
         return EMPTY
-    away = state.leaving | awaited(world)
-    if not away:
-        return EMPTY
-    room = room_in(world, state)
-    return room.missing_from(room.shared - away, _in_turn(state, was_shared))
+    room, waited_for = room_in(world, state), _waited_for(world)
+    away = state.leaving | awaited(world, before_what_follows(world) if waited_for else world.reach)
+    lent = room.missing_from(room.shared - away, _in_turn(state, was_shared)) if away else EMPTY
+    if waited_for and (behind := awaited(world, world.reach) - away):
+        # A start would wait for what is lent because of what may follow that very start.
+        lent |= room.missing_from((room.shared - away - behind) | lent, _in_turn(state, was_shared - waited_for - lent))
+    return lent
 
 
 def _waited_for(world: World) -> CPUSet:
-    """Return what is granted to containers whose start is held, if an order may follow it: what that may bring is in
-    the way of others until the start is over, and it would wait for what they are lent meanwhile.
-    """
+    """Return what is granted to containers whose start is held, if an order may follow it."""
     grants, known = world.state.assignments, world.containers
     return union(each.cpus for key, each in grants.items() if (container := known.get(key)) and container.is_followed)
 
 
-def awaited(world: World) -> CPUSet:
+def awaited(world: World, reached: Reach) -> CPUSet:
     """Return the CPUs of the shared pool that a running container of it is not on, and cannot enter: an owner may be
-    there, also one that never owned them. Reserved CPUs may always be entered.
+    there, also one that never owned them, by this reach. Reserved CPUs may always be entered.
     """
     state = world.state
     lacking = 0
     for key, container in world.containers.items():
         if container.wish.standing is Standing.MANAGED and key not in state.assignments and not container.is_idle:
             lacking |= ~container.present.mask
-    return CPUSet.from_mask(lacking & state.shared.mask & world.reach.exclusive & ~state.reserved.mask)
+    return CPUSet.from_mask(lacking & state.shared.mask & reached.exclusive & ~state.reserved.mask)
 
 
 def _in_turn(state: State, cpus: CPUSet) -> Iterator[int]:

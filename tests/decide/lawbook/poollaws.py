@@ -31,14 +31,12 @@ def cut_by_grants(reality: Reality) -> list[str]:
 
 def cut_in_force(reality: Reality) -> list[str]:
     """Return how the last burst made the shared pool in force smaller than its minimum, though it had as much, and is
-    to have as much again. CPUs that went offline or became reserved are no longer in it; nor are those for which a held
-    start waits, if an order may follow it.
+    to have as much again. CPUs that went offline or became reserved are no longer in it.
     """
     before, world = reality.planned_from, reality.world
     if not _is_placing(world):
         return []
     had, now, decided = in_force(world, before.state), in_force(world, world.state), _countable(world, world.state)
-    had -= _waited_for(world)
     decided -= world.state.exclusive
     least = min(max(1, world.settings.shared_min), len(decided), len(had))
     if len(now) < least:
@@ -56,7 +54,6 @@ def cut_by_orders(reality: Reality) -> Iterator[str]:
     if not _is_placing(world):
         return
     pool, decided = in_force(world, before.state), _countable(world, world.state) - world.state.exclusive
-    pool -= _waited_for(world)
     for order in reality.new_moves:
         container = world.containers[order.container]
         if order.container in world.state.assignments or order.update.cpus is None:
@@ -119,14 +116,6 @@ def lent_for_nothing(reality: Reality) -> list[str]:
         if len(rest := now - CPUSet.of(cpu)) >= least
         and not (keeps_core and _has_core(world, pool) and not _has_core(world, rest))
     ]
-
-
-def _waited_for(world: World) -> CPUSet:
-    """Return the CPUs of containers whose start is held, and which an order may move after it: others cannot enter what
-    that order may bring before the start is over, so the start waits for nothing that these are to have meanwhile.
-    """
-    grants = world.state.assignments.items()
-    return union(each.cpus for key, each in grants if key in world.containers and world.containers[key].is_followed)
 
 
 def _not_entered(reality: Reality) -> CPUSet:

@@ -47,7 +47,7 @@ from state.cpuset import EMPTY
 from state.demand import Scale
 from state.key import ContainerKey
 from state.renaming import with_name
-from tests.decide.lawbook.restartlaw import differences, tries_memory_again
+from tests.decide.lawbook.restartlaw import differences, told, tries_memory_again
 from tests.support.decide import strictstarts
 from tests.support.decide.histories import BEGUN_WITH, MACHINES, begun, random_history
 from tests.support.decide.reality import Reality
@@ -105,18 +105,32 @@ def _changed(going: Reality, restarted: Reality, *, takes_effect: bool, is_measu
     found = {} if is_measured else _differences(going, restarted)
     if at_once := [words for where, words in found.items() if where.rpartition(" ")[2] in AT_ONCE]:
         return [f"at once, {words}" for words in at_once]
-    memory = tries_memory_again(going.world) | _glanced_again(going.world)
+    memory = tries_memory_again(going.world)
     for each in (going, restarted):
         _rest(each)
+    memory |= _glanced_again(going.world, restarted.world)
     return [f"at rest, {words}" for where, words in _differences(going, restarted).items() if where not in memory]
 
 
-def _glanced_again(world: World) -> set[str]:
-    """Return the fields that tell where containers ran at the first glance, of those that nothing else has shown."""
-    known = [each.view for each in world.containers.values()]
-    glanced = [view.name for view in known if view.is_glance]
-    beside = {f"{view.name} neighbours" for view in known} if glanced else set[str]()
-    return beside | {f"{name} {field}" for name in glanced for field in ("cpus", "explanation", "is_settled")}
+def _glanced_again(going: World, restarted: World) -> set[str]:
+    """Return the fields that tell where containers were at different first glances, of those that nothing else showed:
+    their own, and those of neighbours that differ in nothing else.
+    """
+    others = restarted.containers
+    glanced = {
+        each.view.name
+        for key, each in going.containers.items()
+        if each.view.is_glance and key in others and others[key].view.is_glance and others[key].place != each.place
+    }
+    was, now = told(going), told(restarted)
+    beside = {where for where in was if where.endswith(" neighbours") and glanced}
+
+    def others_beside(value: object) -> list[object]:
+        assert isinstance(value, list | tuple)
+        return [each for each in value if each["name"] not in glanced]
+
+    same = {where for where in beside if where in now and others_beside(was[where]) == others_beside(now[where])}
+    return same | {f"{name} {field}" for name in glanced for field in ("cpus", "explanation", "is_settled")}
 
 
 def _with_names(world: World, names: Mapping[ContainerKey, str]) -> World:
