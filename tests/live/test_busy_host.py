@@ -19,11 +19,7 @@ ROUNDS: Final = 3
 
 
 def test_a_busy_host_keeps_off_within_a_second(
-    confining: SidecarProcess,
-    own_engine: PrivateEngine,
-    workloads: Containers,
-    busy: list[str],
-    tmp_path: Path,
+    confining: SidecarProcess, own_engine: PrivateEngine, workloads: Containers, busy: list[str], tmp_path: Path
 ) -> None:
     """Forty services that start processes, some that compute, timers, sessions, bursts and a build; a sidecar that is
     killed in the midst leaves nobody there either, once another one runs.
