@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -35,16 +35,6 @@ _REST_SECONDS: Final = 0.015
 _FIRST_RETRY_SECONDS: Final = 0.001
 _TRIES: Final = 12
 """Attempts on one group, each after twice the pause before: four seconds in all."""
-
-
-@contextmanager
-def _opened(group: WatchedGroup) -> Iterator[int]:
-    """Open a group's directory. Raise OSError."""
-    fd = open_directory(group.parent.fd, group.name)
-    try:
-        yield fd
-    finally:
-        close(fd)
 
 
 class Enforcer:
@@ -124,25 +114,29 @@ class Enforcer:
     def rewrite(self, group: WatchedGroup, now: float) -> CPUSet:
         """Bring a group to the present answers. Return the CPUs where it may run in spite of them; EMPTY if none."""
         if self.answers and self.answers.for_newborn(self.called(group)) is None:
-            self._let_go(group, now)
+            self._let_go(group, self.answers, now)
             return EMPTY
+        group.is_let_go = False
         expected = self._expected(group)
         if expected is None or (group.line == expected and group.watch >= 0 and not group.is_closed):
             return EMPTY
-        with suppress(OSError), _opened(group) as fd:
+        with suppress(OSError), group.opened() as fd:
             return self._rewritten(group, fd, expected, now)
         return EMPTY
 
-    def _let_go(self, group: WatchedGroup, now: float) -> None:
-        """Guard a group no more, and give it what it would have without the hand, unless an order wrote it."""
+    def _let_go(self, group: WatchedGroup, answers: StandingAnswers, now: float) -> None:
+        """Guard a group no more, and give it once what it would have without the hand. What an order wrote, or the hand
+        found, stays; but for a pin by hand: an order, or a former hand, came before more than a glance was possible.
+        """
         if group.footing is Footing.KNOWN:
             self.release(group)
         self._queue.expect(group.watch, -1, b"", None)
-        if not group.is_answered:
+        pin = b"" if group.is_let_go else answers.pin_of(self.called(group))
+        was_answered, group.is_answered, group.is_let_go = group.is_answered, False, True
+        if not was_answered and pin in (b"", group.line):
             return
-        group.is_answered = False
-        with suppress(OSError), _opened(group) as fd:
-            had = self.answers.for_released(self.called(group), group.theirs) if self.answers else group.theirs
+        with suppress(OSError), group.opened() as fd:
+            had = answers.for_released(self.called(group), pin or group.theirs)
             group.line = had or self._files.cleared(fd, group.parent.fd)
             if group.line:
                 self._give_back(group, fd, group.line, now)
@@ -166,7 +160,7 @@ class Enforcer:
         """
         if group.line != line or group.is_answered or group.footing is Footing.KNOWN:
             return
-        with suppress(OSError), _opened(group) as fd:
+        with suppress(OSError), group.opened() as fd:
             if self._give_back(group, fd, line, now, tries):
                 self._tell(GroupWritten(group.id))
 
@@ -225,6 +219,7 @@ class Enforcer:
             self._files.write_around(fd, group.path, update)
             self._put_whole(group, fd, group.expected, has_changed=True)
             group.line, group.is_answered, group.is_closed, group.tries = group.expected, False, False, 0
+            group.is_let_go = False
         except OSError as error:
             if error.errno == errno.EBUSY and self._files.version == 1:
                 group.is_answered, group.tries = False, 0
@@ -251,13 +246,13 @@ class Enforcer:
 
     def is_there(self, group: WatchedGroup) -> bool:
         """Return whether a group still exists."""
-        with suppress(OSError), _opened(group):
+        with suppress(OSError), group.opened():
             return True
         return False
 
     def effective(self, group: WatchedGroup) -> CPUSet:
         """Return the CPUs that a group has effectively. Raise OSError."""
-        with _opened(group) as fd:
+        with group.opened() as fd:
             return self._files.effective(fd)
 
     def _write(self, group: WatchedGroup, fd: int, *, has_changed: bool = False) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import enum
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 from sidecar.hand.group_names import ParentKind
 from sidecar.hand.inner_groups import InnerGroups
+from sidecar.hand.libc_calls import close, open_directory
 from sidecar.hand.overwrites import Overwrites
 
 
@@ -59,7 +61,8 @@ class WatchedGroup:
     read or written. `is_closed`: the last attempt to write it failed. `theirs` is what other programs wrote last, b""
     if none has; `runs_on` the same for a group that was found, None before it is read.
     `inner` are the groups inside it, None as long as they were in no way.
-    `is_answered`: what it has is a standing answer. `is_pinned`: that its runtime gave it CPUs of its own was told.
+    `is_answered`: what it has is a standing answer. `is_let_go`: it was given what it would have without the hand.
+    `is_pinned`: that its runtime gave it CPUs of its own was told.
     """
 
     __slots__ = (
@@ -72,6 +75,7 @@ class WatchedGroup:
         "is_answered",
         "is_closed",
         "is_due",
+        "is_let_go",
         "is_pinned",
         "line",
         "name",
@@ -98,6 +102,7 @@ class WatchedGroup:
         self.inner: InnerGroups | None = None
         self.is_answered = False
         self.is_closed = False
+        self.is_let_go = False
         self.is_pinned = False
         self.tries = 0
         self.is_due = False
@@ -110,6 +115,15 @@ class WatchedGroup:
     def path(self) -> str:
         """Its path below the hierarchy's root."""
         return self.parent.below(self.name)
+
+    @contextmanager
+    def opened(self) -> Iterator[int]:
+        """Open its directory. Raise OSError."""
+        fd = open_directory(self.parent.fd, self.name)
+        try:
+            yield fd
+        finally:
+            close(fd)
 
 
 def path_below(path: str, name: bytes) -> str:

@@ -60,6 +60,10 @@ class StandingAnswers:
         is_copy = not had or had >= self._others
         return left if left and is_copy else theirs
 
+    def pin_of(self, id: str) -> bytes:
+        """Return to which CPUs a container is pinned that is left alone by itself, as its engine knows; b"" if none."""
+        return self._left.get(id, b"") if id in self._own and self._own[id] is None else b""
+
     def for_found(self, id: str, theirs: bytes) -> bytes | None:
         """Return what a group gets that existed when the hand began, and had these CPUs: the same text if none of them
         is owned. None: it is left as it is. Without CPUs of its own, as on v2, it has all of its parent's, also those

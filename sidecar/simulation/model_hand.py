@@ -86,7 +86,9 @@ class ModelHand:
             for id in [id for id in table if id not in self._kernel.running()]:
                 del table[id]
         self._released.intersection_update(self._kernel.running())
-        self._guarded = {id: cpus for id, cpus in self._guarded.items() if self.answer_to(id) is not None}
+        for id in [id for id in self._guarded if self.answer_to(id) is None]:
+            del self._guarded[id]
+            self._let_go(id, self._pin_of(id))
         self._give_late()
         for id in [id for id in self._found if self.key_of(id) in resting]:
             # No order will write it.
@@ -189,7 +191,8 @@ class ModelHand:
         written, had = self._kernel.own(id), self._found[id]
         theirs = written if had is None else had
         if self.answer_to(id) is None:
-            self._let_go(id, self._found.pop(id))
+            had = self._found.pop(id)
+            self._let_go(id, self._pin_of(id) or had)
             return EMPTY
         # Where it runs counts as well: a group that lacks all of its own has those of the group above. One that has
         # none of its own has all of these, also those that come online.
@@ -199,6 +202,11 @@ class ModelHand:
         if had is None:
             self._found[id] = written
         return self._rewritten(id, (theirs - owned) or self._answers.others)
+
+    def _pin_of(self, id: str) -> CPUSet | None:
+        """Return to which CPUs a container is pinned that is left alone by itself, as its engine knows."""
+        key = self.key_of(id)
+        return self._answers.left.get(key) if key and key in self._answers.own else None
 
     def _let_go(self, id: str, had: CPUSet | None) -> None:
         if had is None or had == self._kernel.own(id):

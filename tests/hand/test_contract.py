@@ -277,6 +277,20 @@ def test_a_container_that_an_order_wrote_keeps_its_cpus_when_it_is_let_go(stage:
     assert stage.cpus(at(ONE)) == "0-1"
 
 
+def test_a_pin_that_an_order_overwrote_is_given_back(stage: Stage) -> None:
+    """The order came while nothing but a glance was possible: the engine knows what it is pinned to."""
+    begun(stage)
+    stage.make(at(ONE))
+    stage.hand.write(view_of(ONE), Update(cpus=POOL))
+    assert stage.cpus(at(ONE)) == "0"
+    alone = Answers(others=POOL, own={docker(ONE): None}, left={docker(ONE): OWN})
+    stage.hand.hold(alone)
+    assert stage.cpus(at(ONE)) == "1"
+    stage.overwrite(at(ONE), "0-1")
+    stage.hand.hold(alone)
+    assert stage.cpus(at(ONE)) == "0-1", "once"
+
+
 def test_a_container_without_a_group_is_gone(stage: Stage) -> None:
     begun(stage)
     with pytest.raises(CgroupGone):

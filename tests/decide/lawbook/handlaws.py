@@ -220,6 +220,22 @@ def never_covered(reality: Reality) -> list[str]:
     ]
 
 
+def without_its_pin(reality: Reality) -> Iterator[str]:
+    """Yield containers that are pinned by hand and run elsewhere, since the hand did not give back what it took."""
+    held = reality.world.hand.held if reality.world.hand else None
+    if not isinstance(reality, HandReality) or reality.hand is None or held is None or held.answers.others is None:
+        return
+    for key, container in reality.world.containers.items():
+        real = reality.containers.get(key)
+        if real is None or not real.phase.is_live or container.is_idle or container.view.is_glance:
+            continue
+        if container.wish.standing is not Standing.STRANGER or key not in held.answers.own:
+            continue
+        pinned, has = CPUSet.parse(real.limits.cpuset), reality.kernel.own(real.id)
+        if pinned and has != pinned:
+            yield f"{real.name} is pinned to {pinned}, and has {has}"
+
+
 NEWBORNS = Law("a newborn runs where newborns may be", newborns_elsewhere)
 ALIKE = Law("what is only called like a container is a newborn", alike_elsewhere)
 APART_FROM_NEWBORNS = Law("a CPU is entered once no newborn gets it", entered_beside_newborns)
@@ -229,6 +245,10 @@ ALONE_AT_BIRTHS = Law("alone means without newborns", alone_beside_newborns)
 ONE_WRITE = Law("a container has one write at a time", written_twice)
 KERNEL_FIRST = Law("the kernel first", recorded_too_early)
 COVERED = Law("at rest the hand covers what it can", never_covered, When.REST)
+GIVEN_BACK = Law("at rest a pin by hand is in force", without_its_pin, When.REST)
 
-LAWS = (NEWBORNS, ALIKE, APART_FROM_NEWBORNS, BIRTHS, PROTECTED, ALONE_AT_BIRTHS, ONE_WRITE, KERNEL_FIRST, COVERED)
+LAWS = (
+    *(NEWBORNS, ALIKE, APART_FROM_NEWBORNS, BIRTHS, PROTECTED, ALONE_AT_BIRTHS, ONE_WRITE, KERNEL_FIRST),
+    *(COVERED, GIVEN_BACK),
+)
 """All of them."""

@@ -191,11 +191,16 @@ class SimulatedHand:
                 return None
 
     def _let_go(self, group: SimulatedGroup) -> None:
-        """Give a group what it would have without the hand, unless an order wrote it, and guard it no more."""
-        if group.footing is Footing.KNOWN:
-            group.footing = Footing.RELEASED
-        elif group.footing is not Footing.RELEASED:
+        """Give a group what it would have without the hand, and guard it no more. What an order wrote stays, but for a
+        pin by hand.
+        """
+        pin = parsed(self._answers.pin_of(self._called(group))) if self._answers else None
+        if group.footing is not Footing.RELEASED and pin and group.footing is not Footing.NEWBORN:
+            group.cpus = pin
+        elif group.footing not in (Footing.KNOWN, Footing.RELEASED):
             group.cpus = group.theirs
+        if group.footing is not Footing.NEWBORN:
+            group.footing = Footing.RELEASED
 
     def _enforce(self, group: SimulatedGroup) -> bool:
         """Bring a group to what is expected. Return whether it had other CPUs."""
