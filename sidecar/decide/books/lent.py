@@ -35,11 +35,13 @@ def _lent(before: State, world: World) -> CPUSet:
     state = world.state
     if world.is_releasing or world.settings.policy is PolicyName.NONE:
         return EMPTY
-    if not world.is_ready:
-        # Who waits for what is not known yet.
-        return before.lent & state.exclusive
     # 1. What it had, and has not yet given up.
     was_shared = (before.vacated - before.vacant - state.isolated) & state.exclusive
+    if not world.is_ready:
+        # Who waits for what is not known yet: what is lent stays, and the books alone tell what more is needed.
+        kept, room = before.lent & state.exclusive, room_in(world, state)
+        now = (room.shared - state.leaving) | kept
+        return (kept | room.missing_from(now, _in_turn(state, was_shared - kept))) if state.leaving else kept
     if not was_shared:
         return EMPTY
     room, waited_for = room_in(world, state), _waited_for(world)

@@ -97,22 +97,21 @@ def let_onto_lent_cpus(reality: Reality) -> Iterator[str]:
 
 def lent_for_nothing(reality: Reality) -> list[str]:
     """Return CPUs that stay in the pool although it has its minimum without them: of those that its containers are on,
-    or may enter. Until everything was looked at, it is not known where they are, and what the books have stands.
+    or may enter. Until everything was looked at it is not known where they are: what the books have stands, and no more
+    is lent than what is being left asks for.
     """
     world = reality.world
     lent = world.state.lent
     if not lent:
         return []
     pool = in_force(world, world.state)
-    now = pool - _not_entered(reality)
+    now = pool - (_not_entered(reality) if world.is_ready else EMPTY)
     if not _is_placing(world) or lent - world.state.exclusive:
         return [f"{lent} are lent"]
-    if not world.is_ready:
-        return [f"{more} are lent anew" for more in (lent - reality.recorded.lent,) if more]
     least, keeps_core = max(1, world.settings.shared_min), _keeps_core(world)
     return [
         f"{cpu} stays in the pool, which has {now}"
-        for cpu in lent
+        for cpu in (lent if world.is_ready else lent - reality.recorded.lent)
         if len(rest := now - CPUSet.of(cpu)) >= least
         and not (keeps_core and _has_core(world, pool) and not _has_core(world, rest))
     ]
