@@ -116,7 +116,6 @@ class Enforcer:
         if self.answers and self.answers.for_newborn(self.called(group)) is None:
             self._let_go(group, self.answers, now)
             return EMPTY
-        group.is_let_go = False
         expected = self._expected(group)
         if expected is None or (group.line == expected and group.watch >= 0 and not group.is_closed):
             return EMPTY
@@ -125,18 +124,20 @@ class Enforcer:
         return EMPTY
 
     def _let_go(self, group: WatchedGroup, answers: StandingAnswers, now: float) -> None:
-        """Guard a group no more, and give it once what it would have without the hand. What an order wrote, or the hand
-        found, stays; but for a pin by hand: an order, or a former hand, came before more than a glance was possible.
+        """Guard a group no more, and give it what it would have without the hand. What an order wrote stays, but not of
+        one that is pinned by hand: the order came before more than a glance was possible.
         """
+        back = group.theirs
         if group.footing is Footing.KNOWN:
             self.release(group)
+            back = answers.pin_of(self.called(group))
+            group.is_answered = bool(back)
         self._queue.expect(group.watch, -1, b"", None)
-        pin = b"" if group.is_let_go else answers.pin_of(self.called(group))
-        was_answered, group.is_answered, group.is_let_go = group.is_answered, False, True
-        if not was_answered and pin in (b"", group.line):
+        if not group.is_answered:
             return
+        group.is_answered = False
         with suppress(OSError), group.opened() as fd:
-            had = answers.for_released(self.called(group), pin or group.theirs)
+            had = answers.for_released(self.called(group), back)
             group.line = had or self._files.cleared(fd, group.parent.fd)
             if group.line:
                 self._give_back(group, fd, group.line, now)
@@ -219,7 +220,6 @@ class Enforcer:
             self._files.write_around(fd, group.path, update)
             self._put_whole(group, fd, group.expected, has_changed=True)
             group.line, group.is_answered, group.is_closed, group.tries = group.expected, False, False, 0
-            group.is_let_go = False
         except OSError as error:
             if error.errno == errno.EBUSY and self._files.version == 1:
                 group.is_answered, group.tries = False, 0

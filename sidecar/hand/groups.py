@@ -61,8 +61,7 @@ class WatchedGroup:
     read or written. `is_closed`: the last attempt to write it failed. `theirs` is what other programs wrote last, b""
     if none has; `runs_on` the same for a group that was found, None before it is read.
     `inner` are the groups inside it, None as long as they were in no way.
-    `is_answered`: what it has is a standing answer. `is_let_go`: it was given what it would have without the hand.
-    `is_pinned`: that its runtime gave it CPUs of its own was told.
+    `is_answered`: what it has is a standing answer. `is_pinned`: that its runtime gave it CPUs of its own was told.
     """
 
     __slots__ = (
@@ -75,7 +74,6 @@ class WatchedGroup:
         "is_answered",
         "is_closed",
         "is_due",
-        "is_let_go",
         "is_pinned",
         "line",
         "name",
@@ -102,7 +100,6 @@ class WatchedGroup:
         self.inner: InnerGroups | None = None
         self.is_answered = False
         self.is_closed = False
-        self.is_let_go = False
         self.is_pinned = False
         self.tries = 0
         self.is_due = False

@@ -45,6 +45,7 @@ class ModelHand:
         self._found: dict[str, CPUSet | None] = {}
         """The same for groups that existed before; None if the hand never moved it."""
         self._released: set[str] = set()
+        self._seen_born: set[str] = set()
         """Groups that an order could not write: they are left as they are."""
         self._owed: dict[str, CPUSet] = {}
         """What groups had that were let go and could not be written: they get it as soon as they can be."""
@@ -153,12 +154,17 @@ class ModelHand:
         theirs = self._newborn.get(id, EMPTY)
         return bool(theirs) and not theirs >= (self._answers.others or EMPTY)
 
+    def saw_born(self, id: str) -> bool:
+        """Return whether it was there when this group was born."""
+        return id in self._seen_born
+
     def is_owner_found(self, id: str) -> bool:
         """Return whether this group existed before the hand, and is left to its first write: it has its own answer."""
         return id in self._found and self._is_own(id)
 
     def born(self, container: str) -> None:
         """Answer a birth."""
+        self._seen_born.add(container)
         for table in (self._guarded, self._newborn, self._found):
             table.pop(container, None)
         self._released.discard(container)
@@ -191,8 +197,7 @@ class ModelHand:
         written, had = self._kernel.own(id), self._found[id]
         theirs = written if had is None else had
         if self.answer_to(id) is None:
-            had = self._found.pop(id)
-            self._let_go(id, self._pin_of(id) or had)
+            self._let_go(id, self._found.pop(id))
             return EMPTY
         # Where it runs counts as well: a group that lacks all of its own has those of the group above. One that has
         # none of its own has all of these, also those that come online.

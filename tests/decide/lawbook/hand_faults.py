@@ -37,6 +37,11 @@ def enters_before_the_answers_are_held(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(World, "newborns", nowhere)
 
 
+def keeps_what_an_order_wrote(patch: pytest.MonkeyPatch) -> None:
+    """Leave a container that is pinned by hand where an order put it before a look showed the pin."""
+    patch.setattr(ModelHand, "_pin_of", lambda self, id: None)
+
+
 def takes_sent_answers_for_held(patch: pytest.MonkeyPatch) -> None:
     honest = HandState.newborns
 

@@ -221,7 +221,9 @@ def never_covered(reality: Reality) -> list[str]:
 
 
 def without_its_pin(reality: Reality) -> Iterator[str]:
-    """Yield containers that are pinned by hand and run elsewhere, since the hand did not give back what it took."""
+    """Yield containers that are pinned by hand and run elsewhere, since the hand did not give back what it took. What
+    is older than the hand stays where an earlier one may have moved it.
+    """
     held = reality.world.hand.held if reality.world.hand else None
     if not isinstance(reality, HandReality) or reality.hand is None or held is None or held.answers.others is None:
         return
@@ -229,7 +231,7 @@ def without_its_pin(reality: Reality) -> Iterator[str]:
         real = reality.containers.get(key)
         if real is None or not real.phase.is_live or container.is_idle or container.view.is_glance:
             continue
-        if container.wish.standing is not Standing.STRANGER or key not in held.answers.own:
+        if container.wish.standing is not Standing.STRANGER or not reality.hand.saw_born(real.id):
             continue
         pinned, has = CPUSet.parse(real.limits.cpuset), reality.kernel.own(real.id)
         if pinned and has != pinned:

@@ -8,7 +8,7 @@ import pytest
 
 from sidecar.decide.settings import Settings
 from state.topology import uniform
-from tests.decide.lawbook import hand_faults, laws, pool_faults
+from tests.decide.lawbook import hand_faults, handlaws, laws, pool_faults
 from tests.decide.lawbook.faults import Fault
 from tests.decide.moves import test_glanced
 from tests.support.decide.handreality import HandReality
@@ -73,3 +73,10 @@ def test_a_daemon_that_believes_an_engine_about_a_start_under_way_is_caught(monk
     hand_faults.believes_that_what_is_called_created_rests(monkeypatch)
     with pytest.raises(AssertionError, match=laws.FOOTPRINTS.name):
         test_glanced.test_what_is_still_being_started_is_told_where_it_runs()
+
+
+def test_a_hand_that_keeps_what_an_order_wrote_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A story shows it: in few histories a pinned container is long about its start below a parent that is known."""
+    hand_faults.keeps_what_an_order_wrote(monkeypatch)
+    with pytest.raises(AssertionError, match=handlaws.GIVEN_BACK.name):
+        test_glanced.test_a_pin_that_no_glance_showed_is_given_back()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sidecar.decide import world
+from sidecar.decide.container.container import Standing
 from sidecar.decide.facts import GiveUpRequested
 from sidecar.decide.moves.alone import is_alone, neighbours
 from sidecar.decide.moves.settled import is_settled
@@ -249,3 +250,22 @@ def test_nobody_is_alone_beside_a_group_that_is_called_like_it_once_a_look_shows
 def test_a_daemon_that_believes_the_look_at_once_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(world, "has_place", lambda view: False)
     assert _is_alone_beside_its_namesake()
+
+
+def test_a_pin_that_no_glance_showed_is_given_back() -> None:
+    """Its start is long, so the hand writes it like any other; the first look shows what the engine has for it."""
+    host = Host()
+    pinned = host.made("pinned")
+    pinned.limits = Limits(cpuset="6")
+    assert glances.begin_start(host, pinned)
+    host.begin_look(pinned.key)
+    host.take_inventory()
+    host.settle()
+    assert host.world.containers[pinned.key].is_guarded
+    assert host.kernel.own(pinned.id) != CPUSet.of(6)
+    glances.release(host, pinned)
+    host.take_inventory()
+    host.settle()
+    assert host.world.containers[pinned.key].wish.standing is Standing.STRANGER
+    assert breaches(LAWS, host, When.REST) == []
+    assert host.kernel.own(pinned.id) == CPUSet.of(6)

@@ -194,13 +194,12 @@ class SimulatedHand:
         """Give a group what it would have without the hand, and guard it no more. What an order wrote stays, but for a
         pin by hand.
         """
-        pin = parsed(self._answers.pin_of(self._called(group))) if self._answers else None
-        if group.footing is not Footing.RELEASED and pin and group.footing is not Footing.NEWBORN:
-            group.cpus = pin
-        elif group.footing not in (Footing.KNOWN, Footing.RELEASED):
-            group.cpus = group.theirs
-        if group.footing is not Footing.NEWBORN:
+        if group.footing is Footing.KNOWN:
             group.footing = Footing.RELEASED
+            pin = self._answers.pin_of(self._called(group)) if self._answers else b""
+            group.cpus = parsed(pin) or group.cpus
+        elif group.footing is not Footing.RELEASED:
+            group.cpus = group.theirs
 
     def _enforce(self, group: SimulatedGroup) -> bool:
         """Bring a group to what is expected. Return whether it had other CPUs."""
