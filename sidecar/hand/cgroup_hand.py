@@ -312,9 +312,11 @@ class CgroupHand:
             self._news.add(ParentsChanged(*found))
 
     def _end(self, error: Exception) -> None:
-        # Without the watcher its answers would stay as they are, against every later order.
-        self._queue.halt()
-        if isinstance(error, OSError):
-            self._news.add(HandBroken(error.strerror or str(error)))
-        else:
-            self._news.add(HandBroken("its thread failed unexpectedly: the log has the error", error))
+        try:
+            # Without the watcher its answers would stay as they are, against every later order.
+            self._queue.halt()
+        finally:
+            if isinstance(error, OSError):
+                self._news.add(HandBroken(error.strerror or str(error)))
+            else:
+                self._news.add(HandBroken("its thread failed unexpectedly: the log has the error", error))

@@ -56,6 +56,24 @@ def test_an_unexpected_error_of_the_watcher_is_told_as_well(v2: FileStage) -> No
     news_until(v2.hand, lambda each: isinstance(each, HandBroken) and each.error is error)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_hand_that_cannot_be_halted_is_told_to_have_broken_all_the_same(v2: FileStage) -> None:
+    """Else nothing would know that nobody answers."""
+
+    def broken(waited: float) -> float | None:
+        raise OSError(errno.EIO, "it broke")
+
+    def stuck() -> None:
+        raise KeyError("planted")
+
+    halt, v2.hand._queue.halt = v2.hand._queue.halt, stuck  # type: ignore[method-assign]
+    v2.hand._watcher._hear = broken
+    v2.make(f"/machine.slice/docker-{ONE}.scope")
+    news_until(v2.hand, lambda each: each == HandBroken("it broke"))
+    until(lambda: not v2.hand._watcher._thread.is_alive())
+    v2.hand._queue.halt = halt  # type: ignore[method-assign]
+
+
 def test_a_hand_whose_end_fails_halfway_answers_nothing_and_locks_nothing(
     v2: FileStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
