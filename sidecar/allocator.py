@@ -14,7 +14,8 @@
 Starting never waits; outcomes come back as facts. The loop waits only for the inbox and the local writes of 3 and 5,
 so no cycle of waiting can form. The State is saved here, not in a thread: every order waits for it anyway, a thread
 costs as much again as the write, and another thread reads events meanwhile. A failed write is a problem on the board
-and is retried with the next burst; deciding goes on, since the engine and an inventory can rebuild the State.
+and is retried with the next burst; deciding goes on, since the engine and an inventory can rebuild the State. An
+unexpected error in an edge is such a failure; one in a decision, or in what follows from it here, ends the daemon.
 
 A State that needs no disk yet (`commit/unsaved`) is saved with the next one that does, before the next order that
 needs it, or within `SAVE_SECONDS`.
@@ -45,6 +46,8 @@ from state.cpuset import CPUSet
 from state.errors import StateError
 from state.key import HOST, ContainerKey
 from state.model import State
+
+_UNEXPECTED: Final = "the sidecar failed unexpectedly: the log has the error"
 
 BURST: Final = 256
 """Facts folded into one decision at most: enough for the sweep of a large host, a bound on the length of a line."""
@@ -124,6 +127,8 @@ class Allocator:
         # 4. Post.
         if world is not before:
             self._board.post(world)
+            with self._crashes.contained(None, "count of starts"):
+                self._board.starts.see(world)
         # 5. and 6. Tell, start the orders that cannot wait, let them be sent, and then start the rest.
         for key in {*losers(before, world), *joined(world, orders), *gainers(world, orders)}:
             self.correct(key)
@@ -159,29 +164,30 @@ class Allocator:
             self._start_order(order)
 
     def _write_down(self, burst: Sequence[Fact]) -> None:
-        try:
-            self._journal.append(burst)
-        except StateUnwritable as error:
-            self._report("journal", str(error))
-        else:
-            self._board.report("journal", None)
+        problem: str | None = f"the journal cannot be written: {_UNEXPECTED}"
+        with self._crashes.contained(None, "journal"):
+            try:
+                self._journal.append(burst)
+                problem = None
+            except StateUnwritable as error:
+                problem = str(error)
+        self._report("journal", problem)
 
     def _commit(self, state: State) -> None:
         self._save_at = math.inf
         if state == self._saved:
             self._saved = state
             return
-        try:
-            elsewhere = self._checkpoints.save(state)
-        except StateError as error:
-            self._report("checkpoint", f"the recorded state is not saved: {error}")
-            return
-        if elsewhere:
-            # Tried again with the next burst.
-            self._report("checkpoint", f"the recorded state is not saved: {elsewhere}")
-        else:
+        why = _UNEXPECTED
+        with self._crashes.contained(None, "checkpoint"):
+            try:
+                why = self._checkpoints.save(state)
+            except StateError as error:
+                why = str(error)
+        if not why:
             self._saved = state
-            self._board.report("checkpoint", None)
+        # Else it is tried again with the next burst.
+        self._report("checkpoint", f"the recorded state is not saved: {why}" if why else None)
 
     def withdraw(self, container: ContainerKey, cpus: CPUSet) -> None:
         """Remove all CPUs but these from the files of a container that an unsent order places, or will at its birth.
@@ -225,6 +231,6 @@ class Allocator:
             self._log.warning(f"a workload {notice}", **{noun(container): known.view.name}, reason=error)
             self._report("projections", str(error))
 
-    def _report(self, where: str, problem: str) -> None:
-        if self._board.report(where, problem):
+    def _report(self, where: str, problem: str | None) -> None:
+        if self._board.report(where, problem) and problem is not None:
             self._log.error(problem, where=where)

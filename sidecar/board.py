@@ -76,7 +76,6 @@ class Board:
     def post(self, world: World) -> None:
         """Show a new world, and wake the readers that wait for one."""
         self.latest = world
-        self.starts.see(world)
         self._wake()
 
     @property

@@ -8,7 +8,7 @@ what follows the block treats the outcome as unknown. Errors that the design kno
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from types import TracebackType
 from typing import Final
@@ -22,8 +22,11 @@ from sidecar.words.units import noun
 from state.errors import StateError
 from state.key import ContainerKey
 
-_KNOWN: Final = (SidecarError, StateError, trio.ClosedResourceError, trio.BrokenResourceError, trio.EndOfChannel)
-"""Errors that callers handle, and the end of a channel, by which tasks end."""
+_ENDS: Final = (trio.ClosedResourceError, trio.BrokenResourceError, trio.EndOfChannel)
+"""The end of a channel, by which tasks end."""
+
+_KNOWN: Final = (SidecarError, StateError, *_ENDS)
+"""Errors that callers handle, and such ends."""
 
 _MOST_LOGGED: Final = 256
 """Different crashes that are logged with their trace: a container can repeat one with every event."""
@@ -59,6 +62,19 @@ class Crashes:
         Without a container it is work for all of them that can be left out once.
         """
         return Contained(partial(self.tell, container, work))
+
+    async def run(self, container: ContainerKey | None, work: str, task: Callable[[], Awaitable[None]]) -> bool:
+        """Run a task that comes and goes. It ends at an error, known or not: what gets that far was not expected by the
+        task. Return whether there was none.
+        """
+        try:
+            await task()
+        except _ENDS:
+            raise
+        except Exception as error:
+            self.tell(container, work, error)
+            return False
+        return True
 
     def tell(self, container: ContainerKey | None, work: str, error: Exception) -> None:
         """Count a crash, and log it."""

@@ -247,9 +247,12 @@ class NewsLost(msgspec.Struct, frozen=True):
 
 
 class HandBroken(msgspec.Struct, frozen=True):
-    """The last news of a hand that has ended by itself. `reason` is a sentence's end, for people."""
+    """The last news of a hand that has ended by itself. `reason` is a sentence's end, for people; `error` is what ended
+    it if that was unexpected.
+    """
 
     reason: str
+    error: Exception | None = None
 
 
 HandNews = (

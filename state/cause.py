@@ -109,7 +109,9 @@ class WantsFewer(msgspec.Struct, frozen=True, tag=True):
 
 
 class Pinned(msgspec.Struct, frozen=True, tag=True):
-    """A container was pinned by hand to these CPUs, of it or of another one that moved."""
+    """A container that is pinned by hand keeps these CPUs, of it or of another one that moved: it is pinned to them, or
+    runs there although it is pinned elsewhere.
+    """
 
     cpus: CPUSet
 

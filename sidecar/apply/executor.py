@@ -138,7 +138,8 @@ class Executor:
             case SendSignal():
                 self._nursery.start_soon(self._signal, order)
             case AnswerStart():
-                self._answer(order)
+                with self._crashes.contained(order.container, "answer"):
+                    self._answer(order)
             case LookAgain():
                 self._look(order.container)
             case ReadTopology():
@@ -172,6 +173,12 @@ class Executor:
         if isinstance(outcome, CpusetApplied) or outcome.failure is Failure.GONE:
             self._pauses.pop(order.container, None)
             return
+        with self._crashes.contained(order.container, "order"):
+            self._log_failure(order, outcome)
+        await trio.sleep(self._pause(order.container, outcome.failure))
+        await self._outbox.send(RetryDue(order.container, order.number))
+
+    def _log_failure(self, order: ApplyCpuset, outcome: CpusetFailed) -> None:
         fields = {
             noun(order.container): self._name(order.container),
             "cpus": order.update.cpus,
@@ -181,8 +188,6 @@ class Executor:
         # CPUs that went offline are told once for the machine, and the next decision is without them.
         is_hotplug = outcome.effective is not None and bool(self._offline(order, outcome.effective))
         self._log.say(LogLevel.DEBUG if is_hotplug else LogLevel.WARNING, "an order failed", fields)
-        await trio.sleep(self._pause(order.container, outcome.failure))
-        await self._outbox.send(RetryDue(order.container, order.number))
 
     async def _tell_if_late(self, order: ApplyCpuset) -> None:
         await trio.sleep(DELAYED_SECONDS)
@@ -232,10 +237,9 @@ class Executor:
         return self._pauses[container].pause()
 
     async def _stop(self, order: StopContainer) -> None:
-        name = self._name(order.container)
-        self._log.warning(
-            "stopping a container: its CPUs are not available", container=name, reason=sentence(order.refusal)
-        )
+        with self._crashes.contained(order.container, "stop"):
+            name, reason = self._name(order.container), sentence(order.refusal)
+            self._log.warning("stopping a container: its CPUs are not available", container=name, reason=reason)
         failed: EngineError | None = EngineFailed(_UNEXPECTED)
         with self._crashes.contained(order.container, "stop"):
             failed = await self._why_not_stopped(order.container)

@@ -1,7 +1,8 @@
 """Carries out the orders to the hand, at once: no engine and no lock is waited for. Outcomes are facts.
 
 There is no hand until one is opened, and none after it has broken. A write that finds none fails; that there is none is
-a fact of its own (`observe/births`).
+a fact of its own (`observe/births`). If a hand fails unexpectedly while it takes answers, it is not known which it
+holds: it is used no more, and what follows it opens another.
 
 What newborns get that are not known is the standing order of fronts as well (`standing_orders`). The answers are held
 once the hand holds them and no container starts by an older order any more: until then a start that is under way is
@@ -57,6 +58,7 @@ class HandOrders:
         self._waiting: tuple[HoldAnswers, HeldAnswers] | None = None
         """Answers that are held as soon as no container starts by an older order."""
         self._waits = trio.Event()
+        self._lose: Callable[[Exception], None] | None = None
         self._told: int | None = None
         """The number of the answers that were last told to be held."""
         self._hand: Hand | None = None
@@ -68,9 +70,10 @@ class HandOrders:
         self._stuck = trio.Event()
         """Set as long as something may be stuck: nothing is woken while nothing is."""
 
-    def use(self, hand: Hand | None) -> None:
-        """Use this hand from now on; None: there is none any more."""
+    def use(self, hand: Hand | None, lose: Callable[[Exception], None] | None = None) -> None:
+        """Use this hand from now on; None: there is none any more. `lose` is told by which error it is used no more."""
         self._hand, self._newest, self._is_stuck, self._waiting, self._told = hand, None, False, None, None
+        self._lose = lose
 
     def hold(self, order: HoldAnswers) -> None:
         """Hold these answers from now on."""
@@ -83,6 +86,16 @@ class HandOrders:
         self._hold(frozenset())
 
     def _hold(self, resting: frozenset[ContainerKey]) -> None:
+        try:
+            self._hold_newest(resting)
+        except Exception as error:
+            lose = self._lose
+            self.use(None)
+            if lose is None:
+                raise
+            lose(error)
+
+    def _hold_newest(self, resting: frozenset[ContainerKey]) -> None:
         order = self._newest
         if self._hand is None or order is None:
             return

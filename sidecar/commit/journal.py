@@ -89,15 +89,17 @@ class Journal:
         """
         if not facts:
             return
-        lines = codec.encode(facts) + b"\n"
         try:
-            self._write(lines)
+            self._write(codec.encode(facts) + b"\n")
         except OSError as error:
             self._needs_world = True
             raise StateUnwritable(f"cannot write the journal: {files.reason(error)}") from error
         except StateError as error:
             self._needs_world = True
             raise StateUnwritable(f"cannot write the journal: {error}") from error
+        except BaseException:
+            self._needs_world = True
+            raise
 
     def close(self) -> None:
         """Close the files. May be called twice."""

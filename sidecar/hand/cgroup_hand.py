@@ -23,6 +23,7 @@ import errno
 import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, Self
 
@@ -201,12 +202,13 @@ class CgroupHand:
         if not self._is_closed:
             self._is_closed = True
             self._watcher.close()
-            with self._lock:
+            with self._lock, ExitStack() as ends:
+                # From the last to the first, and whatever fails: it answers nothing any more, and locks nothing.
+                for end in (self._news.close, self._files.close, self._queue.close):
+                    ends.callback(end)
                 for path in list(self._table.parents):
-                    self._tree.forget(path)
-                self._queue.close()
-                self._files.close()
-                self._news.close()
+                    ends.callback(self._tree.forget, path)
+                ends.callback(self._queue.halt)
 
     def _begin(self) -> None:
         now = time.monotonic()
@@ -309,7 +311,12 @@ class CgroupHand:
             self._told_parents = found
             self._news.add(ParentsChanged(*found))
 
-    def _end(self, reason: str) -> None:
-        # Without the watcher its answers would stay as they are, against every later order.
-        self._queue.halt()
-        self._news.add(HandBroken(reason))
+    def _end(self, error: Exception) -> None:
+        try:
+            # Without the watcher its answers would stay as they are, against every later order.
+            self._queue.halt()
+        finally:
+            if isinstance(error, OSError):
+                self._news.add(HandBroken(error.strerror or str(error)))
+            else:
+                self._news.add(HandBroken("its thread failed unexpectedly: the log has the error", error))

@@ -21,10 +21,10 @@ how many seconds it is due again without an event, None: not before one.
 
 class Watcher:
     """Runs `hear` in a thread whenever `fd` is readable; `ended` is called at the end of the thread if an error ended
-    it, with its text.
+    it.
     """
 
-    def __init__(self, fd: int, hear: Hearing, ended: Callable[[str], None]) -> None:
+    def __init__(self, fd: int, hear: Hearing, ended: Callable[[Exception], None]) -> None:
         self._fd = fd
         self._hear = hear
         self._ended = ended
@@ -56,7 +56,6 @@ class Watcher:
         waiting = select.poll()
         waiting.register(self._fd, select.POLLIN)
         waiting.register(self._stop, select.POLLIN)
-        reason = "its thread ended"
         delay = RunDelay()
         try:
             pause = self._hear(0.0)
@@ -64,12 +63,9 @@ class Watcher:
                 before = delay.seconds()
                 ready = waiting.poll(None if pause is None else pause * 1000)
                 if any(fd == self._stop for fd, _ in ready) and os.eventfd_read(self._stop) % 2:
-                    reason = ""
                     return
                 pause = self._hear(delay.seconds() - before)
-        except OSError as error:
-            reason = error.strerror or str(error)
+        except Exception as error:
+            self._ended(error)
         finally:
             delay.close()
-            if reason:
-                self._ended(reason)

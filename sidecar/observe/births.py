@@ -6,19 +6,24 @@ the start. What it is must be looked up.
 The parents depend on the engine. If there are recorded grants, they name it, and the hand is opened before the engine
 is asked: owners are protected at once, also while the engine is away. Otherwise there is nothing to protect, and the
 hand is opened once the engine is known.
+
+A hand that breaks, or that fails unexpectedly, ends the task with an error, and is opened again when that begins again.
+One that could not be opened from the first is not tried again: what it lacks, a mount or a right, does not come.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, Protocol
 
 import trio
 
 from sidecar.board import BirthCounts, Board
+from sidecar.crashes import Crashes
 from sidecar.decide.facts import Fact
 from sidecar.decide.hand_facts import HandLost, HandReady, Overwritten
-from sidecar.failures import CgroupError
+from sidecar.failures import CgroupClosed, CgroupError
 from sidecar.log import Log
 from sidecar.observe.foreign_writes import ToldWrites
 from sidecar.ports import (
@@ -47,6 +52,13 @@ _STUCK: Final = "newborn cgroups"
 
 _CHECK_SECONDS: Final = 5.0
 """Between two checks whether the cpusets that other programs wrote are calm."""
+
+
+class UseHand(Protocol):
+    """Begins to use a hand, or ends that; `lose` is told an unexpected error, after which it is used no more."""
+
+    def __call__(self, hand: Hand | None, lose: Callable[[Exception], None] | None = None) -> None:
+        """Use this one from now on."""
 
 
 class Hearing(Protocol):
@@ -81,7 +93,7 @@ class Births:
         board: Board,
         outbox: trio.MemorySendChannel[Fact],
         *,
-        use: Callable[[Hand | None], None],
+        use: UseHand,
         again: Callable[[], None],
         hearing: Hearing,
         tickets: Tickets,
@@ -94,7 +106,11 @@ class Births:
         self._hearing = hearing
         self._tickets = tickets
         self._log = log
+        self._crashes = Crashes(board, log)
         self._writes = ToldWrites(board, log, "guard")
+        self._was_open = False
+        self._why = ""
+        """Why it broke."""
 
     async def run(self, open_hand: Callable[[str], Hand]) -> None:
         """Open the hand for the engine of this name, and follow it until it breaks or the task is cancelled. If another
@@ -114,17 +130,36 @@ class Births:
             await self._lost("another engine answers than before")
 
     async def failed(self) -> None:
-        """Tell that the hand is lost: following it failed unexpectedly."""
-        await self._lost("following it failed unexpectedly: the log has the error")
+        """Tell that the hand is lost: it broke, or following it failed unexpectedly."""
+        why, self._why = self._why, ""
+        await self._lost(why or "following it failed unexpectedly: the log has the error")
 
     async def _follow(self, open_hand: Callable[[str], Hand], engine: str) -> None:
         try:
             hand = open_hand(engine)
         except CgroupError as error:
+            if self._was_open:
+                raise
             await self._lost(str(error))
             return
+        self._was_open = True
         try:
-            self._use(hand)
+            await self._follow_opened(hand, engine)
+        finally:
+            self._use(None)
+            self._board.report(_PARENTS, None)
+            self._board.report(_STUCK, None)
+            hand.close()
+
+    async def _follow_opened(self, hand: Hand, engine: str) -> None:
+        broke: list[Exception] = []
+        with trio.CancelScope() as following:
+
+            def lose(error: Exception) -> None:
+                broke.append(error)
+                following.cancel()
+
+            self._use(hand, lose)
             self._log.info("cgroups are written directly", parents=" ".join(hand.parents))
             self._board.report(_STUCK, stuck_told)
             await self._ready(hand, hand.parents, hand.taken)
@@ -134,13 +169,8 @@ class Births:
                     news = await hand.news()
                 for key in self._writes.forget_calm(trio.current_time()):
                     await self._outbox.send(Overwritten(key, EMPTY, 0))
-                if await self._told(hand, engine, news):
-                    return
-        finally:
-            self._use(None)
-            self._board.report(_PARENTS, None)
-            self._board.report(_STUCK, None)
-            hand.close()
+                await self._take(hand, engine, news)
+        raise broke[0]
 
     async def _engine_other_than(self, engine: str) -> str:
         """Wait for an engine of another name, and return that."""
@@ -155,36 +185,42 @@ class Births:
             self._log.warning(problem)
         await self._outbox.send(HandReady(parents, self._tickets(), taken, hand.home))
 
-    async def _told(self, hand: Hand, engine: str, news: Sequence[HandNews]) -> bool:
-        """Take these news; return whether the hand has broken."""
+    async def _take(self, hand: Hand, engine: str, news: Sequence[HandNews]) -> None:
+        """Take these news. Raise CgroupClosed if the hand has broken."""
         for each in news:
-            match each:
-                case GroupBorn():
-                    self._count(answered=each.cpus is not None, unanswered=each.cpus is None)
-                    if each.id:
-                        self._hearing.born(self._hearing.key_of(engine, each.id), is_answered=each.cpus is not None)
-                case GroupGone():
-                    if each.id and (key := self._hearing.key_of(engine, each.id)) in self._board.latest.containers:
-                        self._hearing.hear(key)
-                case GroupPinned():
-                    self._hearing.pinned(self._hearing.key_of(engine, each.id))
-                case GroupStuck():
-                    self._again()
-                case GroupWritten():
-                    self._again()
-                    if (key := self._hearing.key_of(engine, each.id)) in self._board.latest.containers:
-                        self._hearing.hear(key)
-                case GroupOverwritten():
-                    await self._overwritten(self._hearing.key_of(engine, each.id), each)
-                case ParentsChanged():
-                    await self._ready(hand, each.parents, each.taken)
-                case NewsLost() | ParentWritten():
-                    self._hearing.look_at_everything()
-                case HandBroken():
-                    self._use(None)
-                    await self._lost(each.reason)
-                    return True
-        return False
+            if isinstance(each, HandBroken):
+                self._use(None)
+                self._why = each.reason
+                raise CgroupClosed(each.reason) from each.error
+            if isinstance(each, ParentsChanged):
+                await self._ready(hand, each.parents, each.taken)
+            elif not await self._crashes.run(None, "news of the hand", partial(self._hear, engine, each)):
+                # Of whom they told is to be found out.
+                self._hearing.look_at_everything()
+
+    async def _hear(self, engine: str, each: HandNews) -> None:
+        match each:
+            case GroupBorn():
+                self._count(answered=each.cpus is not None, unanswered=each.cpus is None)
+                if each.id:
+                    self._hearing.born(self._hearing.key_of(engine, each.id), is_answered=each.cpus is not None)
+            case GroupGone():
+                if each.id and (key := self._hearing.key_of(engine, each.id)) in self._board.latest.containers:
+                    self._hearing.hear(key)
+            case GroupPinned():
+                self._hearing.pinned(self._hearing.key_of(engine, each.id))
+            case GroupStuck():
+                self._again()
+            case GroupWritten():
+                self._again()
+                if (key := self._hearing.key_of(engine, each.id)) in self._board.latest.containers:
+                    self._hearing.hear(key)
+            case GroupOverwritten():
+                await self._overwritten(self._hearing.key_of(engine, each.id), each)
+            case NewsLost() | ParentWritten():
+                self._hearing.look_at_everything()
+            case ParentsChanged() | HandBroken():
+                pass
 
     async def _overwritten(self, key: ContainerKey, news: GroupOverwritten) -> None:
         await self._outbox.send(Overwritten(key, news.found, news.times, news.is_wrested))

@@ -16,6 +16,7 @@ from typing import Final
 import trio
 
 from sidecar.board import Board
+from sidecar.crashes import Crashes
 from sidecar.decide.covering import will_cover
 from sidecar.decide.moves.plain import is_plain
 from sidecar.decide.world import World
@@ -52,10 +53,13 @@ def may_wait(world: World, key: ContainerKey) -> bool:
 class Hints:
     """Asks for looks some time after hints, by tasks of `nursery`."""
 
-    def __init__(self, nursery: trio.Nursery, board: Board, look: Callable[[ContainerKey], None]) -> None:
+    def __init__(
+        self, nursery: trio.Nursery, board: Board, look: Callable[[ContainerKey], None], crashes: Crashes
+    ) -> None:
         self._nursery = nursery
         self._board = board
         self._look = look
+        self._crashes = crashes
         self._due: dict[ContainerKey, float] = {}
         self._latest: dict[ContainerKey, float] = {}
         self._changed: dict[ContainerKey, float] = {}
@@ -63,7 +67,7 @@ class Hints:
 
     def hear(self, container: ContainerKey, seconds: float = BRIEF_SECONDS) -> None:
         """Ask for a look because a container may have started or ended: at once, or later if it may wait."""
-        if not may_wait(self._board.latest, container):
+        if not self._may_wait(container):
             self._look(container)
             return
         now = trio.current_time()
@@ -100,8 +104,13 @@ class Hints:
 
     async def _judge(self, container: ContainerKey) -> None:
         await trio.sleep(DECISION_SECONDS)
-        if container in self._due and not may_wait(self._board.latest, container):
+        if container in self._due and not self._may_wait(container):
             self._look(container)
+
+    def _may_wait(self, container: ContainerKey) -> bool:
+        with self._crashes.contained(container, "hint"):
+            return may_wait(self._board.latest, container)
+        return False
 
     async def _wait(self, container: ContainerKey) -> None:
         while (due := self._due.get(container)) is not None:

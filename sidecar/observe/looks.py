@@ -88,7 +88,7 @@ class Looker:
         self._checked: dict[ContainerKey, float] = {}
         """When the kernel was last asked where a container runs."""
         self._under_way: dict[ContainerKey, bool] = {}
-        self.hints = Hints(nursery, board, self.look)
+        self.hints = Hints(nursery, board, self.look, self._crashes)
         self.newcomers = Newcomers(board, self.look, self._is_looked_at, lambda: engine.name)
         meet = partial(LastingTasks(board, log).keep, self.named("meeting newcomers"), self.newcomers.run)
         nursery.start_soon(meet)
@@ -114,7 +114,7 @@ class Looker:
             self._under_way[container] = True
             return
         self._under_way[container] = False
-        self._nursery.start_soon(self._look_until_calm, container)
+        self._nursery.start_soon(self._look_surely, container)
 
     def seen(self, view: ContainerView) -> None:
         """Report a container that the engine's adapter looked at, and that was not looked at before."""
@@ -306,7 +306,8 @@ class Looker:
         elif isinstance(found, ContainerView):
             await self._outbox.send(ContainerSeen(found, began))
         elif isinstance(found, EngineSilent | EngineFailed) and not (known and known.is_held):
-            self._unseen.add({container: str(found)})
+            with self._crashes.contained(container, "look"):
+                self._unseen.add({container: str(found)})
 
     async def _glance_in(self, looks: LookingRound, container: ContainerKey) -> None:
         """Glance at a container for an inventory; one without a grant may run anywhere if that takes long."""
@@ -320,6 +321,11 @@ class Looker:
             pass
         except EngineError as error:
             looks.failed_glances.append(error)
+
+    async def _look_surely(self, container: ContainerKey) -> None:
+        if not await self._crashes.run(container, "look", partial(self._look_until_calm, container)):
+            # What the look showed is not told: the inventory looks again.
+            self.look_at_everything()
 
     async def _look_until_calm(self, container: ContainerKey) -> None:
         try:
@@ -387,7 +393,7 @@ class Looker:
         try:
             effective = self._kernel.effective_cpus(view)
             self._checked[view.key] = trio.current_time()
+            shown = as_the_kernel_shows(view, effective)
+            return msgspec.structs.replace(shown, found_below=self._kernel.parent_of(shown))
         except StateError as error:
             raise EngineFailed(f"where it runs cannot be found out: {error}") from error
-        shown = as_the_kernel_shows(view, effective)
-        return msgspec.structs.replace(shown, found_below=self._kernel.parent_of(shown))

@@ -66,7 +66,7 @@ def why(cause: Cause) -> str:
         case WantsFewer():
             return f"it wants {cpus(cause.cpus)} now"
         case Pinned():
-            return f"a container was pinned by hand to {named(cause.cpus)}"
+            return f"a container that is pinned by hand keeps {named(cause.cpus)}"
         case ByItsRules():
             return "it lies on whole cores and NUMA nodes again as its rules require"
         case Completed():

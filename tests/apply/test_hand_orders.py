@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 
 import pytest
 import trio
@@ -15,7 +16,9 @@ from sidecar.decide.hand_facts import AnswersHeld, CpusetWritten, WriteFailed
 from sidecar.decide.orders import Answers, HoldAnswers, Update, WriteCpuset
 from sidecar.decide.reconcile import begin
 from sidecar.decide.sightings import sighted
+from sidecar.ports import HeldAnswers
 from state.cpuset import EMPTY, CPUSet
+from state.errors import FileUnreadable
 from state.model import State
 from state.topology import uniform
 from tests.support.decide.stories import static
@@ -89,6 +92,31 @@ def test_without_a_hand_a_write_fails_and_nothing_is_held(bench: Bench) -> None:
     assert bench.facts == []
     bench.orders.write(WriteCpuset(docker(ONE), 8, Update(cpus=MINE)))
     assert isinstance(bench.last(), WriteFailed)
+
+
+@pytest.mark.parametrize("error", [ValueError("planted"), FileUnreadable("planted")])
+def test_a_hand_that_fails_while_it_takes_answers_is_used_no_more(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """Which it holds is not known. Nothing is told of it, and whoever follows it is."""
+    lost: list[Exception] = []
+    bench.orders.use(bench.hand, lost.append)
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.hand, "hold", _raising(error))
+        bench.orders.hold(HoldAnswers(7, Answers(others=POOL)))
+    assert (lost, bench.facts) == ([error], [])
+    bench.orders.hold(HoldAnswers(8, Answers(others=POOL)))
+    assert bench.facts == []
+    bench.orders.use(bench.hand, lost.append)
+    bench.orders.hold(HoldAnswers(9, Answers(others=POOL)))
+    assert bench.last() == AnswersHeld(9, ("/docker",), EMPTY, 10)
+
+
+def _raising(error: Exception) -> Callable[..., HeldAnswers]:
+    def planted(*_: object) -> HeldAnswers:
+        raise error
+
+    return planted
 
 
 @pytest.mark.trio

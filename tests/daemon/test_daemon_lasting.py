@@ -17,11 +17,18 @@ from trio.testing import MockClock
 from sidecar import daemon, engine_rooms, reloading
 from sidecar.allocator import Allocator
 from sidecar.api.served_socket import ServedSocket
+from sidecar.apply import executor
 from sidecar.apply.exec_places import ExecPlaces
+from sidecar.apply.executor import Executor
 from sidecar.apply.hand_orders import HandOrders
+from sidecar.apply.standing_orders import StandingOrders
 from sidecar.board import Board
 from sidecar.commit.directory_guard import DirectoryGuard
+from sidecar.commit.fallback_books import SparedCheckpoint
+from sidecar.commit.journal import Journal
 from sidecar.config.hook_sections import Hook
+from sidecar.decide.facts import CpusetFailed, Failure
+from sidecar.decide.orders import ApplyCpuset
 from sidecar.decide.world import World
 from sidecar.disturbance.sampler import DisturbanceSampler
 from sidecar.engines.host_tenants import HostedEngine
@@ -29,14 +36,18 @@ from sidecar.failures import EngineFailed
 from sidecar.hooks import hook_runner
 from sidecar.hooks.hook_runner import HookRunner
 from sidecar.lasting import LastingTasks
+from sidecar.observe import brief, looks
 from sidecar.observe.acks import AckReader
 from sidecar.observe.births import Births
 from sidecar.observe.event_stream import follow_events
 from sidecar.observe.load_meter import LoadMeter
 from sidecar.observe.looks import Looker
 from sidecar.observe.newcomers import Newcomers
+from sidecar.ports import HandBroken
 from sidecar.projection.teller import Teller
 from sidecar.projection.voucher import Voucher
+from sidecar.simulation.model_limits import Limits
+from sidecar.starts_around import StartsAround
 from sidecar.status.narrator import Narrator
 from state.cpuset import CPUSet
 from state.errors import FileUnreadable
@@ -152,6 +163,84 @@ async def test_the_tasks_of_this_table_are_all_that_last(
     async with host.running():
         await host.settled(await host.docker.run("rt", labels=TWO))
     assert kept == set(TASKS)
+
+
+EDGES: dict[str, tuple[Any, str, str]] = {
+    "the hand takes answers": (KernelHand, "hold", "following the hand"),
+    "the standing order is written": (StandingOrders, "give", "following the hand"),
+    "starts by an older order are counted": (StandingOrders, "older", "following the hand"),
+    "the state is saved": (SparedCheckpoint, "save", "the recorded state is not saved"),
+    "the journal is written": (Journal, "append", "the journal cannot be written"),
+    "starts around the front are counted": (StartsAround, "see", ""),
+    "the hand writes": (KernelHand, "write", ""),
+    "a look is asked for": (looks, "is_foreign", ""),
+    "a hint is judged": (brief, "is_plain", ""),
+    "a failed order is told": (executor, "noun", ""),
+}
+"""What is asked of edges while the allocator, or a task that comes and goes, works; where it is, and the problem."""
+
+
+@pytest.mark.parametrize("number", range(len(EDGES)), ids=[what.replace(" ", "_") for what in EDGES])
+async def test_an_edge_that_fails_ends_neither_the_daemon_nor_the_hand(
+    autojump_clock: MockClock, host: Host, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """While it fails, containers come and go; owners of before and of after are settled, and births are answered."""
+    where, name, told = EDGES[list(EDGES)[number]]
+    error, was, failures = ERRORS[number % 2], getattr(where, name), list[float]()
+    fails_from = trio.current_time() + 3
+
+    def planted(*args: Any, **named: Any) -> Any:
+        if fails_from < trio.current_time() < fails_from + 5:
+            failures.append(trio.current_time())
+            raise error
+        return was(*args, **named)
+
+    monkeypatch.setattr(where, name, planted)
+    async with host.running():
+        before = await host.docker.run("before", labels=TWO)
+        passing = await host.docker.run("passing")
+        await host.settled(before)
+        await trio.sleep(fails_from - trio.current_time() + 0.1)
+        with monkeypatch.context() as patch:
+            patch.setattr(Executor, "_outcome", _failed)
+            meanwhile = await host.docker.run("meanwhile", labels=TWO)
+            await host.docker.change(await host.docker.run("plain"), Limits(cpuset="0-7"))
+            await host.docker.exit(passing)
+            await host.docker.start(passing)
+            await trio.sleep(2)
+        assert told in " ".join(problems(host))
+        await trio.sleep(6)
+        after = await host.docker.run("after", labels=TWO)
+        await host.until(lambda: all(map(host.is_settled, (before, meanwhile, after))), seconds=60)
+        assert host.where(await host.docker.run("plain too")) == "0,7"
+        await host.until(lambda: not problems(host), seconds=100)
+    assert failures
+    assert host.broken == []
+
+
+async def _failed(executor: Executor, order: ApplyCpuset) -> CpusetFailed:
+    return CpusetFailed(order.container, order.number, Failure.FAILED, "planted", executor._tickets())
+
+
+async def test_a_hand_that_breaks_is_opened_again(
+    autojump_clock: MockClock, host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its thread is a task that lasts as well: births are not left unanswered for as long as the daemon runs."""
+    hands: list[KernelHand] = []
+
+    def open_hand(engine: str) -> KernelHand:
+        hands.append(KernelHand(host.kernel, engine))
+        return hands[-1]
+
+    host.open_hand = open_hand
+    async with host.running():
+        await host.settled(await host.docker.run("before", labels=TWO))
+        hands[-1]._hand.send.send_nowait(HandBroken("its thread ended"))
+        await host.until(lambda: any(each.startswith("following the hand failed") for each in problems(host)))
+        await host.until(lambda: len(hands) == 2)
+        await trio.sleep(1)
+        assert host.where(await host.docker.run("plain")) == "0,3-7"
+        await host.until(lambda: not problems(host), seconds=100)
 
 
 async def test_an_engine_that_is_not_followed_counts_as_away(

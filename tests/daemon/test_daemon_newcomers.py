@@ -204,7 +204,8 @@ async def test_any_other_news_of_it_ends_the_wait(autojump_clock: MockClock, hos
 
 
 async def test_all_are_looked_at_when_the_hand_is_lost(autojump_clock: MockClock, host: Host) -> None:
-    """From then on nothing answers their births."""
+    """Nothing answers their births until another is opened."""
+    host.may_crash = True
     hands: list[KernelHand] = []
 
     def open_hand(engine: str) -> KernelHand:

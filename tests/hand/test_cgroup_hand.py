@@ -25,7 +25,6 @@ from sidecar.ports import (
     GroupOverwritten,
     GroupStuck,
     GroupWritten,
-    HandBroken,
     NewsLost,
     ParentsChanged,
     ParentWritten,
@@ -290,21 +289,6 @@ def test_thousands_of_groups_change_their_answer_in_one_call(v2: FileStage) -> N
     until(lambda: v2.cpus(last) == "0")
     assert v2.hand.hold(Answers(others=OWN)).stuck == EMPTY
     assert {v2.cpus(f"/machine.slice/docker-{number:064x}.scope") for number in range(300)} == {"1"}
-
-
-def test_an_error_of_the_watcher_is_the_last_news_and_nothing_is_written_any_more(v2: FileStage) -> None:
-    """From then on the engine alone changes cpusets, and no old answer is in its way."""
-
-    def broken(waited: float) -> float | None:
-        raise OSError(errno.EIO, "it broke")
-
-    v2.hand._watcher._hear = broken
-    v2.make(f"/machine.slice/docker-{ONE}.scope")
-    news_until(v2.hand, lambda each: each == HandBroken("it broke"))
-    until(lambda: not v2.hand._watcher._thread.is_alive())
-    v2.make(f"/machine.slice/docker-{TWO}.scope")
-    v2.overwrite(f"/machine.slice/docker-{TWO}.scope", "0-1")
-    assert v2.cpus(f"/machine.slice/docker-{TWO}.scope") == "0-1"
 
 
 def test_a_parent_has_one_hand(v1: FileStage, monkeypatch: pytest.MonkeyPatch) -> None:

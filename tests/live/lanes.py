@@ -36,7 +36,14 @@ LANES: Final[Mapping[str, tuple[str, ...]]] = {
     "stories": (
         *("test_astray", "test_daemon", "test_disturbed", "test_doctor", "test_dynamic_small", "test_faults_answers"),
         *("test_faults_crowd", "test_faults_names", "test_faults_projections", "test_faults_sidecars"),
-        *("test_faults_state", "test_faults_workloads", "test_lifecycle", "test_placing", "test_redeploys"),
+        *(
+            "test_faults_state",
+            "test_faults_unexpected",
+            "test_faults_workloads",
+            "test_lifecycle",
+            "test_placing",
+            "test_redeploys",
+        ),
         *("test_compose", "test_page", "test_hooks", "test_prometheus", "test_shortage"),
         *("test_top", "test_unprivileged"),
     ),

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import io
 import itertools
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 import trio
 import trio.testing
 
 from sidecar.board import BirthCounts, Board
+from sidecar.crashes import Crashes
 from sidecar.decide.covering import after_hand
 from sidecar.decide.facts import ContainerView, EngineInfo, Fact, Phase
 from sidecar.decide.hand_facts import HandLost, HandReady, Overwritten
@@ -19,6 +22,7 @@ from sidecar.decide.reconcile import begin
 from sidecar.decide.sightings import sighted
 from sidecar.decide.world import replace
 from sidecar.failures import CgroupClosed
+from sidecar.lasting import LastingTasks
 from sidecar.log import Log
 from sidecar.observe.births import Births
 from sidecar.observe.brief import Hints
@@ -30,7 +34,6 @@ from sidecar.ports import (
     GroupStuck,
     GroupWritten,
     Hand,
-    HandBroken,
     NewsLost,
     ParentsChanged,
 )
@@ -53,7 +56,7 @@ class Room:
     """The room of one engine, which notes for what looks are asked."""
 
     def __init__(self, nursery: trio.Nursery, board: Board, looks: list[ContainerKey]) -> None:
-        self.hints = Hints(nursery, board, looks.append)
+        self.hints = Hints(nursery, board, looks.append, Crashes(board, Log(io.StringIO())))
         self.newcomers = Newcomers(board, looks.append, lambda _: False, lambda: "docker")
         self.inventories = 0
 
@@ -88,6 +91,7 @@ class Bench:
         self.hand = SimulatedHand(CPUSet(range(4)))
         self.hand.make("/docker")
         self.used: list[Hand | None] = []
+        self.lose: Callable[[Exception], None] | None = None
         self.looks: list[ContainerKey] = []
         self.room = Room(nursery, self.board, self.looks)
         self.again = 0
@@ -96,16 +100,25 @@ class Bench:
         self.births = Births(
             self.board,
             self.outbox,
-            use=self.used.append,
+            use=self.use,
             again=lambda: setattr(self, "again", self.again + 1),
             hearing=self.room,
             tickets=itertools.count(1).__next__,
             log=Log(self.lines),
         )
 
+    def use(self, hand: Hand | None, lose: Callable[[Exception], None] | None = None) -> None:
+        self.used.append(hand)
+        self.lose = lose or self.lose
+
     async def next(self) -> Fact:
         with trio.fail_after(5):
             return await self.inbox.receive()
+
+    def keep(self, nursery: trio.Nursery, open_hand: Callable[[str], Hand]) -> None:
+        """Follow hands as the daemon does."""
+        tasks, run = LastingTasks(self.board, Log(self.lines)), partial(self.births.run, open_hand)
+        nursery.start_soon(partial(tasks.keep, "following the hand", run, then=self.births.failed))
 
     async def news(self) -> Fact:
         """Return the next fact, without the parents."""
@@ -262,17 +275,6 @@ async def test_a_problem_of_a_container_has_its_name_and_goes_with_it(bench: Ben
     assert "the cpuset of two" in " ".join(bench.board.problems.values())
     bench.board.post(bench.board.latest.without_container(docker(ONE), 3))
     assert not bench.board.problems
-
-
-async def test_a_hand_that_breaks_is_a_fact(bench: Bench, nursery: trio.Nursery) -> None:
-    """It is not used any more before that is reported."""
-    nursery.start_soon(bench.births.run, lambda engine: bench.hand)
-    await bench.next()
-    bench.hand._send.send_nowait(HandBroken("its thread ended"))
-    lost = await bench.news()
-    assert isinstance(lost, HandLost)
-    assert lost.reason == "its thread ended"
-    assert bench.used[1] is None
 
 
 async def test_births_and_overwrites_are_counted(bench: Bench, nursery: trio.Nursery) -> None:

@@ -219,7 +219,7 @@ CAUSES: tuple[tuple[Cause, str], ...] = (
     (CeilingSank(2), "it may have at most 2 CPUs now"),
     (WantsFewer(2), "it wants 2 CPUs now"),
     (NumberOnly(2), "it asks for 2 CPUs, and the policy allows no more"),
-    (Pinned(CPUSet.of(1, 2)), "a container was pinned by hand to CPUs 1-2"),
+    (Pinned(CPUSet.of(1, 2)), "a container that is pinned by hand keeps CPUs 1-2"),
     (Spare(1, 4), "its share of the spare CPUs grew by 1, within its ceiling of 4"),
     (Together(level=Level.NODE, now=1, before=2), "moved closer together: on 1 NUMA node instead of 2"),
     (Together(level=Level.CORE, now=2, before=3), "moved closer together: on 2 cores instead of 3"),

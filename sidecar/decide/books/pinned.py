@@ -18,10 +18,10 @@ from sidecar.decide.books.holdings import (
     with_holdings,
 )
 from sidecar.decide.books.replacing import is_by_its_rules, replaced
-from sidecar.decide.container.container import Standing
+from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.world import World, replace
 from state.cause import Pinned
-from state.cpuset import CPUSet, union
+from state.cpuset import EMPTY, CPUSet, union
 from state.model import Assignment, State
 
 
@@ -45,10 +45,19 @@ def claimed_by_pins(world: World) -> CPUSet:
     shared group do not count: they run only where the group does.
     """
     return union(
-        (each.place.configured & CPUSet.from_mask(each.footprint)) | world.home_of(each)
+        _claimed(world, each) | world.home_of(each)
         for each in world.containers.values()
         if each.wish.standing is Standing.STRANGER and not each.view.in_shared_group and world.holds_its_pin(each)
     )
+
+
+def _claimed(world: World, container: Container) -> CPUSet:
+    """Return where a container pinned by hand may run of its pin. If it runs on none of that, although some is online,
+    it was put elsewhere, and not by its engine: it stays there until its next start.
+    """
+    pin, seen = container.place.configured, container.place.seen
+    is_astray = not container.is_idle and world.has_pin_online(container) and pin.isdisjoint(seen)
+    return (pin & CPUSet.from_mask(container.footprint)) | (seen if is_astray else EMPTY)
 
 
 def _elsewhere(world: World, state: State, grant: Assignment, claimed: CPUSet) -> CPUSet | None:

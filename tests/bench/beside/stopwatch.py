@@ -139,15 +139,15 @@ def _of(order: Order) -> str:
 
 
 def _births() -> None:
-    honest = Births._told
+    honest = Births._take
 
-    async def told(self: Births, hand: Any, engine: str, news: Any) -> bool:
+    async def take(self: Births, hand: Any, engine: str, news: Any) -> None:
         now, wall = time.monotonic(), time.time_ns()
         born = [each for each in news if isinstance(each, GroupBorn)]
         _notes.extend(Note(wall, 0, 0, "birth told", each.id, f"{now - each.at:.6f} s late") for each in born)
-        return await honest(self, hand, engine, news)
+        await honest(self, hand, engine, news)
 
-    Births._told = told  # type: ignore[method-assign]
+    Births._take = take  # type: ignore[method-assign]
 
 
 def plant() -> None:

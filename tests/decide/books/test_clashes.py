@@ -51,7 +51,7 @@ def test_an_elastic_owner_that_cannot_move_gives_up_what_it_gained() -> None:
     assert (str(story.grant(rt).original), story.granted(rt)) == ("1-2", "1-3")
     story.arrive("pinned", cpuset="2-3")
     assert story.granted(rt) == "1-2"
-    assert story.why(rt) == "a container was pinned by hand to CPU 3"
+    assert story.why(rt) == "a container that is pinned by hand keeps CPU 3"
     (clash,) = clashes(story.world)
     assert clash.cpus == cpus("2")
 

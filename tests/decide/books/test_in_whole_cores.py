@@ -118,7 +118,7 @@ def test_an_elastic_container_gives_up_what_a_container_is_pinned_to_by_hand() -
     story.arrive("pinned", cpuset="6")
     story.settle()
     assert (story.layout(batch), story.leaving(batch)) == (["1,3,5,7"], "2,6")
-    assert story.why(batch) == "a container was pinned by hand to CPU 6"
+    assert story.why(batch) == "a container that is pinned by hand keeps CPU 6"
 
 
 def test_original_cpus_go_if_a_container_is_pinned_there_by_hand() -> None:

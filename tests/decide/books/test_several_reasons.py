@@ -48,7 +48,7 @@ def test_the_rest_of_a_core_goes_for_the_rules_of_the_grant() -> None:
     said = why_leaving(story.grant(batch))
     assert said == (
         "CPU 3: it lies on whole cores and NUMA nodes again as its rules require; "
-        "CPU 7: a container was pinned by hand to CPU 7"
+        "CPU 7: a container that is pinned by hand keeps CPU 7"
     )
     leaving = story.grant(batch).leaving
     assert leaving is not None
@@ -76,10 +76,10 @@ def test_cpus_that_are_leaving_have_the_reason_for_which_they_were_lost() -> Non
     moves = (Move(lost=cpus("5"), cause=Pinned(cpus("5"))), Move(lost=cpus("6"), cause=fewer))
     both = replace(grant, moves=moves, leaving=Leaving(cpus=cpus("5-6"), number=2, cause=fewer))
     assert why_leaving(both) == (
-        "CPU 5: a container was pinned by hand to CPU 5; "
+        "CPU 5: a container that is pinned by hand keeps CPU 5; "
         "CPU 6: the machine or a setting leaves fewer CPUs to share, which takes 1 CPU above web's floor of 2"
     )
     assert why_leaving(replace(both, leaving=Leaving(cpus=cpus("5"), number=2, cause=fewer))) == (
-        "a container was pinned by hand to CPU 5"
+        "a container that is pinned by hand keeps CPU 5"
     )
     assert why_leaving(replace(both, leaving=None)) == ""

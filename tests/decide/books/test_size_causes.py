@@ -23,7 +23,7 @@ def test_what_is_lost_to_a_pin_by_hand_is_not_blamed_on_the_machine() -> None:
     story.over(Purpose.GRACE, rich)
     pinned = str(min(story.grant(poor).cpus))
     story.arrive("pinned", cpuset=pinned)
-    assert story.why(rich) == story.why(poor) == f"a container was pinned by hand to CPU {pinned}"
+    assert story.why(rich) == story.why(poor) == f"a container that is pinned by hand keeps CPU {pinned}"
 
 
 def test_what_a_floor_lacks_after_a_hotplug_is_named_where_it_comes_from() -> None:

@@ -274,6 +274,32 @@ def test_an_owner_leaves_the_cpus_of_a_stranger_that_comes_later() -> None:
     assert story.is_settled(rt)
 
 
+def test_an_owner_leaves_the_cpus_where_a_stranger_was_put_that_is_pinned_elsewhere() -> None:
+    """A hand that was killed may have moved it, and what it had is not known: it stays until its next start."""
+    story = Story()
+    stranger = story.arrive("stranger", cpuset="3")
+    rt = story.arrive("rt", 1)
+    story.settle()
+    assert where(rt) == "1"
+    story.kernel.write(stranger.id, CPUSet.parse("0-1"))
+    story.look(stranger)
+    story.settle()
+    assert (where(rt), where(stranger)) == ("2", "0-1")
+    assert story.is_settled(rt)
+
+
+def test_an_owner_stays_beside_a_stranger_whose_pin_is_offline() -> None:
+    """It is pinned to none of those on which the kernel lets it run: no other place would be better."""
+    story = Story()
+    rt = story.arrive("rt", 1)
+    story.settle()
+    stranger = story.arrive("stranger", cpuset="3")
+    story.hotplug(3)
+    story.look(stranger)
+    story.settle()
+    assert where(rt) == "1"
+
+
 def test_an_owner_stays_beside_a_stranger_where_no_cpu_is_free() -> None:
     """It is settled, since nothing more can be done, and alone once the stranger is gone."""
     story = Story(uniform(cores=3))

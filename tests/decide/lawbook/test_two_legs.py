@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from sidecar.decide.books import pinned
 from sidecar.decide.container.container import Container
 from sidecar.decide.moves import plan as plan_module
+from sidecar.decide.world import World
 from state.cpuset import CPUSet
-from tests.decide.lawbook import placelaws
+from tests.decide.lawbook import laws, placelaws
 from tests.decide.lawbook.twolegs import STOPS, Stop, killed_at, written_but_not_recorded
 from tests.decide.long_run import main_of_stops
 from tests.support.decide.histories import STATIC, Broken
@@ -37,6 +39,31 @@ def test_a_daemon_that_forgets_the_second_leg_is_caught(monkeypatch: pytest.Monk
     """What was written before the kill is never recorded by it: at rest, kernel and engine differ."""
     takes_what_runs_for_recorded(monkeypatch)
     assert any(_differs(seed) for seed in range(20))
+
+
+def looks_at_the_pin_alone(patch: pytest.MonkeyPatch) -> None:
+    """Where a container that is pinned by hand runs counts only as far as it is pinned there."""
+
+    def claimed(world: World, container: Container) -> CPUSet:
+        return container.place.configured & CPUSet.from_mask(container.footprint)
+
+    patch.setattr(pinned, "_claimed", claimed)
+
+
+ASTRAY = 40949
+"""A history whose hand moves a locked container, which is pinned by hand, off an owner's CPU, and is killed. The next
+hand does not know what it had.
+"""
+
+
+@pytest.mark.parametrize("stop", STOPS[2:], ids=_NAMES[2:])
+def test_an_owner_leaves_a_stranger_that_a_killed_hand_has_moved(monkeypatch: pytest.MonkeyPatch, stop: Stop) -> None:
+    """It runs where it was put until its next start, and the owner is alone elsewhere."""
+    assert killed_at(stop, ASTRAY)
+    looks_at_the_pin_alone(monkeypatch)
+    with pytest.raises(Broken) as broken:
+        killed_at(stop, ASTRAY)
+    assert laws.ASIDE in broken.value.laws
 
 
 def _differs(seed: int) -> bool:

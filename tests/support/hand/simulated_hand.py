@@ -48,6 +48,8 @@ class SimulatedHand:
         self._there: dict[str, ParentKind] = {}
         self._elsewhere: set[str] = set()
         self._groups: dict[str, SimulatedGroup] = {}
+        self.is_shut = False
+        """Whether it was closed."""
         self._send, self._receive = trio.open_memory_channel[HandNews](math.inf)
 
     # What happens on the host.
@@ -175,6 +177,7 @@ class SimulatedHand:
 
     def close(self) -> None:
         """Leave all groups as they are."""
+        self.is_shut = True
 
     def _called(self, group: SimulatedGroup) -> str:
         return group.id if self._places.stands_for(group.id, group.parent) else ""
