@@ -10,6 +10,7 @@ space around the whole text is ignored, since the kernel's files end in a newlin
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Final
 
 from state.errors import CPUSetError
@@ -19,6 +20,9 @@ MAX_CPU: Final = 8191
 
 _MAX_TEXT: Final = 64 * 1024
 """Characters. All of 8192 CPUs written one by one, with commas, need 40 KiB."""
+
+_TEXTS: Final = 256
+"""Texts that are kept: more than there are different sets in most decisions, and 10 MiB of the longest ones."""
 
 
 class CPUSet:
@@ -72,7 +76,7 @@ class CPUSet:
         return (CPUSet.from_mask, (self.mask,))
 
     def __str__(self) -> str:
-        return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in self.runs())
+        return _text(self.mask)
 
     def __repr__(self) -> str:
         shown = str(self)
@@ -80,14 +84,7 @@ class CPUSet:
 
     def runs(self) -> Iterator[tuple[int, int]]:
         """Yield the first and last CPU of each unbroken run, ascending: `0-3,8` gives (0, 3) and (8, 8)."""
-        mask, offset = self.mask, 0
-        while mask:
-            start = (mask & -mask).bit_length() - 1
-            mask >>= start
-            length = (~mask & (mask + 1)).bit_length() - 1
-            yield offset + start, offset + start + length - 1
-            mask >>= length
-            offset += start + length
+        return _runs(self.mask)
 
     def __iter__(self) -> Iterator[int]:
         for first, last in self.runs():
@@ -154,6 +151,23 @@ def _made(mask: int) -> CPUSet:
     made = _new(CPUSet)
     _write_mask(made, mask)
     return made
+
+
+def _runs(mask: int) -> Iterator[tuple[int, int]]:
+    offset = 0
+    while mask:
+        start = (mask & -mask).bit_length() - 1
+        mask >>= start
+        length = (~mask & (mask + 1)).bit_length() - 1
+        yield offset + start, offset + start + length - 1
+        mask >>= length
+        offset += start + length
+
+
+@lru_cache(maxsize=_TEXTS)
+def _text(mask: int) -> str:
+    """Return the list text of a mask. The same few sets are written for each container, several times each."""
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in _runs(mask))
 
 
 def _checked(cpu: int) -> int:

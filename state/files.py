@@ -25,6 +25,9 @@ _FOUND: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _NAMED: Final = os.O_PATH | os.O_CLOEXEC
 _AGAIN: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 
+_CHUNK: Final = 16 * 1024
+"""Bytes read at a time. A buffer for the longest content would be mapped and unmapped for each short one."""
+
 _SENTENCES: Final = {
     errno.ENOSPC: "there is no space left; free some",
     errno.EDQUOT: "the disk quota is used up",
@@ -327,7 +330,7 @@ def _up_to(opened: int, limit: int) -> bytes | None:
     """Return the rest of an open file; None if it has more than `limit` bytes."""
     content = bytearray()
     while len(content) <= limit:
-        chunk = os.read(opened, limit + 1 - len(content))
+        chunk = os.read(opened, min(limit + 1 - len(content), _CHUNK))
         if not chunk:
             return bytes(content)
         content += chunk

@@ -20,7 +20,7 @@ import os
 import re
 import stat
 import time
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -92,9 +92,15 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True):
     lease_seconds: float | None = None
     updated_at: str = ""
 
+    @classmethod
+    def of_no_container(cls, name: str) -> Projection:
+        """Return what is told where no container uses a projection any more; the last one had this name."""
+        return cls(name=name, sharing=Sharing.UNMANAGED, reason="no container uses this projection now")
+
     def says_the_same_as(self, other: Projection) -> bool:
         """Return whether the two differ only in what the writer fills in: number, time, and the seconds left."""
-        return self._unwritten() == other._unwritten()
+        filled_in = {name: getattr(self, name) for name in ("generation", "updated_at", "deadline_seconds")}
+        return self == msgspec.structs.replace(other, **filled_in)
 
     def stamped(self, generation: int, updated_at: str) -> Projection:
         """Return the same, with its number and its time."""
@@ -114,9 +120,6 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True):
             alone=False,
         )
 
-    def _unwritten(self) -> Projection:
-        return msgspec.structs.replace(self.stamped(0, ""), deadline_seconds=None)
-
 
 class Reading(Projection, frozen=True, kw_only=True):
     """What a reader finds: a projection, and whether the daemon vouches for it. If not, it is what was last true."""
@@ -134,6 +137,25 @@ class Reading(Projection, frozen=True, kw_only=True):
         return Projection(**{name: getattr(self, name) for name in Projection.__struct_fields__})
 
 
+class ProjectionFiles(NamedTuple):
+    """A projection, and the contents of its files; that of an absent one is empty here."""
+
+    projection: Projection
+    status: bytes
+    cpuset: bytes
+
+    @classmethod
+    def of(cls, projection: Projection) -> ProjectionFiles:
+        """Return what is written of a projection."""
+        cpus = f"{projection.cpus}\n".encode() if projection.cpus else b""
+        return cls(projection, codec.encode_flat(projection) + b"\n", cpus)
+
+    @property
+    def contents(self) -> tuple[tuple[str, bytes], ...]:
+        """The files in the order in which they are written (rules 1 and 2)."""
+        return (STATUS, self.status), (CPUSET, self.cpuset)
+
+
 class ProjectionDirectory:
     """Writes the files of one projection directory, which the caller holds open, by way of `staging`."""
 
@@ -141,12 +163,18 @@ class ProjectionDirectory:
         """Take two descriptors of directories in one file system; the caller still closes both."""
         self.at: Final = at
         self._staging = staging
+        self._found: bytes | None = None
+        """The status that `told` found, for the next `put`."""
 
-    def told(self) -> Projection | None:
-        """Return what the directory holds now; None if that cannot be understood or trusted."""
-        content = self._content(STATUS)
+    def told(self, last: ProjectionFiles | None = None) -> Projection | None:
+        """Return what the directory holds now; None if that cannot be understood or trusted. What was written `last`
+        is known by its bytes.
+        """
+        self._found = content = self._content(STATUS)
         if content is None:
             return None
+        if last is not None and content == last.status:
+            return last.projection
         try:
             found = codec.decode(content, Projection)
         except codec.UNREADABLE:
@@ -163,19 +191,32 @@ class ProjectionDirectory:
 
     def write(self, projection: Projection) -> None:
         """Write this into the directory; files with the right content are left alone. Raise ProjectionError."""
-        for name, content in _contents(projection):
-            if content:
-                self._put(name, content)
-            else:
-                self._remove(name)
+        self.put(ProjectionFiles.of(projection))
 
-    def holds(self, projection: Projection) -> bool:
-        """Return whether the files are what `write` makes of this projection."""
-        return all((self._content(name) or b"") == content for name, content in _contents(projection))
+    def put(self, new: ProjectionFiles, last: ProjectionFiles | None = None) -> None:
+        """Write this into the directory; files with the right content are left alone. Raise ProjectionError.
 
-    def withhold_all_but(self, projection: Projection) -> None:
+        Where the status is still the one that was written `last`, other CPUs than that time are written without a look
+        at what is there.
+        """
+        found, self._found = self._found, None
+        if found is None:
+            found = self._content(STATUS)
+        if found != new.status:
+            self._put(STATUS, new.status)
+        is_other = last is not None and found == last.status and last.cpuset != new.cpuset
+        if not new.cpuset:
+            self._remove(CPUSET)
+        elif is_other or self._content(CPUSET) != new.cpuset:
+            self._put(CPUSET, new.cpuset)
+
+    def holds(self, written: ProjectionFiles) -> bool:
+        """Return whether the files are what `put` makes of this."""
+        return all((self._content(name) or b"") == content for name, content in written.contents)
+
+    def withhold_all_but(self, written: ProjectionFiles) -> None:
         """Remove each file that differs from this, which could not be written. Raise ProjectionError."""
-        for name, content in _contents(projection):
+        for name, content in written.contents:
             if self._content(name) != content:
                 self._remove(name)
 
@@ -193,8 +234,6 @@ class ProjectionDirectory:
             raise ProjectionError(str(error)) from error
 
     def _put(self, name: str, content: bytes) -> None:
-        if self._content(name) == content:
-            return
         try:
             with files.write_beside(self._staging, name, content, sync=False, mode=0o644) as temporary:
                 files.move_over(temporary, name, source=self._staging, target=self.at)
@@ -242,12 +281,6 @@ def read_with_lease(directory: str | os.PathLike[str], now: float) -> tuple[Read
         raise ProjectionError(f"{where}/{STATUS} is not a projection: {codec.flaw(error)}") from error
     left = lease.seconds_left(renewed_at, found.lease_seconds, now)
     return Reading.of(found, vouched=left > 0), left
-
-
-def _contents(projection: Projection) -> list[tuple[str, bytes]]:
-    """Return the files in the order in which they are written (rules 1 and 2); an absent file is empty here."""
-    cpus = f"{projection.cpus}\n".encode() if projection.cpus else b""
-    return [(STATUS, codec.encode(projection) + b"\n"), (CPUSET, cpus)]
 
 
 def checked_name(name: str) -> str:

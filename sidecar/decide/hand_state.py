@@ -55,12 +55,17 @@ class HandState(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_answering(self) -> bool:
         """Whether it surely answers each birth, but for containers that are left alone."""
-        return all(each is not None and each.answers.others is not None for each in (self.held, self.sent or self.held))
+        held, newest = self.held, self.sent or self.held
+        if held is None or newest is None:
+            return False
+        return held.answers.others is not None and newest.answers.others is not None
 
     def surely_answers(self, key: ContainerKey) -> bool:
         """Return whether it surely answers each birth of this container with an entry of its own."""
-        orders = (self.held, self.sent or self.held)
-        return all(each is not None and each.answers.own.get(key) is not None for each in orders)
+        held, newest = self.held, self.sent or self.held
+        if held is None or newest is None:
+            return False
+        return held.answers.own.get(key) is not None and newest.answers.own.get(key) is not None
 
     def answers_for(self, key: ContainerKey) -> tuple[CPUSet, ...]:
         """Return the CPUs that this container may get at its birth, the newest answer last. Without any, nothing is

@@ -200,7 +200,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """
         state = self.state
         pin = container.wish.pin & pool if container.view.in_shared_group else container.wish.pin
-        return pin & (state.online - state.exclusive - state.leaving) or pool
+        return (pin and pin & (state.online - state.exclusive - state.leaving)) or pool
 
     def stuck_beside(self, key: ContainerKey) -> CPUSet:
         """Return the CPUs on which containers other than this one may be that cannot be moved now: no owner is settled
@@ -304,8 +304,8 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Return whether a container is known by a glance alone beside a hand, rests, and may start unseen where no
         hand answers: it may name any cgroup parent.
         """
-        is_answering = self.hand is not None and self.hand.is_answering
-        return is_answering and container.view.is_glance and container.is_idle and container.starts_as_configured
+        is_unknown = container.view.is_glance and container.is_idle and container.starts_as_configured
+        return is_unknown and self.hand is not None and self.hand.is_answering
 
     def parent_of(self, container: Container) -> str | None:
         """Return the cgroup parent that a container names, which never changes; "" if it names none, and None if that

@@ -14,7 +14,7 @@ import msgspec
 
 from state.errors import ProjectionError
 from state.key import MARK, SYSTEMD
-from state.projection import Projection
+from state.projection import Projection, ProjectionFiles
 
 SPARE_NAMES: Final = 64
 """Directories of unused names that are kept for a container to come: a compose project that is down, and its like."""
@@ -47,11 +47,16 @@ def own_place(short: str) -> tuple[str, str]:
 class ToldProjection(msgspec.Struct, frozen=True):
     """The last projection of a container, the names that it uses, and whether all its directories hold it."""
 
-    projection: Projection | None
+    written: ProjectionFiles | None
     names: frozenset[str]
     is_everywhere: bool = False
     since: int | None = None
     """The first generation from which on all leaving CPUs have been announced as leaving, without a break."""
+
+    @property
+    def projection(self) -> Projection | None:
+        """The projection, None if it is not known."""
+        return self.written.projection if self.written else None
 
 
 class Owners:

@@ -15,7 +15,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Final
 
 from sidecar.projection.belongings import BY_UNIT, OF_UNIT, own_place
@@ -23,7 +23,7 @@ from sidecar.projection.clearing import OURS, clear
 from state import ack, files, lease
 from state.cpuset import CPUSet
 from state.errors import CPUSetError, FileUnreadable, FileUnwritable, ProjectionError, StateError
-from state.projection import STATUS, Projection, ProjectionDirectory, checked_name
+from state.projection import STATUS, Projection, ProjectionDirectory, ProjectionFiles, checked_name
 
 _SHORT_ID: Final = re.compile(r"[0-9a-f]{12}")
 
@@ -40,17 +40,34 @@ _LINK: Final = f"{lease.NAME}@"
 _CLAIMS: Final = "claims@"
 
 
-@contextmanager
-def opened_root(root: str) -> Iterator[ProjectionTree]:
+class opened_root:  # noqa: N801 - used as a function: a generator would cost as much as the calls inside
     """Yield the root, made if necessary, open for one operation. Raise ProjectionError."""
-    try:
-        with (
-            files.directory(root, create=True) as at,
-            files.directory(".staging", at=at, create=True, mode=0o700) as staging,
-        ):
-            yield ProjectionTree(at, staging)
-    except (FileUnwritable, FileUnreadable) as error:
-        raise ProjectionError(f"below {root}: {error}") from error
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._at = self._staging = -1
+
+    def __enter__(self) -> ProjectionTree:
+        """Open the root and its staging."""
+        try:
+            self._at = files.open_directory(self._root, create=True)
+            self._staging = files.open_directory(".staging", at=self._at, create=True, mode=0o700)
+        except (FileUnwritable, FileUnreadable) as error:
+            self._close()
+            raise ProjectionError(f"below {self._root}: {error}") from error
+        return ProjectionTree(self._at, self._staging)
+
+    def __exit__(self, _kind: object, error: BaseException | None, _where: object) -> None:
+        """Close both."""
+        self._close()
+        if isinstance(error, FileUnwritable | FileUnreadable):
+            raise ProjectionError(f"below {self._root}: {error}") from error
+
+    def _close(self) -> None:
+        for each in (self._staging, self._at):
+            if each >= 0:
+                os.close(each)
+        self._at = self._staging = -1
 
 
 class ProjectionTree:
@@ -66,18 +83,22 @@ class ProjectionTree:
         with self._walked(path, create=create) as at:
             yield ProjectionDirectory(at, self._staging)
 
+    def open_projection(self, path: tuple[str, ...]) -> ProjectionDirectory:
+        """Return a container's directory, made if necessary; the caller closes it. Raise StateError."""
+        return ProjectionDirectory(self._entered(path, create=True), self._staging)
+
     def told(self, short: str) -> Projection | None:
         """Return what the container's own directory holds; None if it holds nothing readable."""
         with suppress(FileUnreadable), self.projection(own_place(short), create=False) as directory:
             return directory.told()
         return None
 
-    def differs(self, paths: Iterable[tuple[str, ...]], projection: Projection | None) -> bool:
-        """Return whether something else is in one of these directories than this projection; not if it is None."""
-        for path in paths if projection else ():
+    def differs(self, paths: Iterable[tuple[str, ...]], written: ProjectionFiles | None) -> bool:
+        """Return whether something else is in one of these directories than was written; not if that is None."""
+        for path in paths if written else ():
             try:
                 with self.projection(path, create=False) as directory:
-                    if projection and not directory.holds(projection):
+                    if written and not directory.holds(written):
                         return True
             except StateError:
                 return True
@@ -265,13 +286,32 @@ class ProjectionTree:
 
     @contextmanager
     def _walked(self, path: tuple[str, ...], *, create: bool) -> Iterator[int]:
-        with ExitStack() as stack:
-            at = self._root
-            for name in path:
-                if create and at != self._root:
-                    _unplanted(name, at)
-                at = stack.enter_context(files.directory(name, at=at, create=create))
+        at = self._entered(path, create=create)
+        try:
             yield at
+        finally:
+            os.close(at)
+
+    def _entered(self, path: tuple[str, ...], *, create: bool) -> int:
+        """Return the descriptor of a directory, which the caller closes. Raise StateError."""
+        at = self._root
+        for name in path:
+            try:
+                below = self._below(at, name, create=create)
+            finally:
+                if at != self._root:
+                    os.close(at)
+            at = below
+        return at
+
+    def _below(self, at: int, name: str, *, create: bool) -> int:
+        try:
+            return files.open_directory(name, at=at, create=create)
+        except FileUnreadable:
+            if not create or at == self._root:
+                raise
+            _unplanted(name, at)
+            return files.open_directory(name, at=at, create=True)
 
     def _listed(self, path: tuple[str, ...]) -> list[str]:
         with suppress(FileUnreadable), self._walked(path, create=False) as at:

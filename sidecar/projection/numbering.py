@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Final
 
-from state.projection import Projection, ProjectionDirectory
+from state.projection import Projection, ProjectionDirectory, ProjectionFiles
 
 _CEILING: Final = 2**40
 """A thousand changes a second reach it in 35 years."""
@@ -33,17 +33,20 @@ class Numbers:
     def __init__(self, recorded: int | None) -> None:
         self._ceiling = max(recorded or 0, _CEILING)
 
-    def believed(self, directories: Iterable[ProjectionDirectory], *, is_known: bool) -> list[Projection]:
-        """Return what these directories hold, with numbers that are believed. `is_known`: the last number is known, so
-        that files which cannot be understood do not matter.
+    def believed(
+        self, directories: Iterable[ProjectionDirectory], last: ProjectionFiles | None = None
+    ) -> list[Projection]:
+        """Return what these directories hold, with numbers that are believed. If it is known what was written `last`,
+        and so its number, files that cannot be understood do not matter.
         """
         found: list[Projection] = []
         for directory in directories:
-            told = directory.told()
-            if told is None and not is_known and not directory.is_new():
+            told = directory.told(last)
+            if told is None and last is None and not directory.is_new():
                 told = Projection(generation=self._ceiling)
             if told is not None:
-                found.append(told.stamped(min(told.generation, self._ceiling), told.updated_at))
+                is_believed = told.generation <= self._ceiling
+                found.append(told if is_believed else told.stamped(self._ceiling, told.updated_at))
         return found
 
     def claim(self, number: int, put: Callable[[int], None]) -> int:

@@ -48,7 +48,7 @@ from sidecar.projection.numbering import Numbers, time_text
 from state.cpuset import CPUSet
 from state.errors import ProjectionMissing, StateError
 from state.lease import LEASE_SECONDS
-from state.projection import Projection, ProjectionDirectory, Sharing, checked_name
+from state.projection import Projection, ProjectionDirectory, ProjectionFiles, checked_name
 
 
 class Projections:
@@ -164,15 +164,13 @@ class Projections:
         told = self._told.get(short)
         if told is None or not self._owners.is_owner(container):
             return
-        with ExitStack() as stack:
-            present = told.projection
-            if present is None:
-                tree = stack.enter_context(opened_root(self._root))
+        if (present := told.projection) is None:
+            with opened_root(self._root) as tree:
                 present = tree.told(short)
-            if present is None or (told.is_everywhere and present.cpus <= cpus):
-                return
-            tree = stack.enter_context(opened_root(self._root))
-            narrowed = present if present.cpus <= cpus else present.within(cpus)
+        if present is None or (told.is_everywhere and present.cpus <= cpus):
+            return
+        narrowed = present if present.cpus <= cpus else present.within(cpus)
+        with opened_root(self._root) as tree:
             raise_all(self._tell(tree, short, told.names, narrowed, or_withhold=True))
 
     def correct(self, container: str, projection: Projection) -> None:
@@ -204,7 +202,7 @@ class Projections:
 
             def is_lost(told: ToldProjection, short: str) -> bool:
                 is_there = short in ids and told.names <= names
-                return not is_there or (reads_files and tree.differs(self._paths(short, told.names), told.projection))
+                return not is_there or (reads_files and tree.differs(self._paths(short, told.names), told.written))
 
             shorts = ((id, short_of(id)) for id in containers if self._owners.is_owner(id))
             return [id for id, at in shorts if at in self._told and is_lost(self._told[at], at)]
@@ -263,34 +261,39 @@ class Projections:
         projection = msgspec.structs.replace(projection, lease_seconds=self._lease_seconds)
         errors: list[str] = []
         make_room = partial(self._room.make, tree)
-        with ExitStack() as stack:
-            opened: dict[Place, ProjectionDirectory] = {}
+        opened: dict[Place, ProjectionDirectory] = {}
+        try:
             self._left.used(paths := self._paths(short, names))
             for path in paths:
                 try:
-                    opened[path] = stack.enter_context(tree.projection(path))
+                    opened[path] = tree.open_projection(path)
                 except StateError as error:
                     self._leases.end(tree, path)
                     errors.append(f"{'/'.join(path)}: {error}")
+            last = known.written if (known := self._told.get(short)) else None
             stamped, since = self._stamped(tree, short, projection, list(opened.values()), anew=anew)
             errors += self._record(tree, short, since, stamped.leaving)
+            new = last if last and stamped is last.projection else ProjectionFiles.of(stamped)
             # Remembered before it is written: whatever happens then, the next number is higher.
-            self._told[short] = ToldProjection(stamped, names, since=since)
+            self._told[short] = ToldProjection(new, names, since=since)
             for path, directory in opened.items():
                 failed: list[str] = []
                 hold = partial(self._leases.hold, tree, path, directory.at, lease_of(path, short))
                 if vouches and directory.is_new():
                     failed += attempted(hold)
-                if unwritten := attempted_with_room(partial(directory.write, stamped), make_room):
+                if unwritten := attempted_with_room(partial(directory.put, new, last), make_room):
                     self._leases.end(tree, path)
                     failed += unwritten
                     if or_withhold:
-                        failed += attempted(partial(directory.withhold_all_but, stamped))
+                        failed += attempted(partial(directory.withhold_all_but, new))
                 elif vouches and not failed:
                     failed += attempted(hold)
                 errors += [f"{'/'.join(path)}: {error}" for error in failed]
+        finally:
+            for directory in opened.values():
+                os.close(directory.at)
         if not errors:
-            self._told[short] = ToldProjection(stamped, names, is_everywhere=True, since=since)
+            self._told[short] = ToldProjection(new, names, is_everywhere=True, since=since)
         return errors
 
     def _stamped(
@@ -299,7 +302,7 @@ class Projections:
         """Return the last projection if it is the same (rule 1), else with the next number; and since when (rule 8)."""
         known = self._told.get(short)
         last, since = (known.projection, known.since) if known else (None, None)
-        found = self._numbers.believed(opened, is_known=last is not None)
+        found = self._numbers.believed(opened, known.written if known else None)
         if last is None:
             # After a restart of the daemon: the projection in its own directory.
             last = next((told for told in found if told.container == projection.container), None)
@@ -389,12 +392,8 @@ class Projections:
         self._leases.end(tree, ("by-name", name))
         self._spare.left(name)
         with tree.projection(("by-name", name)) as directory:
-            before = next(iter(self._numbers.believed([directory], is_known=False)), None)
-            gone = Projection(
-                name=before.name if before else "",
-                sharing=Sharing.UNMANAGED,
-                reason="no container uses this projection now",
-            )
+            before = next(iter(self._numbers.believed([directory])), None)
+            gone = Projection.of_no_container(before.name if before else "")
             if before is None or not before.says_the_same_as(gone):
                 number = self._numbers.claim((before.generation if before else 0) + 1, tree.put_ceiling)
                 directory.write(gone.stamped(number, time_text(self._clock())))

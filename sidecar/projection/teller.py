@@ -53,6 +53,9 @@ BRIEF_SECONDS: Final = 1.0
 CHECK_SECONDS: Final = 5.0
 """How long what workloads do to their files may stay unnoticed, once there is anything to tell, as by an inventory."""
 
+CHECKED_AT_ONCE: Final = 16
+"""Containers whose files are read before anything else has its turn: half a millisecond."""
+
 _Known = tuple[Container, Container, Assignment | None, CPUSet, bool, bool, str, Refused | None]
 """All that a projection depends on: the container, its grant with what leaves it and why, the shared pool, whether it
 is settled, and alone or beside which others, and why it was refused. Of one pinned by hand, its whole reason."""
@@ -129,10 +132,12 @@ class Teller:
         for key in [key for key in self._known if not _is_told(world, key)]:
             if self._attempt(errors, partial(self._projections.remove, key.handle)):
                 del self._known[key]
-        self._attempt(errors, self._forget_lost)
         # The older container claims a name first, if both are new here.
         by_age = sorted(world.containers, key=lambda key: (key not in self._known, world.containers[key].view.age))
         await self._tell_each(by_age, errors)
+        # What nobody waits for comes last.
+        lost = await self._forget_lost(errors)
+        await self._tell_each(filter(lost.__contains__, by_age), errors)
         self._attempt(errors, partial(self._projections.remove_spare_names, partial(_mounted, world)))
         said = (_summary(errors), name_claims_text(self._refused_claims(world)))
         self._report("projections", "; ".join(filter(None, said)) or None)
@@ -206,16 +211,28 @@ class Teller:
         self._due.pop(key, None)
         return False
 
-    def _forget_lost(self) -> None:
-        """Forget containers whose directories are gone: a remounted volume is empty, and people clean up. Now and then,
-        forget also those in whose directories something else is than was written.
+    async def _forget_lost(self, errors: list[str]) -> set[ContainerKey]:
+        """Forget containers whose directories are gone, and return them: a remounted volume is empty, and people clean
+        up. Now and then, forget also those in whose directories something else is than was written; these are read some
+        at a time, and owners that wait are told in between.
         """
         reads_files = trio.current_time() >= self._checked_at + CHECK_SECONDS
         if reads_files:
             self._checked_at = trio.current_time()
-        lost = set(self._projections.lost((key.handle for key in self._known), reads_files=reads_files))
-        for key in [key for key in self._known if key.handle in lost]:
+        handles, lost = [key.handle for key in self._known], list[str]()
+
+        def look(some: list[str]) -> None:
+            lost.extend(self._projections.lost(some, reads_files=reads_files))
+
+        most = CHECKED_AT_ONCE if reads_files else len(handles)
+        for first in range(0, len(handles), most or 1):
+            self._attempt(errors, partial(look, handles[first : first + most]))
+            await self._tell_each((), errors)
+        # What could never be written is tried again with the next world.
+        found = {key for key, known in self._known.items() if known is not None and key.handle in lost}
+        for key in found:
             del self._known[key]
+        return found
 
     def _attempt(self, errors: list[str], write: Callable[[], None]) -> bool:
         try:

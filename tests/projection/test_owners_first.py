@@ -6,8 +6,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+import trio
 from trio.testing import MockClock
 
+from sidecar.projection import teller
 from state.projection import Projection
 from tests.projection.test_teller import Bench
 
@@ -57,3 +59,36 @@ async def test_an_owner_that_settles_meanwhile_is_told_next(autojump_clock: Mock
     bench.board.post(before)
     await bench.teller.tell(before)
     assert bench.projections.written == ["web-0", "rt", "web-1", "web-2"]
+
+
+async def test_an_owner_that_settles_while_files_are_checked_is_told_next(
+    autojump_clock: MockClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What workloads did to their files is found some containers at a time, after all that is to be told."""
+    monkeypatch.setattr(teller, "CHECKED_AT_ONCE", 2)
+    bench = Bench(tmp_path)
+    for number in range(5):
+        bench.story.arrive(f"web-{number}")
+    bench.story.settle()
+    await bench.tell()
+    await trio.sleep(teller.CHECK_SECONDS)
+    bench.story.arrive("late")
+    bench.story.settle()
+    before = bench.story.world
+    bench.story.arrive("rt", 2)
+    bench.story.settle()
+    after, lost = bench.story.world, bench.projections.lost
+    checked: list[tuple[int, list[str]]] = []
+
+    def look(containers: Iterable[str], *, reads_files: bool = False) -> list[str]:
+        found = [*containers]
+        checked.append((len(found), [*bench.projections.written]))
+        bench.board.post(after)
+        return lost(found, reads_files=reads_files)
+
+    monkeypatch.setattr(bench.projections, "lost", look)
+    bench.projections.written.clear()
+    bench.board.post(before)
+    await bench.teller.tell(before)
+    assert [many for many, _ in checked] == [2, 2, 2]
+    assert [told for _, told in checked[:2]] == [["late"], ["late", "rt"]]

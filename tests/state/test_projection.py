@@ -8,6 +8,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +16,15 @@ from hypothesis import strategies as st
 from state import codec, files
 from state.cpuset import EMPTY, CPUSet
 from state.errors import ProjectionError, ProjectionMissing
-from state.projection import MAX_GENERATION, Projection, ProjectionDirectory, Sharing, checked_name, read
+from state.projection import (
+    MAX_GENERATION,
+    Projection,
+    ProjectionDirectory,
+    ProjectionFiles,
+    Sharing,
+    checked_name,
+    read,
+)
 from tests.state.raw_inotify import RawInotify
 from tests.support.planted import plant, unplant
 
@@ -83,6 +92,50 @@ def test_where_no_cpus_can_be_named_there_is_no_cpuset_file(directory: Projectio
         directory.write(TOLD.within(CPUSet.of(0)))
         assert watcher.events() == ["MOVED_TO status.json", "DELETE cpuset"]
     assert read(here).cpus == EMPTY
+
+
+def test_what_was_written_last_is_known_by_its_bytes(directory: ProjectionDirectory, here: Path) -> None:
+    """Anything else is read, and believed as far as it can be."""
+    last = ProjectionFiles.of(TOLD)
+    directory.put(last)
+    assert directory.told(last) is last.projection
+    other = TOLD.stamped(9, "")
+    (here / "status.json").write_bytes(codec.encode(other))
+    assert directory.told(last) == other
+
+
+def test_other_cpus_than_last_time_are_one_event_as_well(directory: ProjectionDirectory, here: Path) -> None:
+    """Where the status is the last one. Where it is another's, right content is left alone."""
+    last, new = ProjectionFiles.of(TOLD), ProjectionFiles.of(TOLD.stamped(8, "").within(CPUSet.of(2)))
+    directory.put(last)
+    with RawInotify(here) as watcher:
+        directory.told(last)
+        directory.put(new, last)
+        assert watcher.events() == ["MOVED_TO status.json", "MOVED_TO cpuset"]
+        directory.told(last)
+        directory.put(new, last)
+        assert watcher.events() == []
+        (here / "status.json").write_text("{}")
+        watcher.events()
+        directory.told(last)
+        directory.put(new, last)
+        assert watcher.events() == ["MOVED_TO status.json"]
+    assert read(here).projection == new.projection
+
+
+def test_tampered_cpus_are_put_right_where_they_are_as_last_time(directory: ProjectionDirectory, here: Path) -> None:
+    last, new = ProjectionFiles.of(TOLD), ProjectionFiles.of(TOLD.stamped(8, ""))
+    directory.put(last)
+    (here / "cpuset").write_text("0-9\n")
+    directory.told(last)
+    directory.put(new, last)
+    assert (here / "cpuset").read_text() == "2-3,8\n"
+
+
+def test_a_projection_is_written_as_any_struct() -> None:
+    """In one step, with every unprintable character escaped."""
+    for each in (TOLD, Projection(), msgspec.structs.replace(TOLD, name="\x9b\u202e", deadline_seconds=1.5)):
+        assert codec.encode_flat(each) == codec.encode(each)
 
 
 def test_within_keeps_only_what_is_still_true() -> None:

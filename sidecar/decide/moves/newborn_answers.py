@@ -128,8 +128,9 @@ def answers_of(world: World) -> Answers:
     stays = held.answers.others.mask if held and held.answers.others is not None else 0
     entered = wanted_by_others & ~(reached.exclusive & ~state.reserved.mask)
     others = CPUSet.from_mask((wanted_by_others & stays) | entered) or state.refuge
+    room = others | state.reserved
     own.update(
-        (key, world.pool_for(each, others) & (others | state.reserved) or others)
+        (key, world.pool_for(each, others) & room or others)
         for key, each in world.containers.items()
         if key not in own and is_answered(each)
     )

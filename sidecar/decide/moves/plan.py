@@ -43,7 +43,7 @@ from heapq import nsmallest
 from typing import Final
 
 from sidecar.decide.container.container import Container
-from sidecar.decide.container.grip import Writing
+from sidecar.decide.container.grip import Guarded, Writing
 from sidecar.decide.container.line import Free, Sent
 from sidecar.decide.container.machine import after
 from sidecar.decide.container.news import OrderSent, WriteSent
@@ -107,6 +107,9 @@ def changes(world: World, among: Iterable[Container] | None = None) -> Iterator[
     for container in world.containers.values() if among is None else among:
         key = container.view.key
         if not may_order(container) or world.is_absent(key) or awaits_record(world, container):
+            continue
+        if is_by_hand(container) and not isinstance(container.grip, Guarded):
+            # Whatever it is to have: the kernel first.
             continue
         if (wanted := where(container)) is None:
             continue
