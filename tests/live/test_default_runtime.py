@@ -23,7 +23,7 @@ from tests.live.privateengine import PrivateEngine
 from tests.live.sidecarfixtures import Ground
 from tests.live.sidecarprocess import LAST, REST, SidecarProcess
 from tests.live.stricthost import STAY, Docker, first_cpus, install, install_words, installed, shell
-from tests.live.waiting import eventually
+from tests.live.waiting import PATIENCE, eventually
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 
@@ -216,6 +216,7 @@ def test_what_lives_under_the_front_is_named_and_lives_on_until_it_is_recreated(
     assert not list((engine.folder / "strict").rglob("*fronts*"))
 
 
+@pytest.mark.timeout(300 * PATIENCE)
 def test_each_step_twice_and_over_the_script_the_engine_lives_and_never_restarts(
     engine: PrivateEngine, ground: Ground, sidecar: SidecarProcess, tmp_path: Path
 ) -> None:

@@ -21,7 +21,7 @@ from tests.live.kernelview import KernelView
 from tests.live.privateengine import NoPrivateEngine, running
 from tests.live.privatepodman import PrivatePodman
 from tests.live.sidecarprocess import LAST, REST, ROOT, SidecarProcess
-from tests.live.waiting import eventually
+from tests.live.waiting import PATIENCE, eventually
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 
@@ -133,6 +133,7 @@ def begins_on(podman: OwnSettingsPodman) -> str:
     return done.stdout.split()[1]
 
 
+@pytest.mark.timeout(300 * PATIENCE)
 def test_each_step_twice_and_over_the_script_and_all_is_as_before(
     podman: OwnSettingsPodman, sidecar: SidecarProcess
 ) -> None:
