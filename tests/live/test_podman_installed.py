@@ -150,8 +150,6 @@ def test_each_step_twice_and_over_the_script_and_all_is_as_before(
             install(podman, sidecar, "--default", "--front", which)
         assert is_compiled(front) == (which == "compiled")
         if not number:
-            podman.stop()
-            podman.start()
             made = podman.call("run", "-d", "--network", "host", "--name", "one", *EXCLUSIVE, image, *STAY)
             assert made.returncode == 0, made.stderr
         else:
