@@ -31,7 +31,7 @@ class Restarted(NamedTuple):
     column: Column
     exposure: Exposure
     owner_is_back: bool
-    """On its CPU: not beside a daemon that was killed, which answers nobody."""
+    """On its CPU: not waited for beside a daemon that is dead, or dies before it can answer."""
     seconds: float
     """From the engine's end until all run again."""
 
@@ -50,7 +50,7 @@ def restarts(engine: PrivateEngine, folder: Path, count: int, columns: Sequence[
                 engine.start()
                 _until_running(ids)
                 took = time.monotonic() - began
-                is_back = column is not Column.DEAD and _is_back(here)
+                is_back = column not in (Column.DEAD, Column.KILLED) and _is_back(here)
                 time.sleep(_SETTLED_SECONDS)
                 notes = judging.end()
             if len(notes.returned((here.owner,))) < count:
