@@ -7,7 +7,6 @@ collects all mistakes. The caller knows the place of a value; `words.mistaken` m
 
 from __future__ import annotations
 
-import difflib
 import enum
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -268,7 +267,12 @@ def closest(word: str, known: Iterable[str], likeness: float = 0.6) -> str:
     near = nsmallest(_MOST_COMPARED, some, key=lambda each: (abs(len(each) - len(word)), each))
     # A member of an enumeration is its word here: quoted, it would be shown as Python writes members.
     by_case = {each.lower(): str(each) for each in sorted(near, reverse=True)}
-    close = difflib.get_close_matches(lower, sorted(by_case), n=1, cutoff=likeness)
+    if lower in by_case:
+        return by_case[lower]
+    # Only here: a daemon that meets no misspelt word does not keep it.
+    from difflib import get_close_matches
+
+    close = get_close_matches(lower, sorted(by_case), n=1, cutoff=likeness)
     return by_case[close[0]] if close else ""
 
 

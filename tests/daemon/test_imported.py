@@ -26,6 +26,8 @@ NOT_USED: Final = (
     "unittest",
     "multiprocessing",
     "sqlite3",
+    # What compares misspelt words with known ones.
+    "difflib",
     # Rooms and modules of this program that an option, another command or a first question asks for.
     "sidecar.simulation",
     "sidecar.kubelet",

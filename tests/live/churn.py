@@ -3,12 +3,15 @@
     python -m tests.live.churn --kills 200 [--seed N]
     python -m tests.live.churn --engine-restarts 10
     python -m tests.live.churn --kills 20 --dynamic
+    python -m tests.live.churn --kills 150 --default
 
 `tests.live.users` acts as users do, through the engine's API alone. `tests.live.watcher` compares the projections with
 the kernel. At the end everything must come to rest, the State must agree with the kernel, and `release` must restore
 all originals.
 
 With `--dynamic`, on a machine of five CPUs or more, containers grow and shrink, acknowledge and lie, and are resized.
+With `--default` everything starts through the front: then no newcomer ever touches an owner's CPUs, and none is
+excused.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from http.client import HTTPException
 from pathlib import Path
 
@@ -34,6 +37,7 @@ from sidecar.host.machine.sysfs import read_topology
 from state.cpuset import CPUSet
 from state.errors import StateError
 from state.invariants import violations
+from tests.live.churnreport import Report
 from tests.live.containers import Containers
 from tests.live.engineapi import ApiError, EngineApi
 from tests.live.image import ensure_image
@@ -43,6 +47,7 @@ from tests.live.privateengine import PrivateEngine, running
 from tests.live.rootlesspodman import private_kind
 from tests.live.sidecarprocess import SidecarProcess, all_but
 from tests.live.stage import FOUR, ask
+from tests.live.stricthost import everything_asks
 from tests.live.users import ELASTIC_MIX, STATIC_MIX, User, host_config
 from tests.live.waiting import PATIENCE, eventually
 from tests.live.watcher import Watcher
@@ -54,37 +59,23 @@ _USERS = 3
 _REST_SECONDS = 30.0
 
 
-class Report(msgspec.Struct, kw_only=True):
-    """The outcome of a churn. `answers` counts the engine's errors to the users."""
-
-    seed: int
-    kills: int = 0
-    engine_restarts: int = 0
-    orphans: int = 0
-    containers: int = 0
-    actions: int = 0
-    samples: int = 0
-    judged: int = 0
-    owners: int = 0
-    acknowledged: int = 0
-    forced: int = 0
-    resized: int = 0
-    notices: int = 0
-    shortest_notice_seconds: float = 0.0
-    spared: int = 0
-    unrecorded: int = 0
-    exposures: int = 0
-    longest_exposure_seconds: float = 0.0
-    wall_seconds: float = 0.0
-    violations: list[str] = []
-    answers: dict[str, int] = {}
-
-
 class Churn:
-    """One churn on one engine. `seed` determines every random choice here, but not how the threads race."""
+    """One churn on one engine. `seed` determines every random choice here, but not how the threads race. With
+    `is_asked` every start asks, because the engine was set up so.
+    """
 
-    def __init__(self, api: EngineApi, folder: Path, *, seed: int, is_private: bool, is_dynamic: bool = False) -> None:
+    def __init__(
+        self,
+        api: EngineApi,
+        folder: Path,
+        *,
+        seed: int,
+        is_private: bool,
+        is_dynamic: bool = False,
+        is_asked: bool = False,
+    ) -> None:
         self._api = api
+        self._is_asked = is_asked
         self._rng = random.Random(seed)
         self._containers = Containers(api, ensure_image(api))
         unmanaged = () if is_private else all_but(self._containers.prefix)
@@ -95,7 +86,7 @@ class Churn:
                 policy="dynamic", reserved=str(online() - FOUR), cooldown="500ms", load_period="500ms"
             )
         self._notices = SampledNotices()
-        self._watcher = Watcher(self.sidecar.projections, self._notices if is_dynamic else None)
+        self._watcher = Watcher(self.sidecar.projections, self._notices if is_dynamic else None, is_strict=is_asked)
         self._over = threading.Event()
         self._made_as: dict[str, Wanted] = {}
         self._report = Report(seed=seed)
@@ -187,7 +178,8 @@ class Churn:
         with self._watcher.pause:
             # One of them may restart as soon as it is killed.
             self.sidecar.kill()
-            self._excuse_the_unrecorded()
+            if not self._is_asked:
+                self._excuse_the_unrecorded()
         self._report.kills += 1
         try:
             for broken in violations(self.sidecar.books(), read_topology()):
@@ -376,6 +368,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=0)
     parser.add_argument("--engine-restarts", type=int, default=0)
     parser.add_argument("--dynamic", action="store_true", help="containers that grow and shrink; five CPUs at least")
+    parser.add_argument("--default", action="store_true", help="with the runtime that asks as the engine's default")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--keep", action="store_true", help="keep the folder with logs and books")
     args = parser.parse_args()
@@ -384,8 +377,10 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="cpuset-churn-"))
     engine = running(private_kind()())
     try:
-        churn = Churn(engine.api, folder, seed=args.seed, is_private=True, is_dynamic=args.dynamic)
-        report = churn.run(kills=args.kills, engine_restarts=args.engine_restarts, engine=engine)
+        with everything_asks(engine, folder) if args.default else nullcontext():
+            mode = {"is_dynamic": args.dynamic, "is_asked": args.default}
+            churn = Churn(engine.api, folder, seed=args.seed, is_private=True, **mode)
+            report = churn.run(kills=args.kills, engine_restarts=args.engine_restarts, engine=engine)
     finally:
         engine.close()
     sys.stdout.write(msgspec.json.format(msgspec.json.encode(report), indent=2).decode() + "\n")

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,23 @@ def install_words(engine: PrivateEngine, folder: Path, *words: str, state: str =
         *("--docker-pid", str(engine.folder / "pid"), "--engine", f"unix://{engine.socket_path}"),
         *("--state-dir", str(folder / state), "--projections", str(folder / "projections"), *words),
     ]
+
+
+@contextmanager
+def everything_asks(engine: PrivateEngine, folder: Path, *words: str) -> Iterator[None]:
+    """Have every container of this engine start through the front, for the length of the block. Those that were
+    created meanwhile must be gone by its end.
+    """
+    _done(engine, folder, "--default", *words)
+    try:
+        yield
+    finally:
+        _done(engine, folder, "--remove")
+
+
+def _done(engine: PrivateEngine, folder: Path, *words: str) -> None:
+    done = install(engine, folder, *words)
+    assert done.returncode == 0, done.stderr
 
 
 class Docker:

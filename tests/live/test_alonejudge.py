@@ -15,6 +15,7 @@ from tests.live.containers import Containers
 from tests.live.kernelview import KernelView, online
 from tests.live.sidecarprocess import LAST, REST, SidecarProcess
 from tests.live.waiting import eventually
+from tests.live.watcher import Watcher
 from tests.live.watching import ONE, until_alone
 
 pytestmark = pytest.mark.live
@@ -84,3 +85,22 @@ def test_what_a_daemon_tells_is_judged(running: SidecarProcess, workloads: Conta
     until_alone(running, workloads.run("owner", labels=ONE))
     with judged_alone(running, intrudes=False) as judge:
         eventually(lambda: judge.judged > 3, "it looks again and again")
+
+
+@pytest.mark.parametrize("is_strict", [True, False], ids=["every start asks", "by events"])
+def test_a_newcomer_on_an_owners_cpus_is_a_fault_where_every_start_asks(
+    workloads: Containers, kernel: KernelView, tmp_path: Path, *, is_strict: bool
+) -> None:
+    """The watcher of a churn: it has no file yet, and elsewhere that is measured alone."""
+    owner, newcomer = workloads.run("owner", CpusetCpus=str(LAST)), workloads.run("newcomer")
+    assert (kernel.once_running(owner), kernel.once_running(newcomer)) == (LAST, online())
+    told = Projection(container=owner, name="owner", sharing=Sharing.EXCLUSIVE, cpus=LAST, settled=True, alone=True)
+    Projections(tmp_path, clock=time.time).write(owner, (), told)
+    watcher = Watcher(tmp_path, is_strict=is_strict)
+    watcher.watch(owner)
+    watcher.watch(newcomer)
+    watcher.sample()
+    assert (watcher.judged, watcher.exposures) == (1, 1)
+    assert [f"the newcomer {newcomer[:12]} is on an owner's CPUs" in each for each in watcher.violations] == (
+        [True] if is_strict else []
+    )

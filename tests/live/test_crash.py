@@ -7,13 +7,15 @@ from pathlib import Path
 import pytest
 
 from sidecar.status.document import SharingStatus
-from tests.live.churn import Churn, Report
+from tests.live.churn import Churn
+from tests.live.churnreport import Report
 from tests.live.containers import Containers
 from tests.live.engineapi import EngineApi
 from tests.live.kernelview import KernelView
 from tests.live.privateengine import PrivateEngine
 from tests.live.sidecarfixtures import Ground
 from tests.live.sidecarprocess import LAST, REST, SidecarProcess
+from tests.live.stricthost import everything_asks
 from tests.live.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.live
@@ -35,13 +37,24 @@ def checked(report: Report) -> None:
 
 
 @pytest.mark.slow
-def test_no_cpu_is_granted_twice_while_the_sidecar_is_killed(ground: Ground, tmp_path: Path) -> None:
+@pytest.mark.timeout(300 * PATIENCE)
+@pytest.mark.parametrize("is_asked", [False, True], ids=["by events", "default runtime"])
+def test_no_cpu_is_granted_twice_while_the_sidecar_is_killed(
+    ground: Ground, private_engine: PrivateEngine | str, tmp_path: Path, is_asked: bool
+) -> None:
     """Killed at random moments of a churn and started again: the State is complete each time, no container is called
-    alone wrongly, and at the end the State agrees with the kernel and everything can be released.
+    alone wrongly, and at the end the State agrees with the kernel and everything can be released. If every start asks,
+    no newcomer ever touches an owner's CPUs.
     """
     must_keep_updates(ground.api)
-    churn = Churn(ground.api, tmp_path, seed=20, is_private=ground.is_private)
-    report = churn.run(kills=5)
+    churn = Churn(ground.api, tmp_path, seed=20, is_private=ground.is_private, is_asked=is_asked)
+    if not is_asked:
+        report = churn.run(kills=5)
+    elif isinstance(private_engine, str) or private_engine.program != "dockerd":
+        pytest.skip("the default runtime is set up on a Docker engine of the tests' own only")
+    else:
+        with everything_asks(private_engine, tmp_path):
+            report = churn.run(kills=5)
     checked(report)
     assert report.kills == 5
 

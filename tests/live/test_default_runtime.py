@@ -16,13 +16,14 @@ import pytest
 
 from sidecar.__main__ import main
 from sidecar.cli.setup.dockerd_process import Dockerd
+from sidecar.host.install.front_program import find_program, is_compiled
 from sidecar.host.install.fronts import DEFAULT_NAME
 from state import files
 from tests.live.privateengine import PrivateEngine
 from tests.live.sidecarfixtures import Ground
 from tests.live.sidecarprocess import LAST, REST, SidecarProcess
 from tests.live.stricthost import STAY, Docker, first_cpus, install, install_words, installed, shell
-from tests.live.waiting import eventually
+from tests.live.waiting import PATIENCE, eventually
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 
@@ -146,8 +147,9 @@ def creations(log: Path) -> int:
     return sum(" create " in line for line in log.read_text().splitlines())
 
 
+@pytest.mark.parametrize("which", ["python", "auto"])
 def test_a_default_runtime_of_before_sees_each_start_and_is_the_default_again(
-    engine: PrivateEngine, ground: Ground, sidecar: SidecarProcess, tmp_path: Path
+    engine: PrivateEngine, ground: Ground, sidecar: SidecarProcess, tmp_path: Path, which: str
 ) -> None:
     """It stays the real one behind the front, with its name; afterwards everything is byte for byte as it was."""
     before = (engine.folder / "daemon.json").read_bytes()
@@ -160,7 +162,7 @@ def test_a_default_runtime_of_before_sees_each_start_and_is_the_default_again(
         assert creations(log) == 1
         sidecar.start()
         for _ in range(2):
-            done = install(engine, tmp_path, "--default")
+            done = install(engine, tmp_path, "--default", "--front", which)
             assert done.returncode == 0, done.stderr
         assert told(engine)[0] == LOGGED
         assert told(engine)[1][LOGGED]["path"] != path
@@ -212,6 +214,77 @@ def test_what_lives_under_the_front_is_named_and_lives_on_until_it_is_recreated(
     assert DEFAULT_NAME not in told(engine)[1]
     assert json.loads((engine.folder / "daemon.json").read_bytes()) == json.loads(before)
     assert not list((engine.folder / "strict").rglob("*fronts*"))
+
+
+@pytest.mark.timeout(300 * PATIENCE)
+def test_each_step_twice_and_over_the_script_the_engine_lives_and_never_restarts(
+    engine: PrivateEngine, ground: Ground, sidecar: SidecarProcess, tmp_path: Path
+) -> None:
+    """The script, the compiled front over it, the script again: what runs is stopped, entered and started by whichever
+    stands there, and each start is answered. Then all of it goes, with what lives under it last.
+    """
+    if find_program() is None:
+        pytest.skip("needs the compiled front: a C compiler and yajl when the sidecar is installed")
+    before, pid = (engine.folder / "daemon.json").read_bytes(), (engine.folder / "pid").read_text()
+    front = engine.folder / f"strict/lib/cpuset-sidecar/fronts/docker/{DEFAULT_NAME}"
+    made = Docker(ground.api, ground.image, "twice")
+    sidecar.start()
+    try:
+        for number, which in enumerate(("python", "compiled", "python", "compiled")):
+            for _ in range(2):
+                done = install(engine, tmp_path, "--default", "--front", which)
+                assert done.returncode == 0, done.stderr
+                assert told(engine)[0] == DEFAULT_NAME
+            assert is_compiled(str(front)) == (which == "compiled")
+            if not number:
+                assert usual(made, "one", exclusive=1).returncode == 0
+            assert usual(made, f"plain-{number}").returncode == 0
+            for name in ("one", "plain-0"):
+                assert made.call("exec", made.full(name), "true").returncode == 0
+                assert made.call("restart", "-t0", made.full(name)).returncode == 0
+        assert first_cpus(made, "one") == [LAST] * 5
+        assert first_cpus(made, "plain-0") == [REST] * 5
+        for _ in range(2):
+            done = install(engine, tmp_path, "--remove")
+            assert done.returncode == 0, done.stderr
+            assert told(engine)[0] == "runc"
+            assert f"passes everything on until a further --remove finds none: {made.full('one')}" in done.stdout
+            assert made.call("restart", "-t0", made.full("one")).returncode == 0
+            assert made.run("new", "true", runtime="", options=("--rm",)).returncode == 0
+    finally:
+        made.remove_all()
+        for _ in range(2):
+            assert install(engine, tmp_path, "--remove").returncode == 0
+    assert DEFAULT_NAME not in told(engine)[1]
+    assert json.loads((engine.folder / "daemon.json").read_bytes()) == json.loads(before)
+    assert (engine.folder / "pid").read_text() == pid
+    assert not list((engine.folder / "strict").rglob("*fronts*"))
+
+
+def test_a_configuration_that_contradicts_a_flag_is_said_and_the_engine_lives_on(
+    engine: PrivateEngine, ground: Ground, tmp_path: Path
+) -> None:
+    """dockerd takes no such file at a reload: nothing changes in it, and the command says that. Once the contradiction
+    is gone, the same command goes on.
+    """
+    path = engine.folder / "daemon.json"
+    before = path.read_bytes()
+    made = Docker(ground.api, ground.image, "contradicts")
+    for command, after in (("--default", DEFAULT_NAME), ("--remove", "runc")):
+        was = told(engine)[0]
+        # The engine runs with this as a flag.
+        path.write_text(json.dumps({**json.loads(path.read_bytes()), "iptables": False}))
+        done = install(engine, tmp_path, command)
+        assert done.returncode == 1
+        assert "its list of runtimes did not change" in done.stderr
+        assert told(engine)[0] == was
+        assert made.run("still", "true", runtime="", options=("--rm",)).returncode == 0
+        path.write_text(json.dumps({key: at for key, at in json.loads(path.read_bytes()).items() if key != "iptables"}))
+        done = install(engine, tmp_path, command)
+        assert done.returncode == 0, done.stderr
+        assert told(engine)[0] == after
+        is_well(engine, made, f"after{command}", restarts=True)
+    assert json.loads(path.read_bytes()) == json.loads(before)
 
 
 class Killed(BaseException):

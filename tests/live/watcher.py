@@ -10,7 +10,8 @@ container is judged only if both reads agree. Then, at every instant, whether th
 5. If requested: a loss of granted CPUs was announced for as long as promised (`notices`).
 
 A newcomer without a first look has no projection, and may touch an owner's CPUs until it is moved: that is measured,
-and not judged. Nor is a container that is excused, as long as its file stays as it is.
+and not judged, unless the watch is strict, because every start asks. Nor is a container that is excused judged, as long
+as its file stays as it is.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _SHOWN: Final = 20
 class Watcher(Sampler):
     """Give it containers with `watch`; `start` it, `stop` it, and read what it counted."""
 
-    def __init__(self, projections: Path, notices: SampledNotices | None = None) -> None:
+    def __init__(self, projections: Path, notices: SampledNotices | None = None, *, is_strict: bool = False) -> None:
         super().__init__(_PAUSE, self.sample)
         self.violations: list[str] = []
         self.samples = 0
@@ -47,6 +48,7 @@ class Watcher(Sampler):
         self.owners: list[str] = []
         """Settled owners, one after another: each change of hands is an entry."""
         self._notices = notices
+        self._is_strict = is_strict
         self.exposures = 0
         self.longest_exposure = 0.0
         self.pause = threading.RLock()
@@ -121,7 +123,9 @@ class Watcher(Sampler):
         }
         for (_, id), (owner, cpus) in touched.items():
             if id in settled:
-                self._found("somebody settled is on an owner's CPUs", owner, None, settled[id], cpus)
+                self._found("somebody settled is on an owner's CPUs", owner, settled[id], cpus)
+            elif self._is_strict:
+                self._found(f"the newcomer {id[:12]} is on an owner's CPUs", owner, cpus)
         self._measure(set(touched))
 
     def _measure(self, touched: set[tuple[str, str]]) -> None:

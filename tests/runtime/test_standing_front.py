@@ -201,18 +201,27 @@ def a_pipe(host: Host) -> None:
     os.mkfifo(host.folder / ORDER)
 
 
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        lambda host: (host.folder / ORDER).chmod(0o666),
-        lambda host: host.folder.chmod(0o777),
-        behind_a_link,
-        lambda host: host.order(boot="another", machine="another"),
-        lambda host: host.order(cpus="4000-4001"),
-        a_pipe,
-    ],
-    ids=["writable", "folder writable", "a link", "another machine", "offline", "a pipe"],
-)
+def given_away(host: Host) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to give a file away")
+    os.chown(host.folder / ORDER, 12345, -1)
+
+
+def writable_folder(host: Host) -> None:
+    host.folder.chmod(0o777)
+
+
+SPOIL = {
+    "writable": lambda host: (host.folder / ORDER).chmod(0o666),
+    "another owner": given_away,
+    "a link": behind_a_link,
+    "another machine": lambda host: host.order(boot="another", machine="another"),
+    "offline": lambda host: host.order(cpus="4000-4001"),
+    "a pipe": a_pipe,
+}
+
+
+@pytest.mark.parametrize("spoil", [*SPOIL.values(), writable_folder], ids=[*SPOIL, "folder writable"])
 def test_an_order_that_does_not_count_is_as_none(host: Host, spoil: Callable[[Host], None]) -> None:
     """The sidecar is asked; without one, and without a copy, the engine's own word is left."""
     spoil(host)
@@ -222,6 +231,31 @@ def test_an_order_that_does_not_count_is_as_none(host: Host, spoil: Callable[[Ho
     host.put({})
     assert host.start() == "0"
     assert len(host.bench.sidecar.asked) == 1
+
+
+@pytest.mark.parametrize("spoil", SPOIL.values(), ids=SPOIL)
+def test_beside_an_order_that_does_not_count_the_copy_does(host: Host, spoil: Callable[[Host], None]) -> None:
+    """Without a sidecar: a safe set is known."""
+    spoil(host)
+    host.order(cpus="1", name=COPY)
+    host.put({})
+    assert host.start() == "1"
+
+
+@pytest.mark.parametrize("spoil", SPOIL.values(), ids=SPOIL)
+def test_a_copy_that_does_not_count_is_as_none(host: Host, spoil: Callable[[Host], None]) -> None:
+    """It is held to the same as the order."""
+    spoil(host)
+    os.rename(host.folder / ORDER, host.folder / COPY)
+    host.put({})
+    assert host.start() == ""
+
+
+def test_an_order_counts_as_far_as_its_cpus_are_online(host: Host) -> None:
+    """The others may have gone with a reboot."""
+    host.order(cpus="0,4000-4001")
+    host.put({})
+    assert host.start() == "0"
 
 
 def test_an_order_of_an_earlier_boot_counts_on_this_machine(host: Host) -> None:

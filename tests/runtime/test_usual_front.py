@@ -166,3 +166,16 @@ def test_one_that_was_taken_away_asks_nobody(bench: Workbench, args: tuple[str, 
     assert create(bench, front) == (0, "")
     assert bench.sidecar.asked == []
     assert (bench.became() or [])[: len(args)] == list(args)
+
+
+@pytest.mark.parametrize("labels", [PLAIN, ASKING], ids=["plain", "asks"])
+def test_a_real_runtime_that_went_is_said_where_the_engine_looks(bench: Workbench, labels: dict[str, Any]) -> None:
+    """Nothing can start then; the words name the program that is missing."""
+    front = put_before(bench)
+    bench.put(labels)
+    bench.answer(granted("0"))
+    os.unlink(bench.real)
+    code, said = create(bench, front)
+    assert code == 1
+    assert f"{bench.real} cannot be run" in said
+    assert f"{bench.real} cannot be run" in bench.logged()[-1]["msg"]

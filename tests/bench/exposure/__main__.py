@@ -1,8 +1,9 @@
 """How long newcomers may run on an owner's CPU: `python -m tests.bench.exposure [--seconds 30] [--clients 1,8]`.
 
 An owner has one CPU. Clients bring plain short containers without pause; tenants update themselves onto its CPU, or
-hold the engine's locks. A judge of its own reads the kernel and knows nothing of the sidecar. Everything runs on an
-engine that is started for this and removed again, which needs root and gcc; the columns take turns in one run.
+hold the engine's locks; the engine is restarted with containers that it starts again by their policy. A judge of its
+own reads the kernel and knows nothing of the sidecar. Everything runs on an engine that is started for this and removed
+again, which needs root and gcc; the columns take turns in one run.
 """
 
 from __future__ import annotations
@@ -17,14 +18,15 @@ from typing import Final
 
 from tests.bench.exposure.attacks import Locked, Looped, locked_beside, loops
 from tests.bench.exposure.columns import Column
+from tests.bench.exposure.engine_restart import Restarted, restarts
 from tests.bench.exposure.first_cpus import Firsts, firsts
 from tests.bench.exposure.newcomers import Rate, exposures
 from tests.bench.own_engine import own_engine
 from tests.live.privateengine import PrivateEngine
 
-Row = Rate | Firsts | Looped | Locked
+Row = Rate | Firsts | Looped | Locked | Restarted
 
-PARTS: Final = ("newcomers", "first", "updates", "locks")
+PARTS: Final = ("newcomers", "first", "updates", "locks", "restart")
 
 
 def measured(engine: PrivateEngine, folder: Path, args: argparse.Namespace) -> Iterator[Row]:
@@ -38,6 +40,8 @@ def measured(engine: PrivateEngine, folder: Path, args: argparse.Namespace) -> I
         yield from loops(engine, folder, count, args.seconds, columns)
     if "locks" in args.parts:
         yield from locked_beside(engine, folder, args.locked, columns)
+    if "restart" in args.parts:
+        yield from restarts(engine, folder, args.restarted, columns)
 
 
 def shown(row: Row) -> str:
@@ -63,6 +67,14 @@ def shown(row: Row) -> str:
         case Locked():
             alone, settled = (f"{at:.0f} ms" if at is not None else "never" for at in (row.alone_ms, row.settled_ms))
             return f"{row.locked} locked, {row.column.value}: the arrival alone after {alone}, settled after {settled}"
+        case Restarted():
+            each = row.exposure
+            owner = "is back" if row.owner_is_back else "is not back"
+            return (
+                f"{row.restarted} restarted with their engine, {row.column.value}: on the owner's CPU "
+                f"{each.percent:.2f} % of the time, at least one {each.any_percent:.2f} %; {each.ever} of "
+                f"{each.newcomers} ever; all run after {row.seconds:.1f} s, the owner {owner}"
+            )
 
 
 def as_json(row: Row) -> str:
@@ -99,9 +111,9 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("--firsts", type=int, default=200, help="containers of each row of first instructions")
     parser.add_argument("--loops", type=numbers, default=[1, 6], help="containers that are updated in a loop")
     parser.add_argument("--locked", type=int, default=30, help="containers whose lock is held")
-    parser.add_argument(
-        "--columns", type=listed, default=["none", "engine", "hand"], help="none, apart, engine, hand, default, dead"
-    )
+    parser.add_argument("--restarted", type=int, default=20, help="containers that restart with their engine")
+    names = ", ".join(each.name.lower() for each in Column)
+    parser.add_argument("--columns", type=listed, default=["none", "engine", "hand"], help=names)
     parser.add_argument("--parts", type=listed, default=list(PARTS), help=", ".join(PARTS))
     parser.add_argument("--json", action="store_true")
     return parser

@@ -3,8 +3,8 @@
 A fourth has no sidecar either, and newcomers whose authors gave them the other CPUs: it shows what part of a lower rate
 comes from having fewer CPUs, and not from the sidecar.
 
-Two have the runtime that asks as the engine's default: beside a daemon, and without one, which is killed once the owner
-is on its CPU.
+Three have the runtime that asks as the engine's default: beside a daemon; without one, which is killed once the owner
+is on its CPU; and beside one that is killed and started again every 2 s.
 
 The engine alone is the same daemon where it cannot write a cgroup: in a mount namespace in which they are read-only.
 The owner is one container on the machine's last CPU; without a sidecar, its author chose that CPU.
@@ -12,8 +12,9 @@ The owner is one container on the machine's last CPU; without a sidecar, its aut
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from enum import Enum
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -23,13 +24,16 @@ from tests.live.engineapi import EngineApi
 from tests.live.kernelview import KernelView
 from tests.live.privateengine import PrivateEngine
 from tests.live.sidecarprocess import LAST, REST, SidecarProcess
-from tests.live.stricthost import install
+from tests.live.stricthost import everything_asks
 from tests.live.waiting import eventually
 
 OWNED: Final = max(LAST)
 """The CPU that is granted."""
 
 EXCLUSIVE: Final = {"cpuset.exclusive": "1"}
+
+ALWAYS: Final[dict[str, Any]] = {"RestartPolicy": {"Name": "always"}}
+"""In HostConfig: the engine starts it again, and with itself."""
 
 _SLEEP: Final = ("sleep", "3600")
 
@@ -55,9 +59,13 @@ class Column(Enum):
     HAND = "with the hand"
     DEFAULT = "the default runtime asks"
     DEAD = "the default runtime, and a daemon that was killed"
+    KILLED = "the default runtime, and a daemon that is killed every 2 s"
 
 
-_FRONTS: Final = (Column.DEFAULT, Column.DEAD)
+_FRONTS: Final = (Column.DEFAULT, Column.DEAD, Column.KILLED)
+
+_LIFE_SECONDS: Final = 2.0
+"""How long a daemon lives that is killed again and again: it is ready for about half of that."""
 
 
 class Scene(NamedTuple):
@@ -85,52 +93,81 @@ class Scene(NamedTuple):
         return kernel.parent(id)
 
     def create_exclusive(self, name: str) -> str:
-        """Create one that asks for a CPU, or without a sidecar has that CPU; return its id."""
+        """Create one that asks for a CPU, or without a sidecar has that CPU; return its id. It comes back with its
+        engine.
+        """
         if self.sidecar is None:
-            return self.create(name, CpusetCpus=str(OWNED))
-        return self.api.create(name, IMAGE, *_SLEEP, labels=EXCLUSIVE)
+            return self.create(name, CpusetCpus=str(OWNED), **ALWAYS)
+        return self.api.create(name, IMAGE, *_SLEEP, labels=EXCLUSIVE, **ALWAYS)
 
 
 @contextmanager
-def scene(engine: PrivateEngine, column: Column, folder: Path, *, has_owner: bool = True) -> Iterator[Scene]:
-    """Begin a column: the daemon is ready, and the owner alone on its CPU. At the end all containers are removed."""
+def scene(
+    engine: PrivateEngine, column: Column, folder: Path, *, has_owner: bool = True, **settings: str
+) -> Iterator[Scene]:
+    """Begin a column: the daemon is ready, and the owner alone on its CPU. At the end all containers are removed.
+    `settings` are keys of the daemon's.
+    """
     api = engine_at(engine.socket_path)
-    if column in _FRONTS:
-        _installed(engine, folder, "--default")
-    sidecar = None if column in (Column.NONE, Column.APART) else _started(engine, column, folder)
-    made = Scene(column, api, folder, sidecar, "")
-    try:
+    with ExitStack() as ending:
+        if column in _FRONTS:
+            ending.enter_context(everything_asks(engine, folder))
+        sidecar = None if column in (Column.NONE, Column.APART) else _started(engine, column, folder, settings)
+        if sidecar is not None:
+            ending.callback(sidecar.terminate)
+        ending.callback(_remove_all, api)
+        made = Scene(column, api, folder, sidecar, "")
         if has_owner:
             owner = made.create_exclusive("owner")
             api.act(owner, "start")
             kernel = KernelView()
             eventually(lambda: kernel.allowed(owner) == LAST, "the owner is on its CPU", seconds=60)
             made = made._replace(owner=owner)
-        if column is Column.DEAD and sidecar is not None:
+        if column in (Column.DEAD, Column.KILLED) and sidecar is not None:
             sidecar.until_quiet()
-            sidecar.kill()
+            ending.enter_context(_dead(sidecar) if column is Column.DEAD else _killed(sidecar))
         yield made
+
+
+def _remove_all(api: EngineApi) -> None:
+    for each in api.ask("GET", "containers/json", all="1"):
+        api.remove(each["Id"])
+
+
+@contextmanager
+def _dead(sidecar: SidecarProcess) -> Iterator[None]:
+    """Kill the daemon for the block."""
+    sidecar.kill()
+    try:
+        yield
     finally:
-        for each in api.ask("GET", "containers/json", all="1"):
-            api.remove(each["Id"])
-        if column is Column.DEAD and sidecar is not None:
-            sidecar.start()
-        if sidecar is not None:
-            sidecar.terminate()
-        if column in _FRONTS:
-            _installed(engine, folder, "--remove")
+        sidecar.start()
 
 
-def _installed(engine: PrivateEngine, folder: Path, *words: str) -> None:
-    """Set up the runtime of a column, or take it away."""
-    done = install(engine, folder, *words)
-    assert done.returncode == 0, done.stderr
+@contextmanager
+def _killed(sidecar: SidecarProcess) -> Iterator[None]:
+    """Kill the daemon and start it again during the block, every 2 s. It is ready in the end."""
+    over = threading.Event()
+
+    def lives() -> None:
+        while not over.wait(_LIFE_SECONDS):
+            sidecar.kill()
+            sidecar.start(until_ready=False)
+
+    living = threading.Thread(target=lives)
+    living.start()
+    try:
+        yield
+    finally:
+        over.set()
+        living.join()
+        sidecar.until_ready()
 
 
-def _started(engine: PrivateEngine, column: Column, folder: Path) -> SidecarProcess:
-    """Start the daemon with its defaults, except that all CPUs but one are reserved."""
+def _started(engine: PrivateEngine, column: Column, folder: Path, settings: dict[str, str]) -> SidecarProcess:
+    """Start the daemon with its defaults, except that all CPUs but one are reserved, and these."""
     sidecar = SidecarProcess(folder, engine.socket_path)
-    sidecar.configure(linger="10s", reconcile_period="10s")
+    sidecar.configure(**{"linger": "10s", "reconcile_period": "10s", **settings})
     if column is Column.ENGINE:
         sidecar.wrapper = READ_ONLY
     sidecar.start()

@@ -75,6 +75,16 @@ class Notes(NamedTuple):
         """Return the groups that had a thread."""
         return frozenset(each.group for each in self.notes if not any(id in each.group for id in but))
 
+    def returned(self, but: Collection[str] = ()) -> frozenset[str]:
+        """Return the groups that had a thread again after they had gone."""
+        gone, found = set[str](), set[str]()
+        for each in self.notes:
+            if each.state < OFF:
+                gone.add(each.group)
+            elif each.group in gone and not any(id in each.group for id in but):
+                found.add(each.group)
+        return frozenset(found)
+
     def alone_at(self, id: str) -> int | None:
         """Return since when that container and no other has been on the CPU, and it nowhere else; None: never yet."""
         state, since = OFF, 0

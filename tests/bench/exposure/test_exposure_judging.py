@@ -56,6 +56,13 @@ def test_another_state_on_the_cpu_is_the_same_stay() -> None:
     assert exposure_of(seen((0, 1, "a"), (10, 2, "a"), (20, 0, "a"))).longest_ms == 20
 
 
+def test_one_that_had_gone_and_is_there_again_has_returned() -> None:
+    """Its group has the same name. The owner is not asked for, and one that only went has not."""
+    found = seen((0, 0, "a"), (0, 2, "owner"), (0, 1, "b"), (5, -1, "a"), (5, -1, "owner"), (6, -1, "b"), (9, 0, "a"))
+    assert found.returned(but=("owner",)) == {"a"}
+    assert seen((0, 0, "a"), (0, 2, "owner"), (5, -1, "owner"), (9, 2, "owner")).returned() == {"owner"}
+
+
 def test_times_are_weighted_by_their_length() -> None:
     short, long = exposure_of(seen((0, 1, "a"))), exposure_of(seen())
     assert added([(1.0, short), (3.0, long)]).percent == 25

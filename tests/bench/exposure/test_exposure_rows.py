@@ -14,6 +14,7 @@ from sidecar.words.hands import no_hand
 from tests.bench.exposure.__main__ import Row, as_json, shown
 from tests.bench.exposure.attacks import Locked, Looped
 from tests.bench.exposure.columns import NO_HAND, Column
+from tests.bench.exposure.engine_restart import Restarted
 from tests.bench.exposure.first_cpus import Firsts, first_cpus
 from tests.bench.exposure.judging import Exposure
 from tests.bench.exposure.newcomers import Rate
@@ -26,6 +27,10 @@ ROWS: list[tuple[Row, str]] = [
     (Firsts("four at once", Column.HAND, 199, 200), "with the hand: off the owner's CPU 199 of 200"),
     (Looped(6, Column.ENGINE, EXPOSURE, 70.0), "6 loops of updates, engine alone"),
     (Locked(30, Column.ENGINE, None, 12.0), "alone after never, settled after 12 ms"),
+    (
+        Restarted(20, Column.DEAD, EXPOSURE, owner_is_back=False, seconds=9.0),
+        "all run after 9.0 s, the owner is not back",
+    ),
 ]
 
 
