@@ -252,5 +252,5 @@ class HttpConnection:
 
 
 def _response(status: int, kind: str, *more: tuple[str, str]) -> h11.Response:
-    headers = [("date", formatdate(usegmt=True)), ("content-type", kind), *HEADERS, *more]
-    return h11.Response(status_code=status, headers=headers, reason=http.HTTPStatus(status).phrase)
+    headers = {"date": formatdate(usegmt=True), "content-type": kind, **dict(HEADERS), **dict(more)}
+    return h11.Response(status_code=status, headers=list(headers.items()), reason=http.HTTPStatus(status).phrase)
