@@ -133,7 +133,7 @@ def no_cpu(asked: str, online: CPUSet) -> str:
     shown = printable(cut(asked, _WIDTH))
     if asked.isascii() and asked.isdigit():
         return f"this machine has no CPU {shown}: it has {_cpus(online)}"
-    return f"{shown!r} is no number of a CPU: this machine has {_cpus(online)}"
+    return f"'{shown}' is no number of a CPU: this machine has {_cpus(online)}"
 
 
 def _named(what: str, groups: list[Group]) -> str:
