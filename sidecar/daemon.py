@@ -55,7 +55,7 @@ from sidecar.failures import CgroupClosed, SidecarError
 from sidecar.hand.cgroup_hand import CgroupHand
 from sidecar.hand.reflex_queue import find_library
 from sidecar.held_starts import Desk
-from sidecar.hooks.configured_hooks import follower
+from sidecar.hooks.configured_hooks import doubts, follower
 from sidecar.host.cgroup.engine_lock import EngineLock
 from sidecar.host.cgroup.host_kernel import HostKernel
 from sidecar.host.cgroup.usage import HostUsages
@@ -218,7 +218,7 @@ def _open_hand(config: Config, log: Log, engine: str) -> Hand:
 def _machine_for(config: Config, kernel: Kernel, log: Log) -> Topology:
     """Return this machine. Raise ConfigError if it cannot do what is configured; doubts are logged."""
     topology = kernel.topology()
-    for warning in config.check_against(topology):
+    for warning in (*config.check_against(topology), *doubts(config.hooks)):
         log.warning(warning)
     return topology
 

@@ -52,6 +52,8 @@ class Form(enum.StrEnum):
     HOOKS = "hooks"
     """There are not too many."""
     HOOK_NAME = "hook-name"
+    HOOK_NAME_TWICE = "hook-name-twice"
+    """Each hook has a name of its own."""
     COMMAND = "command"
     WEBHOOK = "webhook"
 

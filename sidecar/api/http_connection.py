@@ -40,7 +40,7 @@ CLOSE_SECONDS: Final = 0.2
 """How long an answer may still take once its client sends nothing more, and its client may take to read the answer."""
 
 MAX_HEAD: Final = 16 * 1024
-"""Bytes of an incomplete head."""
+"""Bytes of a head."""
 
 AHEAD: Final = 16 * 1024
 """Bytes that a client may send while it is answered. More stay in the kernel, and hide a hang-up behind them."""
@@ -71,6 +71,8 @@ class HttpConnection:
         self._scope = trio.CancelScope()
         self.peer = peer
         self._is_head = False
+        self._received = 0
+        """Bytes of all requests so far."""
         self.waits_since: float | None = trio.current_time()
         """Since when it has been the client's turn; None while it is the server's."""
         self.route: Route | None = None
@@ -125,12 +127,21 @@ class HttpConnection:
         """Return the next request's head (1); None if none comes."""
         # An unreadable request is not a HEAD request, whatever the previous one was.
         self._is_head = False
+        begins = self._understood
         with trio.move_on_after(HEAD_SECONDS):
             event = await self._event()
             if isinstance(event, h11.Request):
                 self._is_head = event.method == b"HEAD"
+                if self._understood - begins > MAX_HEAD:
+                    # h11 bounds what it cannot understand yet: of a head that comes at once, nothing.
+                    raise Declined(431, _BREACHES[431])
                 return event
         return None
+
+    @property
+    def _understood(self) -> int:
+        """How many bytes h11 has made events of."""
+        return self._received - len(self._http.trailing_data[0])
 
     async def _answer(self, head: h11.Request) -> Answer | None:
         """Return the answer to a request; None if nothing remains to send. Raise Declined, h11.RemoteProtocolError."""
@@ -234,7 +245,9 @@ class HttpConnection:
     async def _receive(self) -> None:
         """Receive, or end the connection."""
         with contextlib.suppress(trio.BrokenResourceError):
-            self._http.receive_data(bytes(await self._stream.receive_some(_CHUNK)))
+            received = bytes(await self._stream.receive_some(_CHUNK))
+            self._received += len(received)
+            self._http.receive_data(received)
             return
         await self._end()
 
@@ -252,5 +265,5 @@ class HttpConnection:
 
 
 def _response(status: int, kind: str, *more: tuple[str, str]) -> h11.Response:
-    headers = [("date", formatdate(usegmt=True)), ("content-type", kind), *HEADERS, *more]
-    return h11.Response(status_code=status, headers=headers, reason=http.HTTPStatus(status).phrase)
+    headers = {"date": formatdate(usegmt=True), "content-type": kind, **dict(HEADERS), **dict(more)}
+    return h11.Response(status_code=status, headers=list(headers.items()), reason=http.HTTPStatus(status).phrase)

@@ -31,9 +31,11 @@ NODE: Final = ("numa_node", "container")
 
 
 class MetricCounts:
-    """What was counted since this World."""
+    """What was counted since this World: the daemon's first, so that nothing is decided uncounted."""
 
     def __init__(self, begun: World) -> None:
+        self._seen = begun
+        self.is_kept = False
         self.refusals: Counter[RefusalCode] = Counter()
         self.grants_before = begun.state.grants
         self.refused = 0
@@ -42,14 +44,14 @@ class MetricCounts:
         self.unaligned: Counter[Place] = Counter()
 
     async def keep(self, board: Board) -> None:
-        """Count what changes on this board, indefinitely."""
-        before = board.latest
+        """Count what changes on this board, indefinitely; also what changed before."""
+        self.is_kept = True
         async for world in board.worlds():
-            self.see(before, world)
-            before = world
+            self.see(world)
 
-    def see(self, before: World, now: World) -> None:
-        """Count what changed between two worlds."""
+    def see(self, now: World) -> None:
+        """Count what changed since the world that was seen last."""
+        before, self._seen = self._seen, now
         for key, grant in now.state.assignments.items():
             was = before.state.assignments.get(key)
             if was is not None and was.since == grant.since:

@@ -102,7 +102,7 @@ class PageRoutes:
         number = int(asked) if asked.isascii() and asked.isdigit() and len(asked) <= len(str(MAX_CPU)) else -1
         view = cpu_view(self._present.of(), number)
         if view is None:
-            raise Declined(404, no_cpu(max(number, 0), world.topology.online))
+            raise Declined(404, no_cpu(asked, world.topology.online))
         return as_json(view)
 
     async def _explanation(self, question: Question) -> Answer:

@@ -185,7 +185,8 @@ def _path_and_host(target: str, host: str) -> tuple[str, str]:
 def _container(pattern: str, path: str) -> str | None:
     """Return the container that a path names, "" if the pattern has none; None if the path does not match."""
     container = ""
-    wanted, parts = pattern.split("/"), unquote(path).split("/")
+    # Decoded after the division: a slash in a name divides nothing (RFC 3986, 2.4).
+    wanted, parts = pattern.split("/"), [unquote(part) for part in path.split("/")]
     if len(wanted) != len(parts):
         return None
     for want, part in zip(wanted, parts, strict=True):

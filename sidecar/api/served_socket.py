@@ -10,6 +10,7 @@ from typing import Final
 import trio
 
 from sidecar.api.change_record import ChangeRecord
+from sidecar.api.metric_counts import MetricCounts
 from sidecar.api.tcp_listener import TcpListener
 from sidecar.api.unix_socket import group_id, listening
 from sidecar.board import Board
@@ -49,6 +50,8 @@ class ServedSocket:
         self._tell = tell
         self._follow = follow
         self._record = ChangeRecord(board, now, HistoryFile(state_dir), event_file(state_dir))
+        # From the first World on: much is decided before anybody is answered.
+        self._counts = MetricCounts(board.latest)
         self._board = board
         self._desk = desk
         self._present = present
@@ -67,6 +70,7 @@ class ServedSocket:
         with listening(self._state_dir, group_id(self._api_group)) as listener:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._record.keep, log)
+                nursery.start_soon(self._counts.keep, self._board)
                 if self._follow is not None:
                     nursery.start_soon(self._follow, self._record)
                 await self._serve(listener, outbox, engine, tickets, log, tcp)
@@ -88,7 +92,14 @@ class ServedSocket:
         http = await trio.to_thread.run_sync(_web_app)
         starts = http.Starts(self._board, outbox, desk=self._desk, glance=engine.glance, tickets=tickets)
         api = http.Api(
-            self._board, outbox, self._present, clock=now, starts=starts, record=self._record, tell=self._tell
+            self._board,
+            outbox,
+            self._present,
+            clock=now,
+            starts=starts,
+            record=self._record,
+            counts=self._counts,
+            tell=self._tell,
         )
         await http.serve_api(listener, api, log, tcp)
 

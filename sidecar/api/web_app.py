@@ -67,17 +67,18 @@ class Api:
         *,
         starts: Starts | None = None,
         record: ChangeRecord | None = None,
+        counts: MetricCounts | None = None,
         tell: Tell | None = None,
     ) -> None:
         """Serve this board; `starts` takes the questions of OCI runtimes, None if this API takes none. `record` has
-        what changed before, and `tell` makes the projection of a container.
+        what changed before, `counts` what was counted before, and `tell` makes the projection of a container.
         """
         self._board = board
         self._starts = starts
         self._requests = Requests(board, outbox)
         self._present = present
         self._clock = clock
-        self._counts = MetricCounts(board.latest)
+        self.counts = counts or MetricCounts(board.latest)
         self._expose: Expose | None = None
         self.record = record or ChangeRecord(board, clock)
         self.live = LiveDocument(board, present, clock)
@@ -104,7 +105,7 @@ class Api:
 
     async def count(self) -> None:
         """Count for metrics, indefinitely."""
-        await self._counts.keep(self._board)
+        await self.counts.keep(self._board)
 
     def table(self, reach: Access = Access.ALL) -> RouteTable:
         """Return the routes of a listener with this reach."""
@@ -126,7 +127,7 @@ class Api:
     async def _exposition(self, question: Question) -> Answer:
         if self._expose is None:
             # In a thread: decisions go on meanwhile.
-            self._expose = await trio.to_thread.run_sync(_exposure, self._board, self._counts)
+            self._expose = await trio.to_thread.run_sync(_exposure, self._board, self.counts)
         content, kind = self._expose(question.accept)
         return Answer(content, kind=kind, headers=(("vary", "accept"),))
 
@@ -189,7 +190,8 @@ class Api:
 async def serve_api(listener: socket.socket, api: Api, log: Log, tcp: TcpListener | None = None) -> None:
     """Serve the API on a listening socket, and its permitted part over TCP, until cancelled."""
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(api.count)
+        if not api.counts.is_kept:
+            nursery.start_soon(api.count)
         nursery.start_soon(api.live.keep, log)
         if not api.record.is_kept:
             nursery.start_soon(api.record.keep, log)

@@ -101,7 +101,7 @@ def _container(last: LastStatus, config: Config, wanted: str) -> ContainerStatus
     """
     status = last.reading
     is_number = wanted.isascii() and wanted.isdigit() and len(wanted) <= len(str(MAX_CPU))
-    listed = no_cpu(int(wanted), status.machine.online) if is_number else LISTED
+    listed = f", and {no_cpu(wanted, status.machine.online)}" if is_number else LISTED
     try:
         found = find(status.rows, wanted, listed=listed)
     except NotFound as error:

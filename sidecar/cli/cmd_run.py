@@ -62,20 +62,22 @@ def _check(config: Config) -> int:
     from sidecar.cli.doctor.cmd_doctor import ask_engine
     from sidecar.cli.doctor.unit_checks import unit_rules_in_force, visible_units
     from sidecar.engines.found_places import engine_places
+    from sidecar.hooks.configured_hooks import doubts
     from sidecar.host.cgroup.host_kernel import HostKernel
 
-    doubts = list(config.check_against(HostKernel(cgroup=config.cgroup).topology()))
+    found = list(config.check_against(HostKernel(cgroup=config.cgroup).topology()))
+    found += doubts(config.hooks)
     if any(not rule.unit for rule in config.rules):
         reports = [ask_engine(at) for _, at in engine_places(config.engine, config.engines)]
         if all(each.engine for each in reports):
             views = tuple(view for each in reports for view in each.views)
-            doubts += [of_none(rule) for rule in idle_rules(views, config.rules)]
+            found += [of_none(rule) for rule in idle_rules(views, config.rules)]
         else:
-            doubts.append(UNCHECKED_RULES)
+            found.append(UNCHECKED_RULES)
     if unit_rules := unit_rules_in_force(config):
         names = visible_units(config)
         idle = idle_unit_rules(names, unit_rules) if names is not None else ()
-        doubts += [of_none(rule) for rule in idle] if names is not None else [UNCHECKED_UNIT_RULES]
-    sys.stdout.write("".join(f"warning: {printable(doubt)}\n" for doubt in doubts))
+        found += [of_none(rule) for rule in idle] if names is not None else [UNCHECKED_UNIT_RULES]
+    sys.stdout.write("".join(f"warning: {printable(doubt)}\n" for doubt in found))
     sys.stdout.write(f"ok: {config.file or 'no file'}, policy {config.policy}\n")
     return 0

@@ -6,7 +6,7 @@ Only the file can have hooks, not variables or flags: a command runs with the da
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias, cast
 from urllib.parse import urlsplit
 
@@ -54,10 +54,20 @@ def read_hooks(value: object, places: Places) -> tuple[tuple[Hook, ...], list[Mi
     if not isinstance(value, list):
         return (), [Misreading(where=places(0, ""), name=SECTION, flaw=NoTable(is_list=True))]
     hooks = [_hook(places, number, table, mistakes) for number, table in enumerate(value)]
+    mistakes += _names_twice(hooks, places)
     if len(hooks) > MOST_HOOKS:
         flaw = NotOfForm(Form.HOOKS)
         mistakes.append(Misreading(where=places(MOST_HOOKS, ""), name=SECTION, given=str(len(hooks)), flaw=flaw))
     return tuple(hooks), mistakes
+
+
+def _names_twice(hooks: Sequence[Hook], places: Places) -> Iterator[Misreading]:
+    """Yield a mistake for each later hook of a name: of two, the success of one would hide the failure of the other."""
+    names: set[str] = set()
+    for number, hook in enumerate(hooks):
+        if hook.name in names:
+            yield misreading(Given("name", hook.name, places(number, "name")), NotOfForm(Form.HOOK_NAME_TWICE))
+        names.add(hook.name)
 
 
 def _hook(places: Places, number: int, table: object, mistakes: list[Misreading]) -> Hook:

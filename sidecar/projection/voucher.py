@@ -45,7 +45,7 @@ _STUCK_SECONDS: Final = LEASE_SECONDS
 """For so long no sign was there."""
 
 
-STUCK: Final = "the daemon runs, but decides nothing any more: what it shows is out of date; restart it"
+STUCK: Final = "the daemon runs, but decides nothing any more: what it shows is out of date; restart it if that lasts"
 
 
 class Voucher:

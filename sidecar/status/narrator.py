@@ -60,14 +60,20 @@ class Narrator:
         self._present = present
 
     async def narrate(self) -> None:
-        """Log each change until cancelled, and once that the daemon is ready."""
-        before = self._board.latest
+        """Log each change until cancelled, once that the daemon is ready, and each problem that is over: whoever finds
+        it reports it.
+        """
+        before, problems = self._board.latest, dict[str, str]()
         is_announced = False
         async for world in self._board.worlds():
             await trio.sleep(READERS_PAUSE)
             with self._crashes.contained(None, "news"):
                 for line in news(before, world):
                     self._log.say(line.level, line.message, line.fields)
+                told, problems = problems, self._board.problems
+                for where, problem in told.items():
+                    if where not in problems:
+                        self._log.info("a problem is over", where=where, problem=problem)
             if world.is_ready and not is_announced:
                 is_announced = True
                 self.write_status()

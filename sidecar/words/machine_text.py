@@ -128,9 +128,12 @@ def lie(topology: Topology, cpus: CPUSet) -> str:
     return ", ".join(said)
 
 
-def no_cpu(number: int, online: CPUSet) -> str:
-    """Return that the machine has no such CPU, as the end of a sentence that there is no container of that name."""
-    return f", and this machine has no CPU {number}: it has {_cpus(online)}"
+def no_cpu(asked: str, online: CPUSet) -> str:
+    """Return that the machine has no CPU of the number that was asked for, or that this is no number."""
+    shown = printable(cut(asked, _WIDTH))
+    if asked.isascii() and asked.isdigit():
+        return f"this machine has no CPU {shown}: it has {_cpus(online)}"
+    return f"'{shown}' is no number of a CPU: this machine has {_cpus(online)}"
 
 
 def _named(what: str, groups: list[Group]) -> str:

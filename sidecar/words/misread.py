@@ -104,6 +104,7 @@ _FORMS: Final = {
     Form.HOOK: 'write either command = ["/usr/local/bin/program"] or webhook = "https://host/path"',
     Form.HOOKS: "there are 16 hooks at most",
     Form.HOOK_NAME: "write letters, digits, spaces, and - _ . in between, 64 at most",
+    Form.HOOK_NAME_TWICE: "another hook has that name, by its number if it has no other: write one of its own",
     Form.COMMAND: (
         'write a list of words that begins with the absolute path of a program, like ["/usr/local/bin/tell", "ops"]: '
         "no shell reads it"

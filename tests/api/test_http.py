@@ -334,3 +334,18 @@ async def test_the_nearest_name_is_told(rig: Rig) -> None:
     async with rig.serving():
         code, told = await rig.ask("GET", "/v1/containers/bach")
         assert (code, told["error"]) == (404, "there is no container 'bach'; did you mean 'batch'?")
+
+
+@pytest.mark.trio
+async def test_an_encoded_slash_is_part_of_a_name(rig: Rig) -> None:
+    """It divides no path: neither into a name and another route, nor into parts of a route that is there."""
+    async with rig.serving():
+        assert (await rig.ask("GET", "/v1/containers/%62atch"))[0] == 200
+        assert (await rig.ask("GET", "/v1/containers/%2Fbatch"))[0] == 200
+        for path, named in {
+            "/v1/containers/batch%2fexplanation": "batch/explanation",
+            "/v1/containers/batch%2Fresize/explanation": "batch/resize",
+        }.items():
+            status, told = await rig.ask("GET", path)
+            assert (status, named in told["error"]) == (404, True), told
+        assert (await rig.ask("GET", "/v1%2fstatus"))[1]["error"].startswith("there is no such route")

@@ -77,6 +77,12 @@ TABLE = RouteTable(
 READY = b"GET /ready HTTP/1.1\r\nhost: x\r\n\r\n"
 
 
+def sized(size: int) -> bytes:
+    """Return a request whose head has so many bytes."""
+    begun = READY.removesuffix(b"\r\n") + b"a: "
+    return begun + b"b" * (size - len(begun) - 4) + b"\r\n\r\n"
+
+
 class Talk:
     """The bytes received on a connection, its duration in seconds, and the log."""
 
@@ -138,7 +144,11 @@ async def test_requests_follow_each_other_on_one_connection(autojump_clock: Mock
         (READY.replace(b"host: x", b"host: x\r\nconnection: upgrade\r\nupgrade: h2c") + READY, [200, 200], b"ready"),
         (b"GET /ready HTTP/1.1\r\n\r\n", [400], b"Host"),
         (b"GET /ready HTTP/2.0\r\nhost: x\r\n\r\n", [505], b"only HTTP/1.1"),
+        (b"GET /ready HTTP/1.2\r\nhost: x\r\n\r\n" + READY, [200, 200], b"ready"),
         (b"GET /ready HTTP/1.1\r\nhost: x\r\na: " + b"b" * 3 * MAX_HEAD, [431], b"the head has more than"),
+        (READY + sized(MAX_HEAD) + sized(MAX_HEAD), [200, 200, 200], b"ready"),
+        (READY + sized(MAX_HEAD + 1) + READY, [200, 431], b"the head has more than 16384 bytes"),
+        (sized(2 * MAX_HEAD - 1), [431], b"the head has more than 16384 bytes"),
         (b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", [400], b'HTTP/1.1: illegal request line"}'),
     ],
 )

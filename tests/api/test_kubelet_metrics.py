@@ -60,11 +60,10 @@ class Node:
 
     def arrive(self, name: str, cpus: int, **labels: str) -> None:
         """Let a container arrive, and count."""
-        before = self.story.world
         self.story.arrive(name, cpus, labels={f"cpuset.{key}": value for key, value in labels.items()})
         self.story.settle()
         self._board.post(self.story.world)
-        self._counts.see(before, self.story.world)
+        self._counts.see(self.story.world)
 
     def values(self) -> dict[str, float]:
         """Return the value of each series."""

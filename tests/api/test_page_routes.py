@@ -243,8 +243,15 @@ async def test_a_cpu_and_a_container_explain_themselves(rig: Rig) -> None:
         code, told = await rig.ask("GET", "/v1/cpus/7")
         assert (code, told["kind"], told["owner"]) == (200, "exclusive", "man")
         assert told["explanation"][0] == "It is granted to man."
-        for wrong in ("8", "x", "-1", "99999999999999999999"):
-            assert (await rig.ask("GET", f"/v1/cpus/{wrong}"))[0] == 404
+        for wrong, why in {
+            "8": "this machine has no CPU 8: it has 0-7",
+            "99999999999999999999": "this machine has no CPU 99999999999999999999: it has 0-7",
+            "x": "'x' is no number of a CPU: this machine has 0-7",
+            "-1": "'-1' is no number of a CPU: this machine has 0-7",
+            "1e0": "'1e0' is no number of a CPU: this machine has 0-7",
+            "a%1bb": "'a\\x1bb' is no number of a CPU: this machine has 0-7",
+        }.items():
+            assert await rig.ask("GET", f"/v1/cpus/{wrong}") == (404, {"error": why})
         rig.board.vouched_at = NOW.timestamp()
         code, told = await rig.ask("GET", "/v1/containers/batch/explanation")
         assert (code, told["name"]) == (200, "batch")

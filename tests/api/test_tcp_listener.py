@@ -120,6 +120,7 @@ async def test_from_elsewhere_there_are_figures_only(rig: Rig) -> None:
         ("127.0.0.1:9413", 200),
         ("localhost:9413", 200),
         ("[::1]:9413", 200),
+        ("", 200),
         ("evil.example", 400),
         ("evil.example:9413", 400),
         ("127.0.0.1.evil.example", 400),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,26 @@ def test_a_check_says_ok_and_names_what_is_doubtful(
         f"ok: {file}, policy static",
     ]
     assert os.listdir(tmp_path) == ["c.toml"]
+
+
+def test_a_check_names_hooks_whose_programs_cannot_be_run(
+    configured: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A doubt and no mistake: the program may come later. The daemon's start logs the same."""
+    (tmp_path / "no-program").write_text("x")
+    commands = ["/nowhere/tell", str(tmp_path), str(tmp_path / "no-program"), "/dev/null", sys.executable]
+    told = [
+        "there is no such file or directory",
+        "it is a directory",
+        "it is not executable for this user",
+        "it is no file",
+    ]
+    (tmp_path / "c.toml").write_text("".join(f'[[hook]]\ncommand = ["{command}"]\n' for command in commands))
+    assert main(configured) == 0
+    assert capsys.readouterr().out.splitlines()[:-1] == [
+        f"warning: the hook {number} would fail: {command} cannot be run: {why}"
+        for number, (command, why) in enumerate(zip(commands, told, strict=False), 1)
+    ]
 
 
 def test_without_an_engine_rules_are_not_checked(

@@ -59,6 +59,11 @@ MISTAKES = [
     ('webhook = "http://a"\non = ["refusd"]', "line 3: on has 'refusd'; did you mean 'refused'?"),
     ('webhook = "http://a"\ntimeout = "2m"', "line 3: timeout is '2m': write a duration from 100ms to 1m"),
     ('webhook = "http://a"\nname = "a\\nb"', "line 3: name is "),
+    (
+        'webhook = "http://a"\nname = "chat"\n[[hook]]\ncommand = ["/a"]\nname = "chat"',
+        "line 6: name is 'chat': another hook has that name, by its number if it has no other: write one of its own",
+    ),
+    ('webhook = "http://a"\nname = "2"\n[[hook]]\nwebhook = "http://b"', "line 4: name is '2': another hook"),
     ('webhok = "http://a"', "line 2: unknown key 'webhok'; did you mean 'webhook'?"),
 ]
 

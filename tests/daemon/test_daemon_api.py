@@ -109,6 +109,40 @@ async def test_what_is_configured_to_listen_answers_over_tcp(
         await trio.open_tcp_stream("127.0.0.1", port)
 
 
+async def test_what_a_daemon_decides_before_it_answers_is_counted(
+    autojump_clock: MockClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Containers that came while none ran: a grant, a refusal, and labels that no request can be read from. And no
+    daemon counts what one before it counted.
+    """
+    names = {
+        "requests": "kubelet_cpu_manager_pinning_requests_total",
+        "errors": "kubelet_cpu_manager_pinning_errors_total",
+        "short": 'cpuset_sidecar_refusals_total{code="not-enough"}',
+        "invalid": 'cpuset_sidecar_refusals_total{code="bad-label"}',
+        "aligned": 'kubelet_container_aligned_compute_resources_count{boundary="numa_node",scope="container"}',
+    }
+    host = Host(tmp_path, monkeypatch)
+    for name, asks in {"one": "1", "many": "99", "typo": "zz"}.items():
+        await host.docker.run(name, labels={"cpuset.exclusive": asks, "cpuset.numa": "single"})
+    for counted in ((2, 1, 1, 1, 1), (0, 0, 0, 0, 0)):
+        async with host.running():
+            await host.until((tmp_path / "state" / NAME).exists)
+            told = await metrics(tmp_path)
+            assert told["cpuset_sidecar_ready"] == 1
+            assert {name: told[series] for name, series in names.items()} == dict(zip(names, counted, strict=True))
+
+
+async def metrics(folder: Path) -> dict[str, float]:
+    """Return the value of each series, as the daemon answers."""
+    async with await trio.open_unix_socket(str(folder / "state" / NAME)) as stream:
+        await stream.send_all(b"GET /metrics HTTP/1.0\r\nhost: localhost\r\n\r\n")
+        answer = b"".join([chunk async for chunk in stream]).decode()
+    lines = answer.partition("\r\n\r\n")[2].splitlines()
+    pairs = (line.rpartition(" ") for line in lines if not line.startswith("#"))
+    return {name: float(value) for name, _, value in pairs}
+
+
 async def test_a_port_in_use_ends_the_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Exit code 1, and the cure, before any request to the engine."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
