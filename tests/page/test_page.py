@@ -172,6 +172,44 @@ def test_a_daemon_that_is_gone_and_comes_back(browser: Any, simulated: Make) -> 
         assert "granted" in page.inner_text("#changes-body")
 
 
+def test_what_a_daemon_that_is_gone_has_said_is_told_as_what_was(browser: Any, simulated: Make) -> None:
+    """Of the time after its last word nothing is claimed: no clause in the present, no bar and no axis that go on, in
+    the page and in a picture that is saved then. A name is no verb. Once it is back, all is in the present again.
+    """
+    host = simulated(1, 2, 8, 2)
+    host.run("takes", 4)
+    with opened(browser, host.link) as page:
+        eventually(lambda: "settled, alone" in page.inner_text("#tenants-body"))
+        page.click("#tenants-body button:text-is('takes')")
+        eventually(lambda: "It reads, in its status.json" in page.inner_text("tr.detail"))
+        page.locator("#time-heading").scroll_into_view_if_needed()
+        eventually(lambda: page.inner_text("#span").endswith(" to now"))
+        host.do("daemon", "down")
+        eventually(lambda: "cannot be reached since" in page.inner_text("#banner"))
+        eventually(lambda: page.inner_text("#span").endswith(", the last that the daemon vouched for"))
+        assert "was settled, alone" in page.inner_text("#tenants-body")
+        assert cell(page, 1) == "CPU 1: was exclusive, of takes"
+        told = page.inner_text("tr.detail")
+        assert "This is what the daemon last said, at " in told
+        assert "It ran on " in told
+        assert " were free to grant" in page.inner_text("#summary")
+        for present in ("It is ", "It runs on", "runs on\n", "It reads", "holds ", "now: ", " uses "):
+            assert present not in told
+        axis, bars = page.inner_text("#span"), page.locator("#time rect title").all_text_contents()
+        assert not any("to now" in each for each in bars)
+        page.wait_for_timeout(2500)
+        assert page.inner_text("#span") == axis
+        assert page.locator("#time rect title").all_text_contents() == bars
+        with page.expect_download() as saving:
+            page.click("#save")
+        text = saving.value.path().read_text()
+        assert "to now" not in text
+        assert f"{axis.split(' to ')[1]}</text>" in text
+        host.do("daemon", "up")
+        eventually(lambda: page.inner_text("#span").endswith(" to now"), 30)
+        eventually(lambda: "was " not in page.inner_text("#tenants-body .row"), 30)
+
+
 def test_tabs_that_nobody_sees_leave_their_connections_to_others(browser: Any, simulated: Make) -> None:
     """A browser opens six connections to a host: tabs that are hidden rest, and the next one opens all the same. One
     that is looked at again knows what came meanwhile.
