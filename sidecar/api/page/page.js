@@ -2,7 +2,8 @@
 //
 // 1. What comes is folded into `known`; a frame later, at most once a frame, what differs from what is drawn is drawn.
 // 2. Nothing is kept longer than the daemon keeps it: an hour of changes, the present containers.
-// 3. Text of others (names, reasons) becomes text nodes, never markup: the policy of the page forbids it, too.
+// 3. Text of others (names, reasons) becomes text nodes, never markup: the policy of the page forbids it, too. What cannot be
+//    seen in it, or turns the direction of what follows, is written out where it comes in: no part of the page has it raw.
 "use strict";
 
 (() => {
@@ -45,6 +46,19 @@
   function write(element, text) {
     if (element.textContent !== text) element.textContent = text;
   }
+
+  // As `printable` of `sidecar.log` has it, for logs, `status` and `top`.
+  const UNPRINTABLE = /[\p{C}\p{Zl}\p{Zp}]|(?! )\p{Zs}/gu;
+  const SHORT = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
+
+  const printable = (text) => text.replace(UNPRINTABLE, (letter) => {
+    const code = letter.codePointAt(0), [sign, digits] = code < 256 ? ["x", 2] : code < 65536 ? ["u", 4] : ["U", 8];
+    return SHORT[letter] || `\\${sign}${code.toString(16).padStart(digits, "0")}`;
+  });
+
+  // JSON with every text in it printable. Most have nothing else in them, which is seen without going through each.
+  const parse = (text) => text.search(UNPRINTABLE) < 0 && !/\\[^"\\/]/.test(text) ? JSON.parse(text)
+    : JSON.parse(text, (_, value) => typeof value === "string" ? printable(value) : value);
 
   const foreign = (text) => make("span", { class: "foreign", dir: "auto" }, text);
 
@@ -124,7 +138,7 @@
 
   async function ask(path) {
     const answer = await fetch(path, { headers: { accept: "application/json" } });
-    const told = await answer.json();
+    const told = parse(await answer.text());
     if (!answer.ok) throw new Error(told.error || answer.statusText);
     return told;
   }
@@ -1153,7 +1167,7 @@
     stream = new EventSource("v1/live");
     const hear = (name, take) => stream.addEventListener(name, (event) => {
       known.heard = Date.now();
-      take(JSON.parse(event.data));
+      take(parse(event.data));
       if (known.vouched) known.told = known.heard / 1000 + known.skew;
       judge();
       schedule();
