@@ -107,6 +107,38 @@ def test_ninety_six_cpus(browser: Any, simulated: Make) -> None:
         picture(page, "a-container")
 
 
+def test_what_is_no_question_gets_no_answer_to_another_one(browser: Any, simulated: Make) -> None:
+    """An answer goes as soon as something else is asked; what is no number of CPUs or no label is told in words for
+    people, and so is a daemon that cannot be reached, here and in a row that opens.
+    """
+    host = simulated(1, 1, 8, 1)
+    host.run("voice", 1)
+    with opened(browser, host.link) as page:
+        eventually(lambda: names(page) == ["voice"])
+        for wrong in ("0", "-1", "1.5", "1e9", ""):
+            page.fill("#plan-cpus", "2")
+            page.press("#plan-cpus", "Enter")
+            eventually(lambda: page.inner_text("#plan-answer").startswith("CPUs "))
+            page.fill("#plan-cpus", wrong)
+            assert page.inner_text("#plan-answer") == ""
+            page.press("#plan-cpus", "Enter")
+            assert page.inner_text("#plan-answer") == "A whole number of CPUs is asked for, from 1 to 8191."
+            assert page.locator("#machine .planned").count() == 0
+        page.fill("#plan-cpus", "1e3")
+        page.press("#plan-cpus", "Enter")
+        eventually(lambda: page.inner_text("#plan-answer").startswith("Refused: "))
+        page.fill("#plan-labels", "near=eth0")
+        page.press("#plan-cpus", "Enter")
+        eventually(lambda: page.inner_text("#plan-answer").startswith("near=eth0 is not understood: a label is"))
+        host.do("daemon", "down")
+        eventually(lambda: "cannot be reached since" in page.inner_text("#banner"))
+        page.press("#plan-cpus", "Enter")
+        eventually(lambda: page.inner_text("#plan-answer") == "The daemon cannot be reached, or does not answer.")
+        page.click("#tenants-body button:text-is('voice')")
+        eventually(lambda: "The daemon cannot be reached" in page.inner_text("tr.detail"))
+        assert "Failed to fetch" not in page.inner_text("body")
+
+
 def test_the_table_is_sorted_and_filtered(browser: Any, simulated: Make) -> None:
     """By any column, by text, kind and project; and by the number of a CPU."""
     host = simulated(1, 2, 32, 1)

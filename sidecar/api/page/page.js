@@ -137,9 +137,14 @@
   const LAST_WORD = ", the last that the daemon vouched for";
 
   async function ask(path) {
-    const answer = await fetch(path, { headers: { accept: "application/json" } });
-    const told = parse(await answer.text());
-    if (!answer.ok) throw new Error(told.error || answer.statusText);
+    // What a browser says of a connection that fails, or of half an answer, are its own words.
+    let answer, told = null;
+    try {
+      answer = await fetch(path, { headers: { accept: "application/json" } });
+      told = parse(await answer.text());
+    } catch { /* It is said below. */ }
+    if (!answer || !told) throw new Error("The daemon cannot be reached, or does not answer.");
+    if (!answer.ok) throw new Error(told.error || `The daemon refuses to answer (${answer.status}).`);
     return told;
   }
 
@@ -1032,30 +1037,50 @@
 
   // What would happen.
 
-  $("plan").addEventListener("submit", async (event) => {
-    event.preventDefault();
-    const query = new URLSearchParams({ cpus: $("plan-cpus").value }), answer = $("plan-answer");
-    if ($("plan-numa").value) query.append("label", `cpuset.numa=${$("plan-numa").value}`);
-    for (const each of $("plan-labels").value.trim().split(/\s+/).filter(Boolean)) query.append("label", each);
-    try {
-      const [told] = (await ask(`v1/plan?${query}`)).answers;
-      known.plan = { cpus: new Map(numbers(told.cpus).map((cpu) => [cpu, true])) };
-      answer.className = told.cpus ? "" : "refused";
-      write(answer, told.cpus ? `CPUs ${told.cpus}${told.lie ? ` (${told.lie})` : ""}, as of ${clock(now())}` : `Refused: ${told.reason}`);
-    } catch (error) {
-      known.plan = null;
-      answer.className = "refused";
-      write(answer, String(error.message));
-    }
-    $("plan-clear").hidden = false;
-    schedule();
-  });
-  $("plan-clear").addEventListener("click", () => {
+  let asked = 0; // Questions, so that a late answer is not taken for the one to a later question.
+
+  function forgetPlan() {
+    asked++;
     known.plan = null;
     write($("plan-answer"), "");
     $("plan-clear").hidden = true;
     schedule();
+  }
+
+  function showPlan(text, cpus) {
+    known.plan = cpus ? { cpus: new Map(numbers(cpus).map((cpu) => [cpu, true])) } : null;
+    $("plan-answer").className = cpus ? "" : "refused";
+    write($("plan-answer"), text);
+    $("plan-clear").hidden = false;
+    schedule();
+  }
+
+  // What is asked, or a sentence on what is no question.
+  function planQuery() {
+    const cpus = Number($("plan-cpus").value), most = Number($("plan-cpus").max);
+    if (!Number.isInteger(cpus) || cpus < 1 || cpus > most) return `A whole number of CPUs is asked for, from 1 to ${most}.`;
+    const query = new URLSearchParams({ cpus });
+    if ($("plan-numa").value) query.append("label", `cpuset.numa=${$("plan-numa").value}`);
+    for (const each of $("plan-labels").value.trim().split(/\s+/).filter(Boolean)) query.append("label", each);
+    return query;
+  }
+
+  $("plan").addEventListener("submit", async (event) => {
+    event.preventDefault();
+    forgetPlan();
+    const question = asked, query = planQuery();
+    if (typeof query === "string") return showPlan(query);
+    try {
+      const [told] = (await ask(`v1/plan?${query}`)).answers;
+      if (question !== asked) return;
+      showPlan(told.cpus ? `CPUs ${told.cpus}${told.lie ? ` (${told.lie})` : ""}, as of ${clock(now())}` : `Refused: ${told.reason}`, told.cpus);
+    } catch (error) {
+      if (question === asked) showPlan(String(error.message));
+    }
   });
+  // Under another question an answer would be taken for one to it.
+  $("plan").addEventListener("input", forgetPlan);
+  $("plan-clear").addEventListener("click", forgetPlan);
 
   $("fold").addEventListener("click", () => { known.isUnfolded = !known.isUnfolded; schedule(); });
   $("filters").addEventListener("input", () => schedule());
