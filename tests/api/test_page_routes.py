@@ -237,6 +237,7 @@ async def test_a_plan_that_cannot_be_understood_is_refused_with_what_can(rig: Ri
     async with rig.serving():
         code, told = await rig.ask("GET", f"/v1/plan?{query}")
         assert (code, list(told)) == (400, ["error"])
+        assert told["error"].startswith("a is not understood: a label is") is query.startswith("label=a")
 
 
 async def test_nothing_is_planned_before_everything_was_looked_at(rig: Rig) -> None:
