@@ -151,6 +151,9 @@ def _requests(query: str) -> tuple[list[int], dict[str, str]]:
             cpus.append(int(value))
         elif name == "label" and split(label)[0] in NAMES and label != "cpuset.exclusive":
             labels[label] = text
+        elif name == "label":
+            wanted = "a label is one of the sidecar's, written NAME=VALUE, and not the number of CPUs itself"
+            raise Declined(400, f"{kept(value)} is not understood: {wanted}")
         else:
             wanted = f"cpus=N, from 1 to {MAX_CPU}, or label=NAME=VALUE with a label of the sidecar"
             raise Declined(400, f"{kept(f'{name}={value}')} is not understood: {wanted}")

@@ -33,6 +33,7 @@ from sidecar.cli.table import table_rows
 from sidecar.decide.facts import Phase
 from sidecar.decide.settings import PolicyName
 from sidecar.status.document import ContainerStatus, EngineStatus, HoleStatus, LeavingStatus, SharingStatus, Status
+from sidecar.status.last_state import ContainerReading, rows_read
 from sidecar.status.problem_list import Problem, ProblemKind, problems_of
 from sidecar.status.sight import Sight
 from sidecar.status.status_reader import read_last_status
@@ -101,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.write("".join(f"{line}\n" for line in problem_lines(problems, width)))
     elif args.format:
         told = choice.of(last.reading)
-        lines = formatted(args.format, told.rows, told.waiting, last.sight)
+        lines = formatted(args.format, rows_read(told), told.waiting, last.sight)
         sys.stdout.write("".join(f"{line}\n" for line in lines))
     else:
         page = rendered(
@@ -173,7 +174,7 @@ def fronts_clause() -> str:
     return fronts_told(fronts_here())
 
 
-def formatted(template: RowTemplate, rows: Sequence[ContainerStatus], waiting: int, sight: Sight) -> list[str]:
+def formatted(template: RowTemplate, rows: Sequence[ContainerReading], waiting: int, sight: Sight) -> list[str]:
     """Return the lines of a template for these containers and units; `waiting` is the length of the queue."""
     now = datetime.now(UTC)
     said = [sight.state(state_of(each, now, waiting), {each.name}) for each in rows]

@@ -29,7 +29,7 @@ from sidecar.cli.status_choice import ALL, Choice, add_choice, choice_of
 from sidecar.cli.table import without_empty
 from sidecar.decide.settings import PolicyName
 from sidecar.status.document import ContainerStatus, SharingStatus, Status
-from sidecar.status.last_state import StatusReading
+from sidecar.status.last_state import StatusReading, rows_read
 from sidecar.status.problem_list import problems_of
 from sidecar.status.sight import Sight
 from sidecar.status.status_reader import LastStatus, StatusFollower, read_last_status
@@ -172,7 +172,9 @@ def _lines(last: LastStatus, choice: Choice, form: _Form) -> list[str]:
     if form.is_json:
         return [codec.encode(chosen).decode()]
     if form.template:
-        return formatted(form.template, _shown(chosen), chosen.waiting, last.sight)
+        shown = {each.id for each in _shown(chosen)}
+        rows = [each for each in rows_read(chosen) if each.id in shown]
+        return formatted(form.template, rows, chosen.waiting, last.sight)
     paint, width = printout()
     now = datetime.now(UTC)
     return rendered(last.status, now, last.sight, paint=paint, width=width, choice=choice, is_wide=form.is_wide)

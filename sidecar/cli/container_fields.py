@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from sidecar.cli.row_template import Fields
-from sidecar.status.document import ContainerStatus
+from sidecar.status.last_state import ContainerReading
 from state import codec
 
 
 class ToldContainer(NamedTuple):
-    """A container or unit, and its state in words."""
+    """A container or unit as it was read, and its state in words."""
 
-    status: ContainerStatus
+    status: ContainerReading
     state: str
 
 

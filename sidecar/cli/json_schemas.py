@@ -45,7 +45,7 @@ SCHEMAS: Final[Mapping[str, Any]] = {
     "status": StatusReading,
     "problems": list[Problem],
     "explain": CPUView | ContainerReading,
-    "plan": Plan,
+    "plan": Plan | Defragmented,
     "topology": WholeMachine,
     "disturbed": Report,
     "resize": Sizing,
@@ -62,8 +62,8 @@ SCHEMAS: Final[Mapping[str, Any]] = {
     "projection": Projection,
     "history": GrantHistory,
 }
-"""Each schema and its type. `top` prints the status, `simulate` happenings, `watch` readings; programs also read a
-`history` and a `projection`.
+"""Each schema and its type. `top` prints the status, `simulate` happenings, `watch` readings, `plan --defragment` what
+would be moved; programs also read a `history` and a `projection`.
 """
 
 _OPEN: Final = (RecordedEvent,)

@@ -4,6 +4,7 @@
 2. Each CPU's time is cut into stretches of one owner and one way: it runs there; it runs there and is leaving
    (hatched); it was granted the CPU and is not there yet (pale).
 3. Equal stretches of neighbouring CPUs are one rectangle. The same history gives the same bytes.
+4. Names and titles are the text of others: what is unprintable in them is written out, and most of it is no XML at all.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from typing import Final, NamedTuple
 
+from sidecar.log import printable
 from sidecar.simulation.happenings import Frame, Happening, What
 from sidecar.status.machine_map import machine_of
 from sidecar.words.counts import named
@@ -184,7 +186,7 @@ def _marks(log: Sequence[Happening], begins: float, ends: float) -> Iterator[tup
         words = _MARKED.get(What(each.what)) if each.what in set(What) else None
         if words is None or not begins <= each.at < ends or (each.at == 0 and each.what == What.SIDECAR_STARTED):
             continue
-        said = words.format(each.container or named(each.cpus), each.why)
+        said = printable(words.format(each.container or named(each.cpus), each.why))
         left = (each.at - begins) / max(ends - begins, 1e-9) * _PLOT
         row = next((number for number, until in enumerate(taken) if until <= left), len(taken))
         taken[row : row + 1] = [left + 6 * len(said) + 8]
@@ -232,7 +234,7 @@ def _document(title: str, width: float, height: float, colours: dict[str, str], 
     )
     lines = [
         head,
-        f"<title>{escape(title)}</title>",
+        f"<title>{escape(printable(title))}</title>",
         f"<defs>{hatches}</defs>",
         f'<rect width="{_n(width)}" height="{_n(height)}" fill="#ffffff"/>',
         _text(_LEFT, 16, title, size=13),
@@ -245,7 +247,7 @@ def _document(title: str, width: float, height: float, colours: dict[str, str], 
 def _text(x: float, y: float, words: str, *, anchor: str = "start", size: int = 11) -> str:
     return (
         f'<text x="{_n(x)}" y="{_n(y)}" font-size="{size}" text-anchor="{anchor}" fill="#222222">'
-        f"{escape(words if words.isprintable() else ascii(words))}</text>"
+        f"{escape(printable(words))}</text>"
     )
 
 

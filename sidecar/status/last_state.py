@@ -94,6 +94,11 @@ def container_reading_of(each: ContainerStatus, *, vouched: bool, said: str = ""
     return ContainerReading(**_fields(told), vouched=vouched)
 
 
+def rows_read(status: StatusReading) -> tuple[ContainerReading, ...]:
+    """Return the containers and units of a document as they were read with it."""
+    return tuple(container_reading_of(each, vouched=status.vouched) for each in status.rows)
+
+
 def _fields(told: msgspec.Struct) -> dict[str, Any]:
     return {name: getattr(told, name) for name in told.__struct_fields__}
 

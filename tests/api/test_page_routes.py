@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from importlib.resources import files
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from sidecar.api.page_files import POLICY, PageFiles
 from sidecar.decide.contacts import Away
 from sidecar.log import LogLevel
 from sidecar.words.changes import Line
+from sidecar.words.past import PAST
 from state.lease import LEASE_SECONDS
 from tests.api.apirig import NOW, Elastic, Rig, until
 from tests.api.test_tcp_listener import ask, serving
@@ -39,6 +41,12 @@ async def follow(rig: Rig, route: str, last: str = "") -> trio.SocketStream:
     """Follow a route, as HTTP/1.0, so that the answer comes as it is."""
     head = f"GET {route} HTTP/1.0\r\nhost: x\r\n" + (f"last-event-id: {last}\r\n" if last else "")
     return await rig.send(f"{head}\r\n".encode())
+
+
+async def test_the_page_has_the_past_tense_of_the_commands() -> None:
+    """What a daemon said that is gone is told by the page as `status` and `explain` tell it: by the same verbs."""
+    script = (files("sidecar.api") / "page" / "page.js").read_text()
+    assert json.loads(script.split("const PAST = ")[1].split(";")[0]) == PAST
 
 
 async def test_the_files_are_small_and_kept_by_their_hash(rig: Rig) -> None:
@@ -229,6 +237,7 @@ async def test_a_plan_that_cannot_be_understood_is_refused_with_what_can(rig: Ri
     async with rig.serving():
         code, told = await rig.ask("GET", f"/v1/plan?{query}")
         assert (code, list(told)) == (400, ["error"])
+        assert told["error"].startswith("a is not understood: a label is") is query.startswith("label=a")
 
 
 async def test_nothing_is_planned_before_everything_was_looked_at(rig: Rig) -> None:

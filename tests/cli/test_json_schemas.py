@@ -70,6 +70,7 @@ def test_every_command_that_prints_json_has_its_schemas() -> None:
         ("explain", ["explain", "web", "--json"]),
         ("explain", ["explain", "1", "--json"]),
         ("plan", ["plan", "--cpus", "1", "--json", "--empty", "--policy", "static", "--reserved", "0"]),
+        ("plan", ["plan", "--defragment", "--json", "--policy", "dynamic", "--reserved", "0"]),
         ("topology", ["topology", "--json"]),
     ],
     ids=lambda each: " ".join(each) if isinstance(each, list) else each,
@@ -81,6 +82,23 @@ def test_what_a_command_prints_fits_its_schema(
     leave(tmp_path, BUSY)
     main([*command, *([] if command[0] == "topology" else ["--state-dir", str(tmp_path)])])
     assert misfits(name, capsys.readouterr().out) == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["status"], ["status", "--exclusive"], ["top", "--once"], ["explain", "web"]],
+    ids=lambda each: " ".join(each),
+)
+def test_each_line_of_containers_as_json_fits_what_explain_prints(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One container is told in one form by all commands, with the word whether the daemon vouches for it."""
+    leave(tmp_path, BUSY)
+    main([*command, "--format", "json", "--state-dir", str(tmp_path)])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines
+    assert [misfits("explain", line) for line in lines] == [[]] * len(lines)
+    assert {json.loads(line)["vouched"] for line in lines} == {False}
 
 
 def test_a_history_fits_its_schema() -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
+from sidecar.log import printable
 from tests.page.browser import Simulated, busy_hour, eventually, opened, picture
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("page"), pytest.mark.timeout(180)]
@@ -15,6 +17,15 @@ Make = Callable[..., Simulated]
 
 IMG = "<img src=x onerror=document.title='owned'>"
 ARABIC = "خادم‮ الصوت " * 16
+HOSTILE = ("\u200b", "\u202eevil", "\x1b[31mred\x01", "two\nlines", "\U000e0001tag", "\xa0")
+UNPRINTABLE = r"""() => {
+  const texts = (each) => [...each.childNodes].filter((node) => node.nodeType === 3).map((node) => node.data);
+  const values = (each) => [...each.attributes].map((one) => one.value);
+  const told = [...document.querySelectorAll("*")].flatMap((each) => [...texts(each), ...values(each)]);
+  return told.filter((each) => /[\p{Cf}\p{Co}\p{Zl}\p{Zp}]|(?![\n\t])\p{Cc}|(?! )\p{Zs}/u.test(each));
+}"""
+"""All text and all attributes with what cannot be seen in them."""
+
 PHONE = {"viewport": {"width": 390, "height": 844}, "device_scale_factor": 2, "is_mobile": True, "has_touch": True}
 
 
@@ -96,6 +107,38 @@ def test_ninety_six_cpus(browser: Any, simulated: Make) -> None:
         picture(page, "a-container")
 
 
+def test_what_is_no_question_gets_no_answer_to_another_one(browser: Any, simulated: Make) -> None:
+    """An answer goes as soon as something else is asked; what is no number of CPUs or no label is told in words for
+    people, and so is a daemon that cannot be reached, here and in a row that opens.
+    """
+    host = simulated(1, 1, 8, 1)
+    host.run("voice", 1)
+    with opened(browser, host.link) as page:
+        eventually(lambda: names(page) == ["voice"])
+        for wrong in ("0", "-1", "1.5", "1e9", ""):
+            page.fill("#plan-cpus", "2")
+            page.press("#plan-cpus", "Enter")
+            eventually(lambda: page.inner_text("#plan-answer").startswith("CPUs "))
+            page.fill("#plan-cpus", wrong)
+            assert page.inner_text("#plan-answer") == ""
+            page.press("#plan-cpus", "Enter")
+            assert page.inner_text("#plan-answer") == "A whole number of CPUs is asked for, from 1 to 8191."
+            assert page.locator("#machine .planned").count() == 0
+        page.fill("#plan-cpus", "1e3")
+        page.press("#plan-cpus", "Enter")
+        eventually(lambda: page.inner_text("#plan-answer").startswith("Refused: "))
+        page.fill("#plan-labels", "near=eth0")
+        page.press("#plan-cpus", "Enter")
+        eventually(lambda: page.inner_text("#plan-answer").startswith("near=eth0 is not understood: a label is"))
+        host.do("daemon", "down")
+        eventually(lambda: "cannot be reached since" in page.inner_text("#banner"))
+        page.press("#plan-cpus", "Enter")
+        eventually(lambda: page.inner_text("#plan-answer") == "The daemon cannot be reached, or does not answer.")
+        page.click("#tenants-body button:text-is('voice')")
+        eventually(lambda: "The daemon cannot be reached" in page.inner_text("tr.detail"))
+        assert "Failed to fetch" not in page.inner_text("body")
+
+
 def test_the_table_is_sorted_and_filtered(browser: Any, simulated: Make) -> None:
     """By any column, by text, kind and project; and by the number of a CPU."""
     host = simulated(1, 2, 32, 1)
@@ -125,8 +168,8 @@ def test_names_are_text(browser: Any, simulated: Make) -> None:
     host.run(ARABIC[:200], 2, com_docker_compose_project="<script>document.title='owned'</script>")
     with opened(browser, host.link) as page:
         eventually(lambda: len(names(page)) == 2)
-        assert sorted(names(page)) == sorted([IMG, ARABIC[:200]])
-        for name in (IMG, ARABIC[:200]):
+        assert sorted(names(page)) == sorted([IMG, printable(ARABIC[:200])])
+        for name in (IMG, printable(ARABIC[:200])):
             page.locator("#tenants-body .name button", has_text=name).click()
         eventually(lambda: page.locator("tr.detail dl").count() >= 2)
         page.locator("#machine .owned").first.hover()
@@ -137,6 +180,37 @@ def test_names_are_text(browser: Any, simulated: Make) -> None:
         assert box["width"] < 500
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         picture(page, "hostile-names")
+
+
+def test_what_cannot_be_seen_is_written_out(browser: Any, simulated: Make) -> None:
+    """Control characters, invisible ones and marks that turn the direction, in a name or a project: told as `status`
+    and `top` tell them, in the table, of a CPU, in the time line, in the list of changes and in a saved picture, which
+    is well-formed.
+    """
+    host = simulated(1, 1, 16, 1)
+    for name in HOSTILE:
+        host.run(name, 2, com_docker_compose_project=name)
+    with opened(browser, host.link) as page:
+        eventually(lambda: len(names(page)) == len(HOSTILE))
+        assert sorted(names(page)) == sorted(map(printable, HOSTILE))
+        assert set(map(printable, HOSTILE)) <= set(page.locator("#filter-project option").all_text_contents())
+        for place in range(len(HOSTILE)):
+            page.locator("#tenants-body .name button").nth(place).click(timeout=5000)
+        eventually(lambda: page.locator("tr.detail dl").count() >= len(HOSTILE))
+        page.click("#changes-summary")
+        eventually(lambda: page.locator("#changes-body .who").count() == len(HOSTILE))
+        page.evaluate("scrollTo(0, 0)")
+        page.wait_for_timeout(300)
+        page.locator("#machine .owned").first.hover()
+        eventually(lambda: "granted" in page.inner_text("#tip"))
+        assert page.evaluate(UNPRINTABLE) == []
+        with page.expect_download() as saving:
+            page.click("#save")
+        titles = [
+            each.text for each in ElementTree.parse(saving.value.path()).iter("{http://www.w3.org/2000/svg}title")
+        ]
+        for name in HOSTILE:
+            assert any(each.startswith(f"{printable(name)}: CPUs ") for each in titles)
 
 
 def test_dark_and_a_phone(browser: Any, simulated: Make) -> None:
@@ -170,6 +244,44 @@ def test_a_daemon_that_is_gone_and_comes_back(browser: Any, simulated: Make) -> 
         eventually(lambda: page.inner_text("#changes-body").count("the daemon started") == 2)
         assert "it was removed" in page.inner_text("#changes-body")
         assert "granted" in page.inner_text("#changes-body")
+
+
+def test_what_a_daemon_that_is_gone_has_said_is_told_as_what_was(browser: Any, simulated: Make) -> None:
+    """Of the time after its last word nothing is claimed: no clause in the present, no bar and no axis that go on, in
+    the page and in a picture that is saved then. A name is no verb. Once it is back, all is in the present again.
+    """
+    host = simulated(1, 2, 8, 2)
+    host.run("takes", 4)
+    with opened(browser, host.link) as page:
+        eventually(lambda: "settled, alone" in page.inner_text("#tenants-body"))
+        page.click("#tenants-body button:text-is('takes')")
+        eventually(lambda: "It reads, in its status.json" in page.inner_text("tr.detail"))
+        page.locator("#time-heading").scroll_into_view_if_needed()
+        eventually(lambda: page.inner_text("#span").endswith(" to now"))
+        host.do("daemon", "down")
+        eventually(lambda: "cannot be reached since" in page.inner_text("#banner"))
+        eventually(lambda: page.inner_text("#span").endswith(", the last that the daemon vouched for"))
+        assert "was settled, alone" in page.inner_text("#tenants-body")
+        assert cell(page, 1) == "CPU 1: was exclusive, of takes"
+        told = page.inner_text("tr.detail")
+        assert "This is what the daemon last said, at " in told
+        assert "It ran on " in told
+        assert " were free to grant" in page.inner_text("#summary")
+        for present in ("It is ", "It runs on", "runs on\n", "It reads", "holds ", "now: ", " uses "):
+            assert present not in told
+        axis, bars = page.inner_text("#span"), page.locator("#time rect title").all_text_contents()
+        assert not any("to now" in each for each in bars)
+        page.wait_for_timeout(2500)
+        assert page.inner_text("#span") == axis
+        assert page.locator("#time rect title").all_text_contents() == bars
+        with page.expect_download() as saving:
+            page.click("#save")
+        text = saving.value.path().read_text()
+        assert "to now" not in text
+        assert f"{axis.split(' to ')[1]}</text>" in text
+        host.do("daemon", "up")
+        eventually(lambda: page.inner_text("#span").endswith(" to now"), 30)
+        eventually(lambda: "was " not in page.inner_text("#tenants-body .row"), 30)
 
 
 def test_tabs_that_nobody_sees_leave_their_connections_to_others(browser: Any, simulated: Make) -> None:

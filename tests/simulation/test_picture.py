@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 
+from sidecar.log import printable
 from sidecar.simulation.picture import picture
 from sidecar.simulation.virtual_host import Simulation
 from state.cpuset import CPUSet
@@ -25,8 +26,8 @@ def story(name: str = "batch") -> Simulation:
     return sim
 
 
-def drawn(sim: Simulation, begins: float = 0.0) -> str:
-    return picture("A story", sim.machine, sim.frames, sim.log, 30.0, begins)
+def drawn(sim: Simulation, begins: float = 0.0, title: str = "A story") -> str:
+    return picture(title, sim.machine, sim.frames, sim.log, 30.0, begins)
 
 
 def rectangles(text: str, fill: str) -> list[tuple[float, float, float, float]]:
@@ -69,6 +70,14 @@ def test_a_name_cannot_break_the_picture() -> None:
     found = ET.fromstring(text)
     assert [each for each in found.iter() if each.tag.endswith("script")] == []
     assert "\x1b" not in text
+
+
+def test_what_is_unprintable_is_written_out_in_names_and_in_the_title() -> None:
+    """As the command prints it: an escape, a line end, a mark that turns the direction and one that is no XML."""
+    hostile = "\u0645\x1b[31m\n\u202e\u200b\ufffe]]>"
+    told = [each.text or "" for each in ET.fromstring(drawn(story(hostile), title=hostile)).iter()]
+    assert told.count(printable(hostile)) == 3
+    assert f"{printable(hostile)} arrives" in told
 
 
 def test_a_large_machine_is_drawn_in_few_shapes() -> None:

@@ -2,7 +2,8 @@
 //
 // 1. What comes is folded into `known`; a frame later, at most once a frame, what differs from what is drawn is drawn.
 // 2. Nothing is kept longer than the daemon keeps it: an hour of changes, the present containers.
-// 3. Text of others (names, reasons) becomes text nodes, never markup: the policy of the page forbids it, too.
+// 3. Text of others (names, reasons) becomes text nodes, never markup: the policy of the page forbids it, too. What cannot be
+//    seen in it, or turns the direction of what follows, is written out where it comes in: no part of the page has it raw.
 "use strict";
 
 (() => {
@@ -15,7 +16,7 @@
 
   const known = {
     fields: null, containers: new Map(), vouched: false, skew: 0,
-    link: "connecting", since: Date.now(), heard: Date.now(),
+    link: "connecting", since: Date.now(), heard: Date.now(), state: "connecting", told: 0,
     history: null, plan: null, open: new Map(), sort: ["", 1], zoom: { span: null, end: null },
     isUnfolded: false,
   };
@@ -45,6 +46,19 @@
   function write(element, text) {
     if (element.textContent !== text) element.textContent = text;
   }
+
+  // As `printable` of `sidecar.log` has it, for logs, `status` and `top`.
+  const UNPRINTABLE = /[\p{C}\p{Zl}\p{Zp}]|(?! )\p{Zs}/gu;
+  const SHORT = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
+
+  const printable = (text) => text.replace(UNPRINTABLE, (letter) => {
+    const code = letter.codePointAt(0), [sign, digits] = code < 256 ? ["x", 2] : code < 65536 ? ["u", 4] : ["U", 8];
+    return SHORT[letter] || `\\${sign}${code.toString(16).padStart(digits, "0")}`;
+  });
+
+  // JSON with every text in it printable. Most have nothing else in them, which is seen without going through each.
+  const parse = (text) => text.search(UNPRINTABLE) < 0 && !/\\[^"\\/]/.test(text) ? JSON.parse(text)
+    : JSON.parse(text, (_, value) => typeof value === "string" ? printable(value) : value);
 
   const foreign = (text) => make("span", { class: "foreign", dir: "auto" }, text);
 
@@ -76,7 +90,11 @@
   }
 
   const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
-  const now = () => Date.now() / 1000 + known.skew;
+  // Live, unvouched, gone or connecting: only of the first one is anything told in the present.
+  const isPresent = () => known.state === "live";
+  // The present of a daemon that vouches. Of another one, its last word: what came after that is not known.
+  const now = () => (isPresent() ? 0 : Math.max(known.told, known.history?.since || 0, known.history?.changes.at(-1)?.at || 0))
+    || Date.now() / 1000 + known.skew;
   // Made once: to make one takes longer than to draw a row.
   const [toMinutes, toSeconds] = [{}, { second: "2-digit" }].map((more) => new Intl.DateTimeFormat([], { hour: "2-digit", minute: "2-digit", ...more, hourCycle: "h23" }));
   const clock = (seconds, precise) => (precise === false ? toMinutes : toSeconds).format(seconds * 1000);
@@ -85,10 +103,48 @@
   const isLive = (phase) => phase === "running" || phase === "paused" || phase === "restarting";
   const cut = (text, most) => [...text].length > most ? `${[...text].slice(0, most - 1).join("")}…` : text;
 
+  // The past tense of what was said in the present, as the commands have it (`sidecar.words.past`).
+
+  const PAST = {
+    "asks again": "was to ask again", "that ask": "that asked", "units ask": "units asked", "they come": "they came",
+    "nodes stay": "nodes stayed", "containers start": "containers started", "processes run": "processes ran", "gets": "was to get",
+    "should": "was to", "must": "had to", "will": "would", "may": "could", "can": "could", "cannot": "could not", "do not": "did not",
+    "is": "was", "are": "were", "has": "had", "does": "did", "now": "then", "acknowledges": "acknowledged", "allows": "allowed",
+    "applies": "applied", "answers": "answered", "asks": "asked", "balances": "balanced", "begins": "began", "belongs": "belonged",
+    "calls": "called", "changes": "changed", "comes": "came", "confines": "confined", "counts": "counted", "decides": "decided",
+    "exists": "existed", "follows": "followed", "gives": "gave", "goes": "went", "holds": "held", "isolates": "isolated", "keeps": "kept",
+    "knows": "knew", "leaves": "left", "lies": "lay", "lives": "lived", "looks": "looked", "makes": "made", "means": "meant",
+    "moves": "moved", "needs": "needed", "redistributes": "redistributed", "replaces": "replaced", "require": "required",
+    "requires": "required", "restarts": "restarted", "runs": "ran", "says": "said", "sees": "saw", "shares": "shared", "starts": "started",
+    "stays": "stayed", "switches": "switched", "takes": "took", "waits": "waited", "wants": "wanted", "writes": "wrote"
+  };
+  const QUOTED = /(?<![\p{L}\p{N}_])'[^']*'|`[^`]*`|"[^"]*"|(?<=: )write .*/gu;
+  const VERB = new RegExp(`(?<![\\p{L}\\p{N}_.=/-])(?:${Object.keys(PAST).join("|")})(?![\\p{L}\\p{N}_=/-]|\\.[\\p{L}\\p{N}_])`, "gu");
+
+  // A clause or sentence in its tense. Names of containers stay as they are, and so does what is `quoted`.
+  function inTense(said, quoted = "") {
+    if (isPresent() || !said) return said;
+    const kept = [...said.matchAll(QUOTED)].map((each) => [each.index, each.index + each[0].length]);
+    if (quoted && said.includes(quoted)) kept.push([said.indexOf(quoted), said.indexOf(quoted) + quoted.length]);
+    return said.replace(VERB, (word, at) => kept.some(([begin, end]) => begin <= at && at < end)
+      || [...known.containers.values()].some((each) => each.name === word) ? word : PAST[word]);
+  }
+
+  const was = (said) => said && !isPresent() ? inTense(`was ${said}`) : said;
+  const orWas = (said, past) => isPresent() ? said : past;
+  // The end of a time: the present, or when it was.
+  const endOf = (at) => isPresent() && at >= now() - 1 ? "now" : clock(at);
+  const LAST_WORD = ", the last that the daemon vouched for";
+
   async function ask(path) {
-    const answer = await fetch(path, { headers: { accept: "application/json" } });
-    const told = await answer.json();
-    if (!answer.ok) throw new Error(told.error || answer.statusText);
+    // What a browser says of a connection that fails, or of half an answer, are its own words.
+    let answer, told = null;
+    try {
+      answer = await fetch(path, { headers: { accept: "application/json" } });
+      told = parse(await answer.text());
+    } catch { /* It is said below. */ }
+    if (!answer || !told) throw new Error("The daemon cannot be reached, or does not answer.");
+    if (!answer.ok) throw new Error(told.error || `The daemon refuses to answer (${answer.status}).`);
     return told;
   }
 
@@ -195,7 +251,7 @@
   }
 
   function wordsOf(cell) {
-    const parts = [cell.owner ? `exclusive, of ${nameOf(cell.owner)}` : WORDS[cell.kind]];
+    const parts = [was(cell.owner ? `exclusive, of ${nameOf(cell.owner)}` : WORDS[cell.kind])];
     if (cell.leaver) parts.push(`leaving ${nameOf(cell.leaver)}`);
     if (cell.isArriving) parts.push("not yet on it");
     if (cell.isPlanned) parts.push("in the plan");
@@ -203,7 +259,7 @@
   }
 
   const signOf = (cell) => cell.sign || (cell.sign = [cell.kind, cell.owner, cell.leaver, cell.isArriving, cell.isPlanned, cell.by,
-    cell.owner && nameOf(cell.owner), dark.matches].join());
+    cell.owner && nameOf(cell.owner), dark.matches, isPresent()].join());
 
   // The machine.
 
@@ -479,7 +535,8 @@
     }
     if (since === null) return "";
     const isOlder = known.history.began.some((each) => each.container === id && numbers(each.cpus).includes(cpu) && each.at === since);
-    return isOlder ? `since ${clock(since)} or before` : `since ${clock(since)}, for ${ago(now() - since)}`;
+    const told = isOlder ? `since ${clock(since)} or before` : `since ${clock(since)}, for ${ago(now() - since)}`;
+    return orWas(told, `${told}, until ${clock(now())} at least`);
   }
 
   function fillTip(element, cpu, view) {
@@ -488,13 +545,13 @@
     const parts = [make("h3", {}, title, owner ? " · " : "", owner ? foreign(cut(owner.name, 80)) : ` · ${WORDS[cell.kind] || ""}`)];
     const soft = [];
     if (owner) soft.push(sinceOf(owner.id, cpu));
-    if (owner && owner.load) soft.push(`uses ${owner.load.use.toFixed(1)} of ${count(numbers(owner.granted).length, "CPU")}`);
+    if (owner && owner.load) soft.push(`${orWas("uses", "used")} ${owner.load.use.toFixed(1)} of ${count(numbers(owner.granted).length, "CPU")}`);
     const leaver = known.containers.get(cell.leaver);
     if (leaver && leaver.leaving) soft.push(leftOf(leaver.leaving));
     if (soft.filter(Boolean).length) parts.push(make("p", { class: "soft" }, soft.filter(Boolean).join(" · ")));
     const reason = owner && owner.moves.length ? owner.moves[owner.moves.length - 1].reason : "";
-    if (reason) parts.push(make("p", {}, foreign(reason)));
-    for (const sentence of view ? view.explanation : []) parts.push(make("p", {}, foreign(sentence)));
+    if (reason) parts.push(make("p", {}, foreign(inTense(reason))));
+    for (const sentence of view ? view.explanation : []) parts.push(make("p", {}, foreign(inTense(sentence))));
     tip.replaceChildren(...parts);
     tip.hidden = false;
     const box = element.getBoundingClientRect(), own = tip.getBoundingClientRect();
@@ -543,7 +600,7 @@
     if (c.is_quota_lifted) words.push("quota lifted");
     const warnings = c.warnings.filter((each) => each !== c.refusal).length;
     if (warnings) words.push(count(warnings, "warning"));
-    return words.join("; ");
+    return was(words.join("; "));
   }
 
   const rows = new Map();
@@ -607,7 +664,7 @@
     const exclusive = all.filter((c) => c.sharing === "exclusive").length;
     write($("count"), `${all.length}${all.length ? `, ${exclusive} exclusive` : ""}${found.length < all.length ? `; ${found.length} shown` : ""}`);
     $("empty").hidden = found.length > 0;
-    write($("empty"), all.length ? "None is like that." : "No container is there.");
+    write($("empty"), all.length ? "None is like that." : orWas("No container is there.", "No container was there."));
   }
 
   function fillFilter(name, every, values) {
@@ -626,7 +683,7 @@
       row = { element: make("tr", {}), detail: make("tr", { class: "detail", id: `detail-${c.id}` }), signs: [] };
       rows.set(c.id, row);
     }
-    const isOpen = known.open.has(c.id), around = `${isOpen} ${dark.matches} ${known.fields.waiting}`;
+    const isOpen = known.open.has(c.id), around = `${isOpen} ${dark.matches} ${known.fields.waiting} ${isPresent()}`;
     // What is said of a container is another object with each change of it; a notice goes on without one.
     if (row.of === c && row.around === around && row.signs.length && !c.leaving) return row;
     row.of = c;
@@ -715,7 +772,7 @@
       if (!c || !row) continue;
       const changes = changesOf(id);
       const { load, ...rest } = c; // A load alone is drawn with the quarter of a minute.
-      const sign = JSON.stringify([rest, open.told, open.error, changes.length, Math.floor(now() / 15), dark.matches, size.width]);
+      const sign = JSON.stringify([rest, open.told, open.error, changes.length, Math.floor(now() / 15), dark.matches, size.width, known.state]);
       const stated = JSON.stringify(rest);
       if (open.stated && open.stated !== stated) tell(id);
       open.stated = stated;
@@ -729,28 +786,29 @@
 
   function sheetOf(c, open, changes) {
     const told = open.told, sheet = make("div", { class: "sheet" });
-    const said = told ? told.explanation : c.explanation;
+    const said = (told ? told.explanation : c.explanation).map((each) => inTense(each, c.trouble));
+    if (!isPresent() && said.length && !said[0].includes("This is what")) said.unshift(`This is what the daemon last said, at ${clock(now())}:`);
     const add = (title, ...content) => sheet.append(make("div", {}, make("h3", {}, title), ...content));
     add("Why", make("ul", {}, ...said.map((each) => make("li", {}, foreign(each))), open.error && make("li", { class: "bad" }, open.error)));
-    const facts = [["id", make("code", {}, c.id.slice(0, 12))], ["kind", c.sharing], ["phase", c.phase], ["runs on", isLive(c.phase) ? c.cpus || "no CPUs" : ""], ["should be on", c.desired !== c.cpus && c.desired],
+    const facts = [["id", make("code", {}, c.id.slice(0, 12))], ["kind", c.sharing], ["phase", c.phase], [orWas("runs on", "ran on"), isLive(c.phase) ? c.cpus || "no CPUs" : ""], [inTense("should be on"), c.desired !== c.cpus && c.desired],
       ["granted", c.granted !== c.cpus && c.granted], ["at first", c.original !== c.granted ? c.original : ""], ["asked for", c.asked ? `${c.asked}` : ""], ["pinned to", c.pinned],
       ["range", c.ceiling > c.floor ? `${c.floor}–${c.ceiling}, ${c.scale}, weight ${c.weight}` : ""], ["ordered", c.ordered === null ? "" : `${c.ordered}`],
-      ["load", c.load ? `uses ${c.load.use.toFixed(2)}, peak ${c.load.peak.toFixed(2)}, pressure ${c.load.pressure.toFixed(0)} %${c.load.is_throttled ? ", throttled" : ""}` : ""],
-      ["waits for", c.waits_for && foreign(c.waits_for)], ["clash", c.clash && foreign(c.clash)], ["trouble", c.trouble && foreign(c.trouble)], ["refused", c.refusal && foreign(c.refusal)],
+      ["load", c.load ? `${orWas("uses", "used")} ${c.load.use.toFixed(2)}, peak ${c.load.peak.toFixed(2)}, pressure ${c.load.pressure.toFixed(0)} %${c.load.is_throttled ? ", throttled" : ""}` : ""],
+      [inTense("waits for"), c.waits_for && foreign(inTense(c.waits_for))], ["clash", c.clash && foreign(inTense(c.clash))], ["trouble", c.trouble && foreign(c.trouble)], ["refused", c.refusal && foreign(inTense(c.refusal))],
       ["forced", c.forced ? count(c.forced, "take") : ""], ["project", c.project && foreign(c.project)], ["engine", c.engine],
       ["disturbed", told && told.disturbed ? disturbedText(told.disturbed) : ""],
-      ...c.warnings.map((each) => ["warning", foreign(each)])];
+      ...c.warnings.map((each) => ["warning", foreign(inTense(each))])];
     add("Facts", make("dl", {}, ...facts.filter(([, value]) => value).flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)])));
     if (told && told.projection) {
       const p = told.projection;
-      const parts = [["cpus", p.cpus || "none"], ["alone", `${p.alone}`], ["settled", `${p.settled}`], ["leaving", p.leaving], ["arriving", p.arriving], ["reason", p.reason && foreign(p.reason)]];
-      add("It reads, in its status.json", make("dl", {}, ...parts.filter(([, value]) => value).flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)])));
+      const parts = [["cpus", p.cpus || "none"], ["alone", `${p.alone}`], ["settled", `${p.settled}`], ["leaving", p.leaving], ["arriving", p.arriving], ["reason", p.reason && foreign(inTense(p.reason))]];
+      add(orWas("It reads, in its status.json", "It read, in its status.json"), make("dl", {}, ...parts.filter(([, value]) => value).flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)])));
     }
     if (changes.length) {
       const strip = make("div", { class: "strip wide" }, make("h3", {}, "CPUs it held"));
       strip.append(stripOf(c.id, changes));
       sheet.append(strip);
-      add("What changed", make("ol", {}, ...changes.slice(-6).reverse().map((each) => make("li", {}, make("time", {}, clock(each.at)), each.cpus ? `holds ${each.cpus}` : "holds none", each.reason ? ": " : "", foreign(each.reason)))));
+      add("What changed", make("ol", {}, ...changes.slice(-6).reverse().map((each) => make("li", {}, make("time", {}, clock(each.at)), `${inTense("holds")} ${each.cpus || "none"}`, each.reason ? ": " : "", foreign(each.reason)))));
     }
     const commands = [`cpuset-sidecar explain ${quoted(c.id)}`, c.granted && `cpuset-sidecar disturbed ${quoted(c.id)}`,
       (c.engine === "docker" || c.engine === "podman") && `${c.engine} inspect ${quoted(c.id)}`].filter(Boolean);
@@ -785,7 +843,7 @@
     });
     const soft = getComputedStyle(document.body).getPropertyValue("--soft");
     svg.append(draw("text", { x: 0, y: high + 12, "font-size": 11, fill: soft }, clock(since, span < 900)),
-      draw("text", { x: width, y: high + 12, "font-size": 11, "text-anchor": "end", fill: soft }, `now: ${count(numbers(changes[changes.length - 1].cpus).length, "CPU")}`));
+      draw("text", { x: width, y: high + 12, "font-size": 11, "text-anchor": "end", fill: soft }, `${endOf(until)}: ${count(numbers(changes[changes.length - 1].cpus).length, "CPU")}`));
     return svg;
   }
 
@@ -852,7 +910,7 @@
         if (stop <= begin) continue;
         const { fill, ink } = colourOf(each.id, look.isDark), wide = Math.max(1, x(stop) - x(begin) - (each.to < to ? 1 : 0));
         const bar = draw("rect", { x: x(begin).toFixed(1), y, width: wide.toFixed(1), height: rows * (high + gap) - gap, rx: Math.min(2, wide / 2), fill, "data-id": each.id });
-        bar.append(draw("title", {}, `${each.name}: CPUs ${cpus}, ${clock(each.from)} to ${each.to >= now() - 1 ? "now" : clock(each.to)}`));
+        bar.append(draw("title", {}, `${each.name}: CPUs ${cpus}, ${clock(each.from)} to ${endOf(each.to)}`));
         svg.append(bar);
         const letter = letterOf(each.id), fits = Math.floor((wide - 24) / 7);
         if (wide > 12) {
@@ -897,7 +955,7 @@
     const history = known.history;
     if (!history) return;
     const width = size.width;
-    const sign = JSON.stringify([history.changes.length, history.changes.length && history.changes[history.changes.length - 1].at, known.zoom, width, dark.matches,
+    const sign = JSON.stringify([history.changes.length, history.changes.length && history.changes[history.changes.length - 1].at, known.zoom, width, dark.matches, known.state,
       known.zoom.end === null && Math.floor(now() / Math.max(2, spanOf() / 600))]);
     if (sign === time.sign || !width) return;
     // Of many rows not with every change: it takes longer than a frame.
@@ -906,7 +964,8 @@
     time.at = performance.now();
     const { svg, past, from, to } = timeLine(width, lookOf());
     $("time").replaceChildren(svg);
-    write($("span"), `${clock(from, spanOf() < 900)} to ${known.zoom.end === null ? "now" : clock(to)}`);
+    write($("span"), `${clock(from, spanOf() < 900)} to ${endOfSpan(to)}`);
+    write($("time-heading"), orWas("Last hour", "Last hour that is known"));
     const held = new Set(past.flatMap((row) => row.cpus)), others = known.fields ? numbers(known.fields.machine.online).filter((cpu) => !held.has(cpu)) : [];
     write($("always"), others.length && past.length ? `Never exclusive in this time: ${cut(list(others), 90)} (${count(others.length, "CPU")})` : "");
     const changes = history.changes.filter((each) => each.at >= from && each.at <= to);
@@ -914,6 +973,8 @@
     if ($("changes-box").open) drawChanges(changes);
     time.took = performance.now() - time.at;
   }
+
+  const endOfSpan = (to) => known.zoom.end !== null ? clock(to) : orWas("now", `${clock(to)}${LAST_WORD}`);
 
   function drawChanges(changes) {
     $("changes-body").replaceChildren(...changes.slice(-200).reverse().map((each) => make("tr", {}, make("td", {}, clock(each.at)),
@@ -967,7 +1028,7 @@
     svg.setAttribute("height", high);
     svg.setAttribute("viewBox", `0 -30 1200 ${high}`);
     svg.prepend(draw("rect", { x: 0, y: -30, width: 1200, height: high, fill: look.paper }),
-      draw("text", { x: 10, y: -11, "font-size": 14, "font-weight": 650, fill: look.ink }, `Who had which CPUs, ${new Date(from * 1000).toLocaleDateString()} ${clock(from)} to ${clock(to)}`));
+      draw("text", { x: 10, y: -11, "font-size": 14, "font-weight": 650, fill: look.ink }, `Who had which CPUs, ${new Date(from * 1000).toLocaleDateString()} ${clock(from)} to ${isPresent() ? clock(to) : endOfSpan(to)}`));
     const text = new XMLSerializer().serializeToString(svg);
     const url = URL.createObjectURL(new Blob([text], { type: "image/svg+xml" }));
     make("a", { href: url, download: `cpus-${new Date(to * 1000).toISOString().slice(0, 19).replaceAll(":", "")}.svg` }).click();
@@ -976,30 +1037,50 @@
 
   // What would happen.
 
-  $("plan").addEventListener("submit", async (event) => {
-    event.preventDefault();
-    const query = new URLSearchParams({ cpus: $("plan-cpus").value }), answer = $("plan-answer");
-    if ($("plan-numa").value) query.append("label", `cpuset.numa=${$("plan-numa").value}`);
-    for (const each of $("plan-labels").value.trim().split(/\s+/).filter(Boolean)) query.append("label", each);
-    try {
-      const [told] = (await ask(`v1/plan?${query}`)).answers;
-      known.plan = { cpus: new Map(numbers(told.cpus).map((cpu) => [cpu, true])) };
-      answer.className = told.cpus ? "" : "refused";
-      write(answer, told.cpus ? `CPUs ${told.cpus}${told.lie ? ` (${told.lie})` : ""}, as of ${clock(now())}` : `Refused: ${told.reason}`);
-    } catch (error) {
-      known.plan = null;
-      answer.className = "refused";
-      write(answer, String(error.message));
-    }
-    $("plan-clear").hidden = false;
-    schedule();
-  });
-  $("plan-clear").addEventListener("click", () => {
+  let asked = 0; // Questions, so that a late answer is not taken for the one to a later question.
+
+  function forgetPlan() {
+    asked++;
     known.plan = null;
     write($("plan-answer"), "");
     $("plan-clear").hidden = true;
     schedule();
+  }
+
+  function showPlan(text, cpus) {
+    known.plan = cpus ? { cpus: new Map(numbers(cpus).map((cpu) => [cpu, true])) } : null;
+    $("plan-answer").className = cpus ? "" : "refused";
+    write($("plan-answer"), text);
+    $("plan-clear").hidden = false;
+    schedule();
+  }
+
+  // What is asked, or a sentence on what is no question.
+  function planQuery() {
+    const cpus = Number($("plan-cpus").value), most = Number($("plan-cpus").max);
+    if (!Number.isInteger(cpus) || cpus < 1 || cpus > most) return `A whole number of CPUs is asked for, from 1 to ${most}.`;
+    const query = new URLSearchParams({ cpus });
+    if ($("plan-numa").value) query.append("label", `cpuset.numa=${$("plan-numa").value}`);
+    for (const each of $("plan-labels").value.trim().split(/\s+/).filter(Boolean)) query.append("label", each);
+    return query;
+  }
+
+  $("plan").addEventListener("submit", async (event) => {
+    event.preventDefault();
+    forgetPlan();
+    const question = asked, query = planQuery();
+    if (typeof query === "string") return showPlan(query);
+    try {
+      const [told] = (await ask(`v1/plan?${query}`)).answers;
+      if (question !== asked) return;
+      showPlan(told.cpus ? `CPUs ${told.cpus}${told.lie ? ` (${told.lie})` : ""}, as of ${clock(now())}` : `Refused: ${told.reason}`, told.cpus);
+    } catch (error) {
+      if (question === asked) showPlan(String(error.message));
+    }
   });
+  // Under another question an answer would be taken for one to it.
+  $("plan").addEventListener("input", forgetPlan);
+  $("plan-clear").addEventListener("click", forgetPlan);
 
   $("fold").addEventListener("click", () => { known.isUnfolded = !known.isUnfolded; schedule(); });
   $("filters").addEventListener("input", () => schedule());
@@ -1010,10 +1091,19 @@
 
   // The head: what the machine is used for, and whether this is true now.
 
+  // What may be said of the daemon now. With another state all is drawn: each clause has another tense.
+  function judge() {
+    const isSilent = (Date.now() - known.heard) / 1000 > SILENT_SECONDS;
+    const state = known.link !== "live" ? known.link : !known.fields ? "connecting" : isSilent || !known.vouched ? "unvouched" : "live";
+    if (state === known.state) return;
+    known.state = state;
+    time.sign = "";
+    time.took = 0;
+    schedule();
+  }
+
   function drawHead() {
-    const f = known.fields, body = document.body;
-    const isSilent = known.link === "live" && (Date.now() - known.heard) / 1000 > SILENT_SECONDS;
-    const state = known.link !== "live" ? (known.link === "gone" ? "gone" : "connecting") : !f ? "connecting" : isSilent || !known.vouched ? "unvouched" : "live";
+    const f = known.fields, body = document.body, state = known.state;
     if (body.className !== `is-${state}`) body.className = `is-${state}`;
     write($("live-text"), { live: "live", gone: "not connected", unvouched: "unvouched", connecting: "connecting" }[state]);
     const since = () => `${clock(known.since / 1000)} (${ago((Date.now() - known.since) / 1000)})`;
@@ -1027,16 +1117,16 @@
     const own = new Set([...numbers(f.reserved), ...numbers(f.exclusive)]);
     const pool = numbers(f.shared).filter((cpu) => !own.has(cpu)).length;
     const parts = [`${f.policy}${f.options.length ? ` (${f.options.join(", ")})` : ""} on ${engine}`, `${count(many(f.machine.online), "CPU")}: ${many(f.exclusive)} exclusive, ${many(f.reserved)} reserved, ${pool} shared`];
-    if (f.policy !== "none") parts.push(f.waiting ? `${f.waiting} waiting` : `${f.free} free to grant`);
+    if (f.policy !== "none") parts.push(f.waiting ? `${f.waiting} ${orWas("waiting", "waited")}` : `${f.free} ${orWas("", "were ")}free to grant`);
     write($("summary"), parts.join(" · "));
-    const problems = [...f.problems.map((each) => [each]), ...[...known.containers.values()].filter((c) => c.trouble || c.clash).slice(0, 8).map((c) => [cut(c.name, 60), c.trouble || c.clash])];
+    const problems = [...f.problems.map((each) => [inTense(each)]), ...[...known.containers.values()].filter((c) => c.trouble || c.clash).slice(0, 8).map((c) => [cut(c.name, 60), c.trouble || inTense(c.clash)])];
     const sign = JSON.stringify(problems);
     $("problems").hidden = !problems.length;
     if ($("problems").sign !== sign) {
       $("problems").sign = sign;
       $("problems").replaceChildren(...problems.map((each) => make("li", {}, foreign(each.join(": ")))));
     }
-    write($("foot"), `cpuset-sidecar ${f.program}. Nothing can be changed from this page.${f.hand ? ` ${f.hand.text[0].toUpperCase()}${f.hand.text.slice(1)}.` : ""}`);
+    write($("foot"), `cpuset-sidecar ${f.program}. Nothing can be changed from this page.${f.hand ? ` ${f.hand.text[0].toUpperCase()}${inTense(f.hand.text).slice(1)}.` : ""}`);
   }
 
   function countDown() {
@@ -1062,6 +1152,7 @@
     requestAnimationFrame(() => {
       isScheduled = false;
       const began = performance.now();
+      judge();
       drawHead();
       // The first frame has what the page has without the daemon: of a big machine the next one takes long.
       if (!isPainted) setTimeout(() => { isPainted = true; schedule(); });
@@ -1086,6 +1177,7 @@
 
   setInterval(() => {
     if (document.hidden) return;
+    judge();
     drawHead();
     if (!known.fields) return;
     const isLeaving = [...known.containers.values()].some((each) => each.leaving);
@@ -1100,7 +1192,9 @@
     stream = new EventSource("v1/live");
     const hear = (name, take) => stream.addEventListener(name, (event) => {
       known.heard = Date.now();
-      take(JSON.parse(event.data));
+      take(parse(event.data));
+      if (known.vouched) known.told = known.heard / 1000 + known.skew;
+      judge();
       schedule();
     });
     const at = (told) => {
