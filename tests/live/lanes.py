@@ -48,7 +48,14 @@ LANES: Final[Mapping[str, tuple[str, ...]]] = {
         *("test_top", "test_unprivileged"),
     ),
     # Contract tests on Podman have this lane too.
-    "podman": ("test_podman", "test_pods", "test_strict_podman", "test_default_podman", "test_two_engines"),
+    "podman": (
+        "test_podman",
+        "test_faults_podman_disk",
+        "test_pods",
+        "test_strict_podman",
+        "test_default_podman",
+        "test_two_engines",
+    ),
     "swarm": ("test_swarm",),
     "tenants": ("test_tenants", "test_hostile_tenant", "test_tenants_inside", "test_tenants_deep"),
     # The host's engine, without a sidecar; contract tests on Docker have this lane too.
