@@ -54,6 +54,7 @@ LANES: Final[Mapping[str, tuple[str, ...]]] = {
         "test_strict_podman",
         "test_default_podman",
         "test_podman_installed",
+        "test_faults_podman_disk",
         "test_two_engines",
     ),
     "swarm": ("test_swarm",),

@@ -175,7 +175,8 @@ def test_a_directory_that_may_not_be_entered_is_told(projections: Projections, t
     """Waiting would not help."""
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
-    step_down = f"import os; os.chdir({str(tmp_path)!r}); os.setuid(65534)\n"
+    # What is imported only then may lie where that user may not read.
+    step_down = f"import difflib, os; os.chdir({str(tmp_path)!r}); os.setuid(65534)\n"
     tmp_path.chmod(0o755)
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM.replace("parser = ", step_down + "parser = "), "watch", "closed"],
