@@ -264,8 +264,10 @@ def test_a_service_that_asks_has_a_cpu_of_its_own(
         eventually(lambda: not intruders(group), "none intrudes", seconds=10)
     except AssertionError:
         raise AssertionError(f"{intruders(group)} may run there; the log: {confining.log()[-4000:]}") from None
-    told = read(f"{confining.projections}/by-unit/{owning}")
-    assert (told.cpus, told.alone, told.name) == (own, True, owning)
+    # A service that starts may be there for a moment: it is told alone again once that is confined.
+    directory = f"{confining.projections}/by-unit/{owning}"
+    told = eventually(lambda: found if (found := read(directory)).alone else None, "it is told alone")
+    assert (told.cpus, told.name) == (own, owning)
     confining.terminate()
     assert cpus_of(owning) == own, "a stop of the sidecar changes nothing"
     assert confining.command("release").returncode == 0

@@ -113,7 +113,8 @@ def test_a_container_pinned_by_hand_is_a_stranger(
     refused = sidecar.until(wants, lambda it: it.refusal, "refused")
     assert "pinned by hand" in refused.refusal
     sidecar.until_quiet()
-    assert kernel.once_running(stranger) == LAST
+    # The hand has it in the shared pool until it is known to be pinned.
+    eventually(lambda: kernel.allowed(stranger) == LAST, "it has its pin")
     assert sidecar.container(stranger).sharing is SharingStatus.STRANGER  # type: ignore[union-attr]
     workloads.api.remove(stranger)
     until_alone(sidecar, wants)

@@ -29,6 +29,9 @@ A restart changes times, and what depends on them. It may do no more than this:
   was down. For the comparison it has the new name.
 - Of a container whose start is under way only a glance is possible, which shows no cpuset. A pin by hand, and what
   follows from it, is known when the start is over.
+- One that has run and ended since the only glance at it, before its start, is still to start for a sidecar that goes
+  on, which may grant it what comes free before its first look. After a restart it is one that ended. Such a moment is
+  passed over.
 - Of one whose lock is held, the first glance shows where it runs, and no other does: a restart takes a new first one.
 """
 
@@ -41,7 +44,7 @@ from unittest.mock import patch
 
 from sidecar.decide.container.container import Standing
 from sidecar.decide.container.line import Ends
-from sidecar.decide.facts import Purpose, StopFailed
+from sidecar.decide.facts import Phase, Purpose, StopFailed
 from sidecar.decide.world import World, replace
 from state.cpuset import EMPTY
 from state.demand import Scale
@@ -76,7 +79,7 @@ def changed_in_unrest(seed: int, length: int = 60) -> list[str]:
     is_changed = replace(going.topology(), narrowed=known.narrowed) != known
     if going.world.is_releasing or is_changed or _is_starting(going):
         return []
-    if _may_land_on_a_pin(going.world) or _is_ordered_and_gone(going):
+    if _may_land_on_a_pin(going.world) or _is_ordered_and_gone(going) or _ended_after_a_glance(going):
         return []
     # What was refused earlier is asked once more: a refusal tells of the moment at which it was last asked.
     for each in (going, restarted):
@@ -164,6 +167,13 @@ def _may_land_on_a_pin(world: World) -> bool:
 def _is_ordered_and_gone(reality: Reality) -> bool:
     """Return whether an order is outstanding for a container that does not exist any more."""
     return any(order.container not in reality.containers for order in reality.flight)
+
+
+def _ended_after_a_glance(reality: Reality) -> bool:
+    """Return whether a container ended that only a glance before its start has shown."""
+    known = ((reality.world.containers.get(key), real) for key, real in reality.containers.items())
+    glanced = ((each.view, real) for each, real in known if each and each.view.is_glance)
+    return any(view.phase is Phase.CREATED and real.phase is Phase.EXITED for view, real in glanced)
 
 
 def _answer(reality: Reality, *, takes_effect: bool) -> None:
