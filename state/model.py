@@ -8,7 +8,6 @@ is a new value, and the dicts inside are never written to.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Final, TypeVar
 
 import msgspec
@@ -16,6 +15,7 @@ import msgspec
 from state.cause import Cause
 from state.cpuset import EMPTY, CPUSet, union
 from state.demand import Demand, QuotaRule
+from state.derived_property import derived_property
 from state.key import ContainerKey
 from state.leaving import Leaving
 from state.refusal import Refusal
@@ -174,22 +174,22 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     acknowledged: int = 0
     """Takes that the workload acknowledged in time, ever."""
 
-    @cached_property
+    @derived_property
     def exclusive(self) -> CPUSet:
         """All CPUs that are granted."""
         return union(assignment.cpus for assignment in self.assignments.values())
 
-    @cached_property
+    @derived_property
     def by_age(self) -> tuple[Assignment, ...]:
         """The grants in the order in which they were made."""
         return tuple(sorted(self.assignments.values(), key=lambda each: each.since))
 
-    @cached_property
+    @derived_property
     def leaving(self) -> CPUSet:
         """All CPUs that a container may still be using but no longer holds."""
         return union(each.leaving.cpus for each in self.assignments.values() if each.leaving)
 
-    @cached_property
+    @derived_property
     def shared(self) -> CPUSet:
         """The shared pool: where all containers without a grant may run.
 
@@ -198,26 +198,26 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         pool = self.online - self.exclusive - self.isolated
         return (pool - self.reserved if self.strict else pool) or self.reserved
 
-    @cached_property
+    @derived_property
     def vacated(self) -> CPUSet:
         """The shared pool in force: without what a container is still leaving, and with what is lent to it; the refuge
         if that is nothing.
         """
         return (self.shared - self.leaving) | self.lent or self.refuge
 
-    @cached_property
+    @derived_property
     def refuge(self) -> CPUSet:
         """The reserved CPUs, for containers that may be nowhere else now: those that no container is still leaving, if
         there are any.
         """
         return (self.reserved - self.leaving) or self.reserved
 
-    @cached_property
+    @derived_property
     def assignable(self) -> CPUSet:
         """What could be granted now: all CPUs that are neither granted nor reserved nor vacant."""
         return self.online - self.exclusive - self.reserved - self.vacant
 
-    @cached_property
+    @derived_property
     def vacant(self) -> CPUSet:
         """All CPUs that are kept for the successors of containers that are gone: of those that had a role."""
         return union(each.cpus for each in self.vacancies.values() if each.demand.role) if self.vacancies else EMPTY

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Final
 
 import msgspec
@@ -16,6 +15,7 @@ import msgspec
 from sidecar.decide.engine_traits import EngineTraits
 from sidecar.decide.hand_facts import HandFact
 from state.cpuset import CPUSet
+from state.derived_property import derived_property
 from state.key import ContainerKey
 from state.topology import Topology
 
@@ -121,12 +121,12 @@ class ContainerView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     mounts: tuple[Mount, ...] = ()
     effective: CPUSet | None = None
 
-    @cached_property
+    @derived_property
     def key(self) -> ContainerKey:
         """Its identity among the containers of all engines."""
         return ContainerKey(self.engine, self.id)
 
-    @cached_property
+    @derived_property
     def age(self) -> str:
         """When it was created, as text that sorts: a time stamp's fraction has no trailing zeros, and it ends in Z."""
         return self.created_at.rstrip("Z")

@@ -8,7 +8,6 @@ Nothing here changes in place: `replace` makes new values, and the dicts are nev
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from functools import cached_property
 from typing import TypeVar
 
 import msgspec
@@ -23,6 +22,7 @@ from sidecar.decide.hand_state import HandState, has_place, owned_by_strays
 from sidecar.decide.settings import PolicyName, Settings, TenantRight
 from state.claim import claimed
 from state.cpuset import EMPTY, CPUSet
+from state.derived_property import derived_property
 from state.key import ContainerKey
 from state.model import State
 from state.refusal import Refusal
@@ -87,12 +87,12 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     handless: str = ""
     """Why there is no hand, as a sentence's end; "" if that is not known."""
 
-    @cached_property
+    @derived_property
     def is_ready(self) -> bool:
         """Whether an inventory of any engine was taken since that was reached. No order is given before."""
         return any(each.is_ready for each in self.contacts.values())
 
-    @cached_property
+    @derived_property
     def sees_all(self) -> bool:
         """Whether that is so of every engine."""
         return sees_all(self.contacts.values())
@@ -122,7 +122,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Return the world in which this is what is known of an engine."""
         return replace(self, contacts={**self.contacts, name: contact})
 
-    @cached_property
+    @derived_property
     def is_blind(self) -> bool:
         """Whether containers may start now unseen and anywhere, because no hand surely answers their births."""
         is_answered = self.hand is not None and self.hand.is_answering and not self.hand.taken
@@ -160,7 +160,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                 return key
         return ContainerKey(next(iter(self.contacts)) if len(self.contacts) == 1 else "", id)
 
-    @cached_property
+    @derived_property
     def strangers(self) -> CPUSet:
         """The CPUs on which containers pinned by hand run, would start, or are at home: no others are granted them."""
         mask = 0
@@ -212,7 +212,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                 mask |= container.footprint
         return CPUSet.from_mask(mask)
 
-    @cached_property
+    @derived_property
     def _stuck(self) -> tuple[Container, ...]:
         return tuple(each for key, each in self.containers.items() if each.is_stuck or self.is_absent(key))
 
@@ -228,12 +228,12 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             return EMPTY
         return cpus_of(originals.cpuset, EMPTY) & self.state.online
 
-    @cached_property
+    @derived_property
     def derived(self) -> dict[Hashable, tuple[object, object]]:
         """What functions have derived from this world and its grants, for the same questions: no part of its value."""
         return {}
 
-    @cached_property
+    @derived_property
     def queue(self) -> tuple[ContainerKey, ...]:
         """The containers that are granted CPUs as soon as these come free, in their turns (`books/queue`)."""
         waiting = [
@@ -243,7 +243,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         ]
         return tuple(key for *_, key in sorted(waiting))
 
-    @cached_property
+    @derived_property
     def group(self) -> Container | None:
         """The shared group, as if it were a container; None if there is none."""
         if not self.settings.shared_slice:
@@ -274,7 +274,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             return (key,)
         return (key, *(member for member, each in self.containers.items() if each.view.in_shared_group))
 
-    @cached_property
+    @derived_property
     def reach(self) -> Reach:
         """Where containers are for which others wait: those that the sidecar places, and those that have a grant.
 
@@ -316,17 +316,17 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         originals = self.state.originals.get(container.view.key)
         return originals.parent if originals is not None else None
 
-    @cached_property
+    @derived_property
     def promised(self) -> int:
         """The CPUs, as a mask, on which containers were told to start alone, and are not seen running yet."""
         return reach_of((each.present.mask, True) for each in self.containers.values() if each.is_promised).exclusive
 
-    @cached_property
+    @derived_property
     def starting(self) -> int:
         """The CPUs, as a mask, on which any containers were told to start, and are not seen running yet."""
         return reach_of((each.present.mask, False) for each in self.containers.values() if each.is_starting).touched
 
-    @cached_property
+    @derived_property
     def newborns(self) -> int:
         """The CPUs, as a mask, on which cgroups may be that were born and are not known yet. One that turns out to be
         left alone is one of them until the hand lets it go.
@@ -383,7 +383,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Return whether the hand does not know yet that this live container is left alone."""
         return self.hand is not None and bool(self.hand.answers_for(container.view.key)) and _runs_unmoved(container)
 
-    @cached_property
+    @derived_property
     def company(self) -> Reach:
         """Where containers may run now, including those that the sidecar never moves."""
         known = ((self.may_run(each), key in self.state.assignments) for key, each in self.containers.items())

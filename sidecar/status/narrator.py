@@ -21,12 +21,10 @@ from sidecar.words.settings_text import NOT_LOOKED_AT
 from state.errors import StateError
 
 READERS_PAUSE: Final = 0.005
-"""Seconds that the log waits, so that the changes themselves go first."""
+"""Seconds that log and status wait, so that the changes themselves go first."""
 
 STATUS_PAUSE: Final = 0.1
-"""Seconds before a status document, and between two at least: people read them, a sweep makes a hundred worlds a
-second, and an owner that arrives waits for the same processor.
-"""
+"""Seconds between two status documents at least: people read them, and a sweep makes a hundred worlds a second."""
 
 STEADY_PAUSE: Final = 1.0
 """Seconds between two on the average, while changes never end: a document describes all containers."""
@@ -96,7 +94,7 @@ class Narrator:
         """Keep the status document current until cancelled, no faster than people read."""
         pace = DocumentPace()
         async for _ in self._board.worlds():
-            await trio.sleep(STATUS_PAUSE)
+            await trio.sleep(READERS_PAUSE)
             self.write_status()
             await trio.sleep(pace.pause(trio.current_time()))
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
-from functools import cached_property
 
 import msgspec
 
@@ -30,6 +29,7 @@ from sidecar.decide.facts import ContainerView, Phase
 from sidecar.decide.orders import ApplyCpuset
 from state.cpuset import EMPTY, CPUSet
 from state.demand import Demand, MemsRule
+from state.derived_property import derived_property
 from state.exec_rule import ExecRule
 from state.mistakes import Mistake
 from state.refusal import Refusal
@@ -113,17 +113,17 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The outstanding order; None if there is none."""
         return self.line.order if isinstance(self.line, Sent) else None
 
-    @cached_property
+    @derived_property
     def is_strict(self) -> bool:
         """Whether its runtime asks before each start: it never starts unseen, and its configured CPUs do not count."""
         return not isinstance(self.start, Plain)
 
-    @cached_property
+    @derived_property
     def is_held(self) -> bool:
         """Whether its start is held, waiting for an answer."""
         return isinstance(self.start, Held)
 
-    @cached_property
+    @derived_property
     def is_starting(self) -> bool:
         """Whether a start of it was answered, and no look has shown it run since: it is about to run, or runs, on the
         CPUs of the answer, unless the start failed.
@@ -135,12 +135,12 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Whether it was told to start on CPUs of its own, and no look has shown it run since."""
         return self.is_starting and isinstance(self.start, Answered) and self.start.is_exclusive
 
-    @cached_property
+    @derived_property
     def is_idle(self) -> bool:
         """Whether it runs no process now. It may start at any moment."""
         return not self.view.phase.is_live
 
-    @cached_property
+    @derived_property
     def may_change_unseen(self) -> bool:
         """Whether a lost order may still take effect, which no look can rule out, or an answered start."""
         return isinstance(self.start, Answered) or any(doubt.ends is Ends.ORDER for doubt in self.doubts)
@@ -174,7 +174,7 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Whether it may be, or may come to be, on CPUs other than those seen, configured or ordered."""
         return bool(self.doubts) or isinstance(self.start, Answered)
 
-    @cached_property
+    @derived_property
     def is_guarded(self) -> bool:
         """Whether the hand undoes what an order of the engine does to it, or will do it at its birth."""
         if self.is_idle:
@@ -196,7 +196,7 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Whether it may start unseen where the engine has configured it."""
         return not self.is_strict and not self.is_covered
 
-    @cached_property
+    @derived_property
     def coming(self) -> int:
         """The CPUs that it may come to have by an order, a doubt, a start or the hand, as a mask."""
         mask = 0
@@ -204,7 +204,7 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             mask |= cpus.mask
         return mask
 
-    @cached_property
+    @derived_property
     def coming_by_hand(self) -> int:
         """The CPUs that it may come to have by the hand, as a mask."""
         mask = 0
@@ -240,19 +240,19 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if isinstance(self.start, Answered):
             yield self.start.cpus
 
-    @cached_property
+    @derived_property
     def is_followed(self) -> bool:
         """Whether its start is held, and an order may wait in the engine behind that: it takes effect afterwards."""
         if not self.is_held or self.is_guarded:
             return False
         return isinstance(self.line, Sent) or any(doubt.ends in BEHIND_A_START for doubt in self.doubts)
 
-    @cached_property
+    @derived_property
     def present(self) -> CPUSet:
         """The CPUs where it was last seen, or where its answered start puts it, of which no look tells yet."""
         return self.start.cpus if self.is_idle and isinstance(self.start, Answered) else self.place.seen
 
-    @cached_property
+    @derived_property
     def footprint(self) -> int:
         """Every CPU on which it may be running, or would run if it started now, as a mask."""
         if self.view.phase is Phase.DEAD:
@@ -265,7 +265,7 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             return self.coming | self.place.seen.mask | self.place.configured.mask
         return self.coming if self.is_idle else self.coming | self.place.seen.mask
 
-    @cached_property
+    @derived_property
     def sure(self) -> CPUSet:
         """The CPUs that it has regardless of the outcome of orders outstanding or in doubt, and of unseen restarts; may
         be empty. Where an order leads that an earlier run of the sidecar left in the engine is not known. Nor is
