@@ -17,8 +17,7 @@ from sidecar.board import Board
 from sidecar.decide.container.container import Container
 from sidecar.decide.moves.exec_cpus import kept_off
 from sidecar.decide.world import World
-from sidecar.runtime.exec_place import EXEC
-from sidecar.runtime.standing import FOLDER
+from sidecar.runtime.standing import EXEC, FOLDER
 from state import files
 from state.errors import StateError
 

@@ -18,9 +18,6 @@ import stat
 from . import standing
 from .bundle import MOST_BYTES, StartRefused, dumped, loaded, replace
 
-EXEC = "exec"
-"""The folder of these files, in that of the standing order."""
-
 FIRST = frozenset(("log", "log-format", "log-level", "root", "criu", "rootless", "cgroup-manager"))
 """Options of runc and crun before the command that are followed by a separate value."""
 

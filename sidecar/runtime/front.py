@@ -47,7 +47,7 @@ from .bundle import (
     table,
     text,
 )
-from .exec_place import EXEC, ExecCall, place
+from .exec_place import ExecCall, place
 from .socket_client import USUAL, KeptFromStarting, RuntimeSettings, asked
 
 TYPE_CHECKING = False
@@ -90,7 +90,7 @@ def main(words: list[str]) -> int:
     if it is refused.
     """
     if (call := ExecCall(words[5:])).container:
-        return join(words[0], os.path.join(_starts(words[1]), EXEC), call, words[5:])
+        return join(words[0], os.path.join(_starts(words[1]), standing.EXEC), call, words[5:])
     called, is_strict, lock = Called([]), words[4] != USUAL, -1
     try:
         called = Called(words[5:])

@@ -28,6 +28,8 @@ COPY = "order.kept"
 """The same, synced to the disk every now and then: for when a crash of the machine tore the order."""
 BEGUN = "begun"
 """The folder with a file for each start by the order: what began with which."""
+EXEC = "exec"
+"""The folder with a file for each container in which a process begins on some CPUs only (`exec_place`)."""
 
 ASK_ALL, ASK_LABELLED = "all", "labelled"
 """Whether each container is asked for while there is a daemon, or those that labels or limits may mean."""

@@ -43,6 +43,8 @@ NOT_USED: Final = (
     "sidecar.host.machine.machine_file",
     "sidecar.host.machine.hwloc",
     "sidecar.restoring",
+    "sidecar.runtime.bundle",
+    "sidecar.runtime.front",
 )
 """With all that is below them."""
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.runtime.exec_place import EXEC
-from sidecar.runtime.standing import FOLDER
+from sidecar.runtime.standing import EXEC, FOLDER
 from state.cpuset import CPUSet
 from tests.live.kernelview import online
 from tests.live.privateengine import PrivateEngine

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from sidecar.runtime import standing
-from sidecar.runtime.exec_place import EXEC, POSSIBLE
-from sidecar.runtime.standing import FOLDER
+from sidecar.runtime.exec_place import POSSIBLE
+from sidecar.runtime.standing import EXEC, FOLDER
 from tests.runtime.bench import ID, Workbench
 from tests.runtime.test_usual_front import put_before
 
