@@ -32,6 +32,9 @@ PROMETHEUS_3 = (
     "text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
 )
 
+DOCS = Path(__file__).parents[2] / "docs"
+HTTP = DOCS / "reference" / "http.md"
+
 FIXED_SERIES = 90
 """Series of a host with one engine and one NUMA node, however many containers it has; each further one has one more."""
 
@@ -160,3 +163,6 @@ def test_the_number_of_series_does_not_grow_with_the_containers() -> None:
     few, many = (len(samples(full(number).exposed()[0].decode())) for number in (10, 5000))
     assert few == many == FIXED_SERIES + 7 * SERIES_OF_AN_OWNER
     assert len(KINDS) + 3 == SERIES_OF_AN_OWNER
+    # The pages have the number without the one series of a swarm.
+    assert f"There are {FIXED_SERIES - 1} series: one more on a swarm" in HTTP.read_text()
+    assert f"A scrape has {FIXED_SERIES - 1} samples" in (DOCS / "how-to" / "monitor.md").read_text()
