@@ -44,7 +44,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "container", help="its name, or the beginning of its ID; a unit of the host; or the number of a CPU"
+        "container",
+        help="its name, or the beginning of its ID; a unit of the host; or the number of a CPU (/7 for one that is "
+        "named 7)",
     )
     add_format(parser, CONTAINER_FIELDS, "{{.CPUs}}\\t{{.State}}")
     add_json(parser)
@@ -72,6 +74,8 @@ def run(args: argparse.Namespace) -> int:
             said = last_word(status.updated_at, is_running=last.is_running)
             told = view = replace(view, explanation=(said, *all_in_past(view.explanation, names_in(status))))
             lines = rendered_cpu(view, last.sight)
+        if any(each.name == args.container for each in status.rows):
+            lines.append(f"  A container has this name: `cpuset-sidecar explain /{args.container}` is about it.")
     else:
         found = _container(last, config, args.container)
         told = reading = container_reading_of(found, vouched=last.vouched)
@@ -89,10 +93,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _cpu(status: Status, wanted: str) -> CPUView | None:
-    """Return the CPU of this number; None if that is no CPU of the machine, or a container has that very name."""
+    """Return the CPU of this number; None if that is no CPU of the machine. A container's author chooses its name: one
+    that is the number of a CPU hides no CPU.
+    """
     if not wanted.isascii() or not wanted.isdigit() or len(wanted) > len(str(MAX_CPU)):
         return None
-    return None if any(each.name == wanted for each in status.rows) else cpu_view(status, int(wanted))
+    return cpu_view(status, int(wanted))
 
 
 def _container(last: LastStatus, config: Config, wanted: str) -> ContainerStatus:

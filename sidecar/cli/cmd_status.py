@@ -87,7 +87,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> int:
     """Print the status. Return 1 if no daemon runs or vouches for it: the status is then out of date."""
     check_format(args, "json", "problems", "watch", "output")
-    state_dir, choice = config_of(args).state_dir, choice_of(args)
+    state_dir = config_of(args).state_dir
+    choice = choice_of(args, state_dir)
     if args.watch:
         return follow("--watch", state_dir, partial(_page, choice=choice, is_wide=bool(args.output)))
     last = read_last_status(state_dir, time.time())

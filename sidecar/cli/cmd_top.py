@@ -84,7 +84,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> int:
     """Show the page. With `--once`, return 1 if no daemon is running: the page is then out of date."""
     check_format(args, "json", "output")
-    state_dir, choice = config_of(args).state_dir, choice_of(args)
+    state_dir = config_of(args).state_dir
+    choice = choice_of(args, state_dir)
     form = _Form(args.format, is_wide=bool(args.output), is_json=args.json)
     if args.once:
         return _once(state_dir, choice, form)

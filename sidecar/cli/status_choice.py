@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 from fnmatch import fnmatchcase
 from typing import Final, TypeVar
 
 import msgspec
 
 from sidecar.cli.arguments import typed
+from sidecar.failures import Misuse
 from sidecar.readers import cpu_list
 from sidecar.status.document import ContainerStatus, SharingStatus, Status
+from sidecar.status.status_file import read_status
+from sidecar.words.machine_text import no_cpu
 from state.cpuset import CPUSet
+from state.errors import StateError
 
 S = TypeVar("S", bound=Status)
 
@@ -68,8 +73,14 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def choice_of(args: argparse.Namespace) -> Choice:
-    """Return what these flags choose."""
+def choice_of(args: argparse.Namespace, state_dir: str) -> Choice:
+    """Return what these flags choose. Misuse for a CPU that the daemon's machine does not have: nothing runs there."""
+    if args.cpu is not None:
+        with contextlib.suppress(StateError):
+            machine = read_status(state_dir).machine
+            known = machine.online | machine.offline
+            if unknown := args.cpu - known:
+                raise Misuse(f"--cpu is {args.cpu}, and {no_cpu(str(unknown), known)}")
     return Choice(is_owner_only=args.exclusive, cpus=args.cpu, project=args.project)
 
 

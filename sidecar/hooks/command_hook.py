@@ -2,7 +2,8 @@
 
 1. No shell reads the words, and what tenants wrote is in the document alone: neither in an argument nor in a variable.
 2. It is a session of its own. At its limit, and when it has ended, what is left of its group is killed: while the
-   first process is not yet waited for, its number is no other's.
+   first process is not yet waited for, its number is no other's. What left the group is not found, and stays: the page
+   for owners says so.
 3. What it prints on stdout is dropped, and of stderr the beginning is kept, for the reason of a failure.
 """
 

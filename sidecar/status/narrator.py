@@ -58,8 +58,8 @@ class Narrator:
         self._present = present
 
     async def narrate(self) -> None:
-        """Log each change until cancelled, once that the daemon is ready, and each problem that is over: whoever finds
-        it reports it.
+        """Log each change until cancelled, once that the daemon is ready, and each problem that is over, whatever task
+        reported it.
         """
         before, problems = self._board.latest, dict[str, str]()
         is_announced = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from sidecar.log import printable
@@ -129,9 +130,9 @@ def lie(topology: Topology, cpus: CPUSet) -> str:
 
 
 def no_cpu(asked: str, online: CPUSet) -> str:
-    """Return that the machine has no CPU of the number that was asked for, or that this is no number."""
+    """Return that the machine has no CPU of this number, or none of a list of numbers, or that this is no number."""
     shown = printable(cut(asked, _WIDTH))
-    if asked.isascii() and asked.isdigit():
+    if re.fullmatch(r"[0-9]+([-,][0-9]+)*", asked):
         return f"this machine has no CPU {shown}: it has {_cpus(online)}"
     return f"'{shown}' is no number of a CPU: this machine has {_cpus(online)}"
 

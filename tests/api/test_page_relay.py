@@ -97,6 +97,9 @@ async def test_a_name_or_another_origin_is_refused(rig: Rig) -> None:
         assert (await ask(port, "GET", f"/{TOKEN}/v1/history", origin="http://evil.example"))[0] == 403
         headers = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"}
         assert (await ask(port, "GET", f"/{TOKEN}/page.js", **headers))[0] == 403
+        headers = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "iframe"}
+        for path in ("", "v1/live", "v1/history"):
+            assert (await ask(port, "GET", f"/{TOKEN}/{path}", **headers))[0] == 403
 
 
 async def test_what_is_followed_is_passed_on_and_ends_with_the_daemon(rig: Rig) -> None:

@@ -171,6 +171,22 @@ def test_explain_of_a_number_tells_which_container_has_that_cpu(capsys: pytest.C
     assert (told["kind"], [each["name"] for each in told["residents"]]) == ("reserved", ["big", "log"])
 
 
+def test_no_name_hides_a_cpu(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside a container that is named by its number, and another one whose id begins with it; `/` tells a name."""
+    monkeypatch.setenv("CPUSET_SIDECAR_STATE_DIR", str(tmp_path))
+    monkeypatch.setattr(cmd_explain, "read_topology", lambda: BUSY.topology)
+    leave(tmp_path, world(uniform(cores=4), container("web", exclusive=2), container("2"), container("-x")))
+    assert container("-x").id.startswith("2")
+    assert main(["explain", "2"]) == 1
+    first, *_, last = capsys.readouterr().out.splitlines()
+    assert first == "CPU 2: was exclusive, of web"
+    assert last == "  A container has this name: `cpuset-sidecar explain /2` is about it."
+    assert main(["explain", "/2"]) == 1
+    assert capsys.readouterr().out.startswith("2 (3200")
+
+
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [

@@ -183,6 +183,19 @@ def test_a_choice_is_of_owners_cpus_and_projects(choice: Choice, names: list[str
     assert chosen.machine == status.machine
 
 
+@pytest.mark.parametrize("words", [["status"], ["status", "--json"], ["status", "--watch"], ["top", "--once"], ["top"]])
+def test_no_choice_is_of_cpus_that_the_machine_does_not_have(
+    words: list[str], there: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Wrong usage, as a list that is none: nothing could ever be printed for it."""
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--cpu", "2,98-99", *there])
+    assert ended.value.code == 2
+    shown = capsys.readouterr()
+    assert "--cpu is 2,98-99, and this machine has no CPU 98-99: it has 0-3" in shown.err
+    assert shown.out == ""
+
+
 def test_status_prints_what_is_chosen_in_the_form_that_is_asked_for(
     there: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -92,6 +94,29 @@ time.sleep(600)
 """
     assert await run_command(python(program, str(tmp_path / "pid")), DOCUMENT, 60) == "it ended with 1: gone"
     await until_dead(int((tmp_path / "pid").read_text()))
+
+
+async def test_what_leaves_its_group_stays(tmp_path: Path) -> None:
+    """As the page says: it is the one thing that a hook can start which nothing here ends."""
+    program = """
+import os, sys, time
+child = os.fork()
+if child:
+    os.waitpid(child, 0)
+    sys.exit(0)
+os.setsid()
+if pid := os.fork():
+    open(sys.argv[1], "w").write(str(pid))
+    os._exit(0)
+time.sleep(600)
+"""
+    assert await run_command(python(program, str(tmp_path / "pid")), DOCUMENT, 60) == ""
+    pid = int((tmp_path / "pid").read_text())
+    try:
+        await trio.sleep(0.2)
+        assert not is_dead(pid)
+    finally:
+        os.kill(pid, signal.SIGKILL)
 
 
 async def test_it_ends_with_the_daemon(tmp_path: Path) -> None:
