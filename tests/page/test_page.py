@@ -376,6 +376,21 @@ def test_a_thousand_cpus_are_one_screen(browser: Any, simulated: Make) -> None:
         picture(page, "400-containers-time", full=False)
 
 
+def test_the_time_line_is_there_where_nobody_scrolled_to_it(browser: Any, simulated: Make) -> None:
+    """For a picture of the whole page, and, with all that has changed, on paper."""
+    host = simulated(2, 2, 12, 2, past=busy_hour(1, 40))
+    shop(host)
+    with opened(browser, host.link, viewport={"width": 1000, "height": 300}) as page:
+        eventually(lambda: len(names(page)) == 11)
+        eventually(lambda: page.locator("#time svg").count() == 1)
+        eventually(lambda: "bench: CPUs" in "".join(page.locator("#time rect title").all_text_contents()))
+        host.run("late", 2)
+        eventually(lambda: "late" in names(page))
+        page.pdf()
+        assert "late: CPUs" in "".join(page.locator("#time rect title").all_text_contents())
+        assert page.evaluate("scrollY") == 0
+
+
 def test_the_time_line_is_saved_as_a_picture(browser: Any, simulated: Make) -> None:
     """An SVG that stands alone, with what is seen: names, CPUs, times."""
     host = simulated(1, 2, 8, 2, linger_seconds="0.1")
