@@ -130,6 +130,12 @@ class NeedlessValue(Flaw, frozen=True):
     """A flag that takes no value has one."""
 
 
+class Misplaced(Flaw, frozen=True):
+    """A flag of this command that stands before it."""
+
+    command: str
+
+
 class GivenTwice(Flaw, frozen=True):
     """A key or a flag that takes one value has several; `first` is the place of the first one, "" if none is known."""
 
@@ -209,6 +215,7 @@ TypedFlaw: TypeAlias = (
     | Absent
     | NoValue
     | NeedlessValue
+    | Misplaced
     | GivenTwice
     | UsedTogether
     | SameFile

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn, cast
 
-from sidecar.cli.word_scan import asks_for_help, is_flag, scanned, unknown_flag
+from sidecar.cli.word_scan import asks_for_help, flag_too_early, is_flag, scanned, unknown_flag
 from sidecar.config.config import Config, read_config
 from sidecar.config.keys import KEYS, PATHS
 from sidecar.log import printable
@@ -49,7 +49,8 @@ def parse(
     name, before, after = "".join(words[begins : begins + 1]), words[:begins], words[begins + 1 :]
     if asks_for_help(parser, before):
         return parser.parse_args(words)
-    mistakes = [unknown_flag(word, flags) for word in before]
+    command = commands.get(name)
+    mistakes = [(command and flag_too_early(word, command)) or unknown_flag(word, flags) for word in before]
     if begins < len(words) and name not in commands:
         mistakes.append(Misreading(name=kept(name), flaw=Unknown(ListKind.COMMAND, tuple(commands))))
     if name not in commands:

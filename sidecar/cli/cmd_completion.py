@@ -9,6 +9,7 @@ from functools import partial
 from typing import Final
 
 from sidecar.cli.arguments import typed
+from sidecar.cli.expected_words import expected_words, takes_container
 from sidecar.readers import word
 
 PROGRAM: Final = "cpuset-sidecar"
@@ -22,37 +23,58 @@ _EXAMPLES: Final = """examples:
 """
 
 _BASH: Final = """_cpuset_sidecar() {{
-    local typed=${{COMP_WORDS[COMP_CWORD]}} words
+    local typed=${{COMP_WORDS[COMP_CWORD]}} command=${{COMP_WORDS[1]}}
+    local words="" takes="" flag="" place=0 there=() at word
+    case $command in
+{flags}
+    esac
+    case $command in
+{takes}
+    esac
+    for ((at = 2; at < COMP_CWORD; at++)); do
+        word=${{COMP_WORDS[at]}}
+        if [ "$word" = "=" ]; then
+            continue
+        elif [ -n "$flag" ]; then
+            case $flag in --state-dir | --config) there+=("$flag" "${{word/#\\~\\//$HOME/}}") ;; esac
+            flag=""
+        elif [[ " $takes " == *" $word "* ]]; then
+            flag=$word
+        elif [[ $word != -* ]]; then
+            place=$((place + 1))
+        fi
+    done
     if [ "$COMP_CWORD" -eq 1 ]; then
         words="{commands}"
-    else
-        case ${{COMP_WORDS[1]}} in
-{cases}
-        esac
-        case $typed in -*) ;; *) words= ;; esac
-        [ "${{COMP_WORDS[1]}}" = help ] && words="{commands}"
+    elif [ -n "$flag" ]; then
+        words=""
+        [ "$typed" = "=" ] && typed=""
+    elif [[ $typed != -* ]]; then
+        words=""
+        flag=$place
     fi
+    case $command:$flag in
+{words}
+    esac
     COMPREPLY=($(compgen -W "$words" -- "$typed"))
-    case $COMP_CWORD:${{COMP_WORDS[1]}}:$typed in
-        *:-*) ;;
-        2:{owners}:*)
+    case $command:$flag in
+        {owners})
             while IFS= read -r words; do
                 case $words in
                     "" | *[!A-Za-z0-9_.@-]*) ;;
                     "$typed"*) COMPREPLY+=("$words") ;;
                 esac
-            done < <(cpuset-sidecar status --format '{{{{.Name}}}}' 2>/dev/null)
+            done < <(cpuset-sidecar status --format '{{{{.Name}}}}' ${{there[@]+"${{there[@]}}"}} 2>/dev/null)
             ;;
     esac
 }}
 complete -o default -F _cpuset_sidecar cpuset-sidecar
 """
-"""`-o default`: where nothing fits, the names of files. Names of containers are read and compared, and never expanded:
+"""A place is a command, and the flag that waits for its value or the number of the word among those of no flag.
+
+`-o default`: where nothing fits, the names of files. Names of containers are read and compared, and never expanded:
 a name that a shell would take for more than a word is left out.
 """
-
-_TAKES: Final = "container"
-"""The argument whose words are names of containers."""
 
 _ZSH: Final = """#compdef cpuset-sidecar
 autoload -U +X bashcompinit && bashcompinit
@@ -82,16 +104,33 @@ def script(shell: str, commands: Mapping[str, argparse.ArgumentParser], helps: M
     """Return the script for a shell; `helps` are one line on each command."""
     if shell == "fish":
         return "\n".join(_fish(commands, helps)) + "\n"
-    flags = {name: " ".join(_flags(parser)) for name, parser in commands.items()}
-    cases = "\n".join(f'        {name}) words="{words}" ;;' for name, words in flags.items())
-    owners = ":* | 2:".join(_naming(commands))
-    made = _BASH.format(commands=" ".join(commands), cases=cases, owners=owners)
+    made = _BASH.format(
+        commands=" ".join(commands),
+        flags="\n".join(f'        {name}) words="{" ".join(_flags(parser))}" ;;' for name, parser in commands.items()),
+        takes="\n".join(f'        {name}) takes="{" ".join(_taking(parser))}" ;;' for name, parser in commands.items()),
+        words="\n".join(_cases(commands)),
+        owners=" | ".join(place for place, action in _places(commands) if takes_container(action)),
+    )
     return _ZSH + made if shell == "zsh" else made
 
 
-def _naming(commands: Mapping[str, argparse.ArgumentParser]) -> list[str]:
-    """Return the commands that take the name of a container."""
-    return [name for name, parser in commands.items() if any(each.dest == _TAKES for each in parser._actions)]  # noqa: SLF001  # no public name
+def _cases(commands: Mapping[str, argparse.ArgumentParser]) -> Iterator[str]:
+    """Yield the lines of a bash `case` with the words of each place; places with the same words are one line."""
+    places: dict[tuple[str, ...], list[str]] = {}
+    for place, action in _places(commands):
+        places.setdefault(expected_words(action), []).append(place)
+    for words, at in places.items():
+        if words:
+            yield f'        {" | ".join(at)}) words="{" ".join(words)}" ;;'
+
+
+def _places(commands: Mapping[str, argparse.ArgumentParser]) -> Iterator[tuple[str, argparse.Action]]:
+    """Yield each place where a word is expected, and its argument."""
+    for name, parser in commands.items():
+        for flag, action in _taking(parser).items():
+            yield f"{name}:{flag}", action
+        for number, action in enumerate(_others(parser)):
+            yield f"{name}:{number}", action
 
 
 def _flags(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
@@ -103,15 +142,27 @@ def _flags(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
     }
 
 
+def _taking(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
+    """Return the flags that need a value after them."""
+    return {flag: each for flag, each in parser._option_string_actions.items() if each.nargs is None}  # noqa: SLF001  # no public name
+
+
+def _others(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    """Return the arguments that are no flags, in their order."""
+    return [each for each in parser._actions if not each.option_strings]  # noqa: SLF001  # no public name
+
+
 def _fish(commands: Mapping[str, argparse.ArgumentParser], helps: Mapping[str, str]) -> Iterator[str]:
-    owners = _quoted(f"__fish_seen_subcommand_from {' '.join(_naming(commands))}")
-    known = _quoted(f"({PROGRAM} status --format '{{{{.Name}}}}' 2>/dev/null)")
-    yield f"complete -c {PROGRAM} -f -n {owners} -a {known}"
+    known = f"({PROGRAM} status --format '{{{{.Name}}}}' 2>/dev/null)"
     for name, parser in commands.items():
         yield f"complete -c {PROGRAM} -f -n __fish_use_subcommand -a {name} -d {_quoted(helps.get(name, ''))}"
+        seen = _quoted(f"__fish_seen_subcommand_from {name}")
+        for action in _others(parser):
+            if words := known if takes_container(action) else " ".join(expected_words(action)):
+                yield f"complete -c {PROGRAM} -f -n {seen} -a {_quoted(words)}"
         for flag, action in _flags(parser).items():
-            takes = "" if action.nargs == 0 else " -r"
-            seen = _quoted(f"__fish_seen_subcommand_from {name}")
+            words = known if takes_container(action) else " ".join(expected_words(action))
+            takes = "" if action.nargs == 0 else f" -x -a {_quoted(words)}" if words else " -r"
             yield f"complete -c {PROGRAM} -n {seen} -l {flag[2:]}{takes} -d {_quoted(action.help or '')}"
 
 

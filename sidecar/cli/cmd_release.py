@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 
-from sidecar.cli.flags import add_config, config_of, last_daemons_config
+from sidecar.cli.flags import add_config, add_json, config_of, last_daemons_config, print_json
 from sidecar.commit.fallback_books import was_used
 from sidecar.config.keys import KEYS
-from sidecar.failures import SidecarError
+from sidecar.failures import Misuse, SidecarError
 from sidecar.log import printable
 from sidecar.words.counts import named
 from sidecar.words.missing_records import nothing_to_release
@@ -33,6 +33,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="release only this one, by its name or the beginning of its ID, until it is next started: the daemon must "
         "be running",
     )
+    add_json(parser)
     add_config(parser, KEYS)
     parser.set_defaults(func=run, doing="restoring settings")
 
@@ -41,6 +42,10 @@ def run(args: argparse.Namespace) -> int:
     """Release every container, or one. Return 1 if one could not be released."""
     if args.container:
         return _one(args)
+    if args.json:
+        raise Misuse(
+            "--json is for one container: name it, or take --log-format json, since everything is released with a log"
+        )
     config = last_daemons_config(args)
     if not was_used(config.state_dir):
         raise SidecarError(nothing_to_release(config.state_dir))
@@ -54,9 +59,12 @@ def _one(args: argparse.Namespace) -> int:
     """Have the daemon release one container, and print where that is. SidecarError with the reason if it is refused."""
     # Only here: a release of everything needs no client.
     from sidecar.cli.daemon_client import ask, container_route
-    from sidecar.status.document import ContainerStatus
+    from sidecar.status.last_state import ContainerReading
 
-    made = ask(config_of(args).state_dir, "POST", container_route(args.container, "release"), ContainerStatus)
+    made = ask(config_of(args).state_dir, "POST", container_route(args.container, "release"), ContainerReading)
+    if args.json:
+        print_json(made)
+        return 0
     moves = f"is being moved to {named(made.desired)}" if made.desired != made.cpus else f"runs on {named(made.cpus)}"
     line = f"{made.name} released its exclusive CPUs until it is next started, and {moves}"
     sys.stdout.write(f"{printable(line)}\n")

@@ -11,6 +11,7 @@ from sidecar.misreadings import (
     Absent,
     GivenTwice,
     ListKind,
+    Misplaced,
     Misreading,
     NeedlessValue,
     NoValue,
@@ -49,6 +50,12 @@ def unknown_flag(word: str, known: Mapping[str, object]) -> Misreading:
     """Return the mistake of a flag that is none of the known ones."""
     flags = tuple(flag for flag in known if flag.startswith("--"))
     return Misreading(name=kept(word.partition("=")[0]), flaw=UnknownWord(ListKind.FLAG, flags))
+
+
+def flag_too_early(word: str, command: argparse.ArgumentParser) -> Misreading | None:
+    """Return the mistake of a flag of this command that stands before it; None if it has no such flag."""
+    flag = word.partition("=")[0]
+    return Misreading(name=flag, flaw=Misplaced(command.prog.rpartition(" ")[2])) if flag in _flags(command) else None
 
 
 def asks_for_help(parser: argparse.ArgumentParser, words: Sequence[str]) -> bool:
@@ -103,7 +110,7 @@ class _Scan:
                 yield Misreading(flaw=Absent(tuple(map(_name, actions))))
 
     def _read_flag(self, word: str, rest: list[str]) -> None:
-        name, equals, text = word.partition("=")
+        name, equals, text = self._parts(word)
         if name not in self._flags:
             self.mistakes.append(unknown_flag(word, self._flags))
             meant = self._flags.get(closest(name, self._flags))
@@ -124,6 +131,13 @@ class _Scan:
             self._read_text(action, rest.pop(0))
         elif action.nargs is None:
             self.mistakes.append(Misreading(name=name, flaw=NoValue(str(action.metavar or "VALUE"))))
+
+    def _parts(self, word: str) -> tuple[str, str, str]:
+        """Return the flag, what joins it to its value, and the value. A short one needs nothing between: `-owide`."""
+        short = self._flags.get(word[:2])
+        if word not in self._flags and word[1:2] != "-" and short and short.nargs is None and word[2:3] != "=":
+            return word[:2], word[:2], word[2:]
+        return word.partition("=")
 
     def _read_text(self, action: argparse.Action, text: str) -> None:
         self.texts[action.dest] = text

@@ -34,6 +34,7 @@ from sidecar.misreadings import (
     Form,
     GivenTwice,
     ListKind,
+    Misplaced,
     Misreading,
     MisreadSlice,
     Missing,
@@ -180,6 +181,8 @@ def _body(mistake: Misreading) -> str:
             return f"{' or '.join(names)} is missing"
         case NoValue(like):
             return f"{name} needs a value: write {name} {like}"
+        case Misplaced(command):
+            return f"{name} is a flag of {command}: write it after the command, cpuset-sidecar {command} {name}"
         case NeedlessValue():
             return f"{name} takes no value, and has {shown}"
         case GivenTwice(first):

@@ -46,10 +46,10 @@ def test_a_script_has_every_command_and_flag(shell: str) -> None:
         assert all(any(flag in line or f"-l {flag[2:]} " in line for line in lines) for flag in flags), name
 
 
-def completed(made: Path, *words: str, names: str = "") -> list[str]:
+def completed(made: Path, *words: str, names: str = "", program: str = "") -> list[str]:
     """Return what bash offers for the last of these words, where `status` prints these names."""
     typed = " ".join(f"'{word}'" for word in ("cpuset-sidecar", *words))
-    (made.parent / "cpuset-sidecar").write_text(f"#!/bin/sh\ncat <<'END'\n{names}\nEND\n")
+    (made.parent / "cpuset-sidecar").write_text(program or f"#!/bin/sh\ncat <<'END'\n{names}\nEND\n")
     (made.parent / "cpuset-sidecar").chmod(0o755)
     paths = f"PATH={made.parent}:$PATH; source {made}"
     asked = f"{paths}; COMP_WORDS=({typed}); COMP_CWORD={len(words)}; _cpuset_sidecar; echo ${{COMPREPLY[@]}}"
@@ -69,7 +69,7 @@ def test_bash_completes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 
 @pytest.mark.skipif(not shutil.which("bash"), reason="needs bash")
-@pytest.mark.parametrize("name", ["explain", "disturbed", "resize", "release"])
+@pytest.mark.parametrize("name", ["explain", "disturbed", "resize", "release", "watch"])
 def test_bash_completes_the_names_of_containers(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """As the daemon's status has them. A name that a shell would take for more than a word is never offered, and never
     expanded.
@@ -82,6 +82,51 @@ def test_bash_completes_the_names_of_containers(name: str, tmp_path: Path, capsy
     assert completed(made, name, "", names=names) == ["web-1", "web-2", "db"]
     assert completed(made, "status", "w", names=names) == []
     assert not (tmp_path / "expanded").exists()
+
+
+@pytest.mark.skipif(not shutil.which("bash"), reason="needs bash")
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (["run", "--policy", ""], ["none", "static", "dynamic"]),
+        (["run", "--policy", "=", "dyn"], ["dynamic"]),
+        (["run", "--policy", "="], ["none", "static", "dynamic"]),
+        (["status", "-o", ""], ["wide"]),
+        (["status", "--output", "w"], ["wide"]),
+        (["watch", "--until", "se"], ["settled"]),
+        (["state", "--format", "k"], ["kubelet"]),
+        (["completion", "b"], ["bash"]),
+        (["swarm", ""], ["advertise"]),
+        (["help", "--schema", "st"], ["state", "status"]),
+        (["help", "st"], ["status", "state"]),
+        (["plan", "--machine", ""], []),
+        (["explain", "--json", "we"], ["web-1", "web-2"]),
+        (["explain", "--format", "{{.Name}}", "we"], ["web-1", "web-2"]),
+        (["doctor", "--quiet", "d"], ["db"]),
+        (["resize", "db", ""], []),
+        (["explain", "db", ""], []),
+        (["explain", "--format", "we"], []),
+    ],
+    ids=" ".join,
+)
+def test_bash_completes_what_a_place_takes(
+    words: list[str], offered: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Values of flags and of other places are those that their refusal names; a container is one after flags, too."""
+    made = tmp_path / "completion"
+    made.write_text(out(capsys, "completion", "bash"))
+    assert completed(made, *words, names="web-1\nweb-2\ndb") == offered
+
+
+@pytest.mark.skipif(not shutil.which("bash"), reason="needs bash")
+def test_bash_asks_the_status_of_the_directory_on_the_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """So the names are those that the command itself would find."""
+    made = tmp_path / "completion"
+    made.write_text(out(capsys, "completion", "bash"))
+    asked = "#!/bin/sh\nshift 3; for each; do printf '%s\\n' \"$each\"; done\n"
+    assert completed(made, "explain", "--state-dir", "x", "--json", "", program=asked) == ["--state-dir", "x"]
+    assert completed(made, "explain", "--config", "=", "y", "", program=asked) == ["--config", "y"]
+    assert completed(made, "explain", "", program=asked) == []
 
 
 def test_the_manual_page_has_every_command_and_flag(capsys: pytest.CaptureFixture[str]) -> None:

@@ -55,6 +55,19 @@ async def test_one_container_is_released_by_the_daemon(rig: Rig, capsys: pytest.
 
 
 @pytest.mark.trio
+async def test_a_release_is_told_as_json(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
+    """As `explain` tells the container. Of everything there is a log instead, which the refusal says."""
+    async with rig.serving():
+        assert await typed(rig, "release", "man", "--json") == 0
+        told = capsys.readouterr().out
+        assert misfits("explain", told) == []
+        assert (json.loads(told)["name"], json.loads(told)["granted"]) == ("man", "")
+        with pytest.raises(SystemExit):
+            await typed(rig, "release", "--json")
+        assert "--json is for one container" in capsys.readouterr().err
+
+
+@pytest.mark.trio
 async def test_a_size_is_ordered_and_the_decision_is_printed(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
     """Its CPUs, its future CPUs, the container it waits for; then what leaves it, until when."""
     async with rig.serving():

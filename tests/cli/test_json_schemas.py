@@ -27,6 +27,7 @@ OF_COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
     "explain": ("explain",),
     "disturbed": ("disturbed",),
     "resize": ("resize",),
+    "release": ("explain",),
     "defragment": ("defragment",),
     "watch": ("reading",),
     "ack": ("ack",),

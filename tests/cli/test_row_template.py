@@ -16,13 +16,14 @@ from sidecar.cli.status_choice import ALL, Choice
 from sidecar.misreadings import Misreading
 from sidecar.status.describe import status_of
 from sidecar.status.event_file import event_file
+from sidecar.status.last_state import container_reading_of
 from state.cpuset import CPUSet
 from tests.cli.test_commands import BUSY, leave
 from tests.cli.top.statuses import owner, plain_one, seen
 
 ROWS = [
-    ToldContainer(owner("voice", "1-2", 1), "settled, alone"),
-    ToldContainer(plain_one("a\x1b[31m", 2), "settled"),
+    ToldContainer(container_reading_of(owner("voice", "1-2", 1), vouched=True), "settled, alone"),
+    ToldContainer(container_reading_of(plain_one("a\x1b[31m", 2), vouched=True), "settled"),
 ]
 
 read_template = template_reader(CONTAINER_FIELDS)
@@ -129,7 +130,7 @@ def test_top_and_explain_have_the_fields_of_containers(there: list[str], capsys:
     web = next(each for each in status_of(BUSY).containers if each.name == "web")
     main(["top", "--once", "--format", "{{.Name}} {{.Granted}} {{.Floor}}-{{.Ceiling}}", *there])
     assert f"web 1-2 {web.floor}-{web.ceiling}\n" in capsys.readouterr().out
-    main(["top", "--once", "-o", "wide", *there])
+    main(["top", "--once", "-owide", *there])
     page = capsys.readouterr().out
     assert "PROJECT" in page
     assert web.id in page

@@ -25,6 +25,16 @@ from sidecar.__main__ import main
                 "cpuset-sidecar plan: the flag --policy: policy is 'statik'; did you mean 'static'?",
             ],
         ),
+        (
+            ["--json", "status"],
+            [
+                (
+                    "cpuset-sidecar status: --json is a flag of status: "
+                    "write it after the command, cpuset-sidecar status --json"
+                )
+            ],
+        ),
+        (["status", "-owied"], ["cpuset-sidecar status: --output is 'wied'; did you mean 'wide'?"]),
         (["--verison"], ["cpuset-sidecar: unknown flag '--verison'; did you mean '--version'?"]),
         (
             ["--nope", "statsu"],

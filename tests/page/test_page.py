@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 
-from sidecar.log import printable
 from tests.page.browser import Simulated, busy_hour, eventually, opened, picture
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("page"), pytest.mark.timeout(180)]
@@ -16,16 +14,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("page"), pytest.mark.tim
 Make = Callable[..., Simulated]
 
 IMG = "<img src=x onerror=document.title='owned'>"
-ARABIC = "خادم‮ الصوت " * 16
-HOSTILE = ("\u200b", "\u202eevil", "\x1b[31mred\x01", "two\nlines", "\U000e0001tag", "\xa0")
-UNPRINTABLE = r"""() => {
-  const texts = (each) => [...each.childNodes].filter((node) => node.nodeType === 3).map((node) => node.data);
-  const values = (each) => [...each.attributes].map((one) => one.value);
-  const told = [...document.querySelectorAll("*")].flatMap((each) => [...texts(each), ...values(each)]);
-  return told.filter((each) => /[\p{Cf}\p{Co}\p{Zl}\p{Zp}]|(?![\n\t])\p{Cc}|(?! )\p{Zs}/u.test(each));
-}"""
-"""All text and all attributes with what cannot be seen in them."""
-
 PHONE = {"viewport": {"width": 390, "height": 844}, "device_scale_factor": 2, "is_mobile": True, "has_touch": True}
 
 
@@ -159,58 +147,6 @@ def test_the_table_is_sorted_and_filtered(browser: Any, simulated: Make) -> None
         page.select_option("#filter-kind", "")
         page.select_option("#filter-project", "lab")
         eventually(lambda: sorted(names(page)) == ["audio", "bench", "game", "voice"])
-
-
-def test_names_are_text(browser: Any, simulated: Make) -> None:
-    """Markup, two hundred letters from right to left with a mark that turns them, and a project of the same kind."""
-    host = simulated(1, 1, 8, 1)
-    host.run(IMG, 2, com_docker_compose_project=IMG)
-    host.run(ARABIC[:200], 2, com_docker_compose_project="<script>document.title='owned'</script>")
-    with opened(browser, host.link) as page:
-        eventually(lambda: len(names(page)) == 2)
-        assert sorted(names(page)) == sorted([IMG, printable(ARABIC[:200])])
-        for name in (IMG, printable(ARABIC[:200])):
-            page.locator("#tenants-body .name button", has_text=name).click()
-        eventually(lambda: page.locator("tr.detail dl").count() >= 2)
-        page.locator("#machine .owned").first.hover()
-        eventually(lambda: "granted" in page.inner_text("#tip"))
-        assert page.locator("img").count() == 0
-        assert page.title() == "cpuset-sidecar"
-        box = page.locator("#tenants-body .name button").nth(0).bounding_box()
-        assert box["width"] < 500
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        picture(page, "hostile-names")
-
-
-def test_what_cannot_be_seen_is_written_out(browser: Any, simulated: Make) -> None:
-    """Control characters, invisible ones and marks that turn the direction, in a name or a project: told as `status`
-    and `top` tell them, in the table, of a CPU, in the time line, in the list of changes and in a saved picture, which
-    is well-formed.
-    """
-    host = simulated(1, 1, 16, 1)
-    for name in HOSTILE:
-        host.run(name, 2, com_docker_compose_project=name)
-    with opened(browser, host.link) as page:
-        eventually(lambda: len(names(page)) == len(HOSTILE))
-        assert sorted(names(page)) == sorted(map(printable, HOSTILE))
-        assert set(map(printable, HOSTILE)) <= set(page.locator("#filter-project option").all_text_contents())
-        for place in range(len(HOSTILE)):
-            page.locator("#tenants-body .name button").nth(place).click(timeout=5000)
-        eventually(lambda: page.locator("tr.detail dl").count() >= len(HOSTILE))
-        page.click("#changes-summary")
-        eventually(lambda: page.locator("#changes-body .who").count() == len(HOSTILE))
-        page.evaluate("scrollTo(0, 0)")
-        page.wait_for_timeout(300)
-        page.locator("#machine .owned").first.hover()
-        eventually(lambda: "granted" in page.inner_text("#tip"))
-        assert page.evaluate(UNPRINTABLE) == []
-        with page.expect_download() as saving:
-            page.click("#save")
-        titles = [
-            each.text for each in ElementTree.parse(saving.value.path()).iter("{http://www.w3.org/2000/svg}title")
-        ]
-        for name in HOSTILE:
-            assert any(each.startswith(f"{printable(name)}: CPUs ") for each in titles)
 
 
 def test_dark_and_a_phone(browser: Any, simulated: Make) -> None:
@@ -374,6 +310,21 @@ def test_a_thousand_cpus_are_one_screen(browser: Any, simulated: Make) -> None:
         picture(page, "400-containers", full=False)
         page.evaluate("document.querySelector('#time-heading').scrollIntoView()")
         picture(page, "400-containers-time", full=False)
+
+
+def test_the_time_line_is_there_where_nobody_scrolled_to_it(browser: Any, simulated: Make) -> None:
+    """For a picture of the whole page, and, with all that has changed, on paper."""
+    host = simulated(2, 2, 12, 2, past=busy_hour(1, 40))
+    shop(host)
+    with opened(browser, host.link, viewport={"width": 1000, "height": 300}) as page:
+        eventually(lambda: len(names(page)) == 11)
+        eventually(lambda: page.locator("#time svg").count() == 1)
+        eventually(lambda: "bench: CPUs" in "".join(page.locator("#time rect title").all_text_contents()))
+        host.run("late", 2)
+        eventually(lambda: "late" in names(page))
+        page.pdf()
+        assert "late: CPUs" in "".join(page.locator("#time rect title").all_text_contents())
+        assert page.evaluate("scrollY") == 0
 
 
 def test_the_time_line_is_saved_as_a_picture(browser: Any, simulated: Make) -> None:

@@ -10,6 +10,7 @@
   const LETTERS = [..."ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqstuvwxyz"];
   const HOUR = 3600;
   const SILENT_SECONDS = 15; // As long as the daemon's word counts.
+  const UNSEEN_MS = 10000; // The time line is redrawn so seldom where it is not in sight.
   const REST_MS = 5000; // A tab that nobody sees for so long rests.
   const SVG = "http://www.w3.org/2000/svg";
   const $ = (id) => document.getElementById(id);
@@ -949,7 +950,7 @@
     return { isDark: dark.matches, soft: of("--soft"), line: of("--line"), ink: of("--ink"), paper: of("--paper") };
   }
 
-  const time = { sign: "", isSeen: false, at: 0, took: 0 };
+  const time = { sign: "", isSeen: false, at: -Infinity, took: 0 };
 
   function drawTime() {
     const history = known.history;
@@ -1099,6 +1100,7 @@
     known.state = state;
     time.sign = "";
     time.took = 0;
+    time.at = -Infinity;
     schedule();
   }
 
@@ -1168,7 +1170,9 @@
     });
   }
 
-  // The time line is drawn while it is looked at.
+  // The time line is drawn as it changes while it is looked at. A picture of the whole page has it in any case, and
+  // paper has it as it is then.
+  addEventListener("beforeprint", () => { time.took = 0; if (known.fields) drawTime(); });
   new IntersectionObserver((entries) => {
     time.isSeen = entries[entries.length - 1].isIntersecting;
     schedule(false);
@@ -1182,6 +1186,7 @@
     if (!known.fields) return;
     const isLeaving = [...known.containers.values()].some((each) => each.leaving);
     if (isLeaving || time.isSeen) schedule(false);
+    if (!time.isSeen && isPainted && performance.now() - time.at > UNSEEN_MS) drawTime();
   }, 500);
 
   // What the daemon says.
