@@ -26,6 +26,7 @@ from sidecar.board import Board
 from sidecar.decide.container.labels import meant
 from sidecar.decide.container.start import STRICT_RUNTIME
 from sidecar.decide.facts import ContainerView, Fact, Phase, StartHeld, StartLetGo
+from sidecar.decide.moves.starts import awaited
 from sidecar.decide.moves.starts_from_books import from_books
 from sidecar.decide.orders import AnswerStart
 from sidecar.decide.world import World
@@ -33,6 +34,8 @@ from sidecar.failures import ContainerGone, EngineError
 from sidecar.held_starts import Desk
 from sidecar.ports import Tickets
 from sidecar.systemd_names import is_inside_a_container, parent_in, pod_in
+from sidecar.words.counts import some
+from sidecar.words.neighbour_names import SHOWN
 from state.key import ContainerKey
 
 ANSWER_SECONDS: Final = 30.0
@@ -149,10 +152,12 @@ class Starts:
         with trio.move_on_after(ANSWER_SECONDS):
             view = _placed(await self._view(asked), asked, self._board.latest)
             return self._answer(asked.id, await self._held(view, began, is_usual=not asked.strict))
-        why = "its CPUs were not free of others"
-        if self._board.latest.is_absent(self._board.latest.key_of(asked.id)):
-            why = "the engine was not reached"
-        raise Declined(503, f"not started: {why} within {ANSWER_SECONDS:g} s")
+        world = self._board.latest
+        key = world.key_of(asked.id)
+        if world.is_absent(key):
+            raise Declined(503, f"not started: the engine was not reached within {ANSWER_SECONDS:g} s")
+        others = _waited_for(world, key)
+        raise Declined(503, f"not started: its CPUs were not free of others within {ANSWER_SECONDS:g} s{others}")
 
     async def _is_reached(self, asked: StartBody) -> bool:
         """Return whether there is an engine to decide with, after waiting for it if necessary (3)."""
@@ -230,6 +235,12 @@ class Starts:
             if asked.name is not None or _ours(asked):
                 return _with_limits(_named(asked, key), asked)
             await trio.sleep(PAUSE_SECONDS)
+
+
+def _waited_for(world: World, key: ContainerKey) -> str:
+    """Return which containers have not left the CPUs of a held start yet, as the end of a sentence; "" for none."""
+    names = [each.view.name for each in awaited(world, key)]
+    return f": waited for {some(names[:SHOWN], of=len(names))}" if names else ""
 
 
 def _named(asked: StartBody, key: ContainerKey) -> ContainerView:

@@ -23,6 +23,19 @@ def is_held(counter: Counter, count: int) -> bool:
     return len(counter.desk._waiting) == count
 
 
+async def test_a_start_that_is_refused_for_others_names_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the engine logs names what was waited for: here an order to it is never carried out."""
+    monkeypatch.setattr(start_route, "ANSWER_SECONDS", 0.1)
+    story = Story()
+    story.arrive("in the way")
+    counter = Counter(tmp_path, story)
+    async with counter.serving():
+        counter.glance(cpuset_exclusive="1")
+        status, told = await counter.ask()
+    why = "not started: its CPUs were not free of others within 0.1 s: waited for in the way"
+    assert (status, told["error"]) == (503, why)
+
+
 async def test_a_start_that_can_be_answered_is_answered_however_many_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

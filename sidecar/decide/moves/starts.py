@@ -43,8 +43,10 @@ from sidecar.decide.orders import AnswerStart, Update
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.sightings import believed, recognized, with_bundle
 from sidecar.decide.world import World
+from sidecar.natural_order import natural
 from state.cpuset import EMPTY, CPUSet
 from state.demand import Demand, QuotaRule, Shortage
+from state.key import ContainerKey
 from state.refusal import Refusal, RefusalCode, Taken
 
 _PERIOD: Final = 100_000
@@ -135,6 +137,18 @@ def answer_to(world: World, container: Container, number: int) -> AnswerStart | 
         # 3. The pool.
         cpus = CPUSet.from_mask(wanted.mask & ~(reached.exclusive & ~reserved) or world.state.refuge.mask)
     return AnswerStart(key, number, update=_bundle(world, container, cpus), exclusive=is_exclusive)
+
+
+def awaited(world: World, key: ContainerKey) -> tuple[Container, ...]:
+    """Return the containers for which the start of one with a grant waits (2), by name; none without a grant. Newborns
+    that are not known yet are not among them.
+    """
+    assignment = world.state.assignments.get(key)
+    if assignment is None:
+        return ()
+    others = (each for at, each in world.containers.items() if at != key)
+    found = [each for each in others if world.counted(each) & assignment.cpus.mask & ~world.state.reserved.mask]
+    return tuple(sorted(found, key=lambda each: (natural(each.view.name), each.view.id)))
 
 
 def may_share(demand: Demand | None) -> bool:
