@@ -75,7 +75,7 @@ def test_a_page_that_keeps_what_it_was_told_is_found_out(browser: Any, simulated
     """A planted fault."""
 
     def leaky(script: str) -> str:
-        honest = "take(JSON.parse(event.data));"
+        honest = "take(parse(event.data));"
         assert honest in script
         return script.replace(honest, f"(globalThis.kept ??= []).push(JSON.parse(event.data)); {honest}")
 
