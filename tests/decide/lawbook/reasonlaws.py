@@ -67,8 +67,8 @@ def _wrong(reality: Reality, after: Assignment, cause: Cause) -> Iterator[str]:
             yield f"it wants {wish_for(world, after)}, whatever there is to share"
         case WantsFewer() if cause.cpus != wish_for(world, after) or cause.cpus > len(after.cpus):
             yield f"it wants {wish_for(world, after)}"
-        case CeilingSank() if cause.ceiling not in _ceilings(world, after) or not is_adapted:
-            yield "its ceiling is another, or no setting changed"
+        case CeilingSank() if cause.ceiling not in _ceilings(world, after) or not (is_adapted or _sank(before, after)):
+            yield "its ceiling is another, or neither that nor a setting changed"
         case NumberOnly() if not is_adapted:
             yield "no setting changed"
         case TakenOver() if cause.arrived not in granted:
@@ -116,6 +116,12 @@ def _ceilings(world: World, grant: Assignment) -> tuple[int, ...]:
     """Return its ceiling, as it was said and in whole cores."""
     ceiling, unit = grant.demand.ceiling, unit_of(world.topology, options_of(world, grant.demand))
     return ceiling, ceiling - ceiling % unit
+
+
+def _sank(before: World, after: Assignment) -> bool:
+    """Return whether a container may have fewer than it asked for before: a look showed what it asks for now."""
+    was = before.state.assignments.get(after.container)
+    return was is not None and after.demand.ceiling < was.demand.ceiling
 
 
 def _of_another(reality: Reality, move: Move) -> Iterator[str]:
