@@ -87,8 +87,8 @@ def test_an_engine_that_finds_no_room_is_told_where_its_containers_run(
     sidecar.configure(hand=hand)
     sidecar.start()
     neighbour, owner = made.run("neighbour"), made.run("owner", labels=ONE)
-    waiting = made.create("waiting", labels=ONE)
     until_alone(sidecar, owner)
+    waiting = made.create("waiting", labels=ONE)
     until_shared(sidecar, neighbour)
     with watched(sidecar, neighbour, owner) as watcher:
         ground.fill()

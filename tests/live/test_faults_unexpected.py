@@ -40,5 +40,6 @@ def test_an_edge_that_fails_ends_no_sidecar_and_is_used_again(
     until_shared(sidecar, late)
     assert sidecar.is_running
     assert (kernel.allowed(second), kernel.allowed(neighbour), kernel.allowed(late)) == (LAST, REST, REST)
-    eventually(lambda: kernel.allowed(workloads.run("last")) == REST, "it is answered")
+    last = workloads.run("last")
+    eventually(lambda: kernel.allowed(last) == REST, "it is answered")
     given_back(sidecar, workloads, {second: {}, neighbour: {}, late: {}})

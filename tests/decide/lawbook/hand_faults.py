@@ -253,7 +253,7 @@ def forgets_the_record_of_a_newcomer(patch: pytest.MonkeyPatch) -> None:
 
 def trusts_a_hand_that_does_not_answer_yet(patch: pytest.MonkeyPatch) -> None:
     honest = World.__dict__["is_blind"]
-    patch.setattr(World, "is_blind", property(lambda world: world.hand is None and honest.__get__(world)))
+    patch.setattr(World, "is_blind", property(lambda world: world.hand is None and honest.func(world)))
 
 
 def takes_one_that_is_missing_for_all(patch: pytest.MonkeyPatch) -> None:
