@@ -32,7 +32,8 @@ def held_up(reality: Reality) -> Iterator[str]:
         if real.held and not gone:
             yield f"the start of {real.name} was not answered"
         wanted = desired(world, container)
-        if wanted is None or not real.phase.is_live or wanted & gone:
+        if wanted is None or not real.phase.is_live or wanted & gone or real.is_tampered:
+            # What another user changed since the last look shows with the next one.
             continue
         if wanted - (real.effective or EMPTY):
             yield f"{real.name} should run on {wanted} and runs on {real.effective}"

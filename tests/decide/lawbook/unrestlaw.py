@@ -32,7 +32,8 @@ A restart changes times, and what depends on them. It may do no more than this:
 - One that has run and ended since the only glance at it, before its start, is still to start for a sidecar that goes
   on, which may grant it what comes free before its first look. After a restart it is one that ended. Such a moment is
   passed over.
-- Of one whose lock is held, the first glance shows where it runs, and no other does: a restart takes a new first one.
+- Of one whose lock is held, the first glance shows whether and where it runs, and no other does: a restart takes a new
+  first one.
 """
 
 from __future__ import annotations
@@ -61,6 +62,8 @@ _STEPS: Final = 3000
 
 _ENDS: Final = (Purpose.GRACE, Purpose.LINGER, Purpose.COOLDOWN, Purpose.RECORD)
 """The order in which timers end at rest."""
+
+_OF_A_GLANCE: Final = ("phase", "cpus", "explanation", "is_settled", "projected never_alone")
 
 AT_ONCE: Final = frozenset(
     {
@@ -116,14 +119,16 @@ def _changed(going: Reality, restarted: Reality, *, takes_effect: bool, is_measu
 
 
 def _glanced_again(going: World, restarted: World) -> set[str]:
-    """Return the fields that tell where containers were at different first glances, of those that nothing else showed:
-    their own, and those of neighbours that differ in nothing else.
+    """Return the fields that tell whether and where containers ran at different first glances, of those that nothing
+    else showed: their own, and those of neighbours that differ in nothing else.
     """
     others = restarted.containers
+    both = ((each, others[key]) for key, each in going.containers.items() if key in others)
     glanced = {
         each.view.name
-        for key, each in going.containers.items()
-        if each.view.is_glance and key in others and others[key].view.is_glance and others[key].place != each.place
+        for each, other in both
+        if each.view.is_glance and other.view.is_glance
+        if (other.place, other.view.phase) != (each.place, each.view.phase)
     }
     was, now = told(going), told(restarted)
     beside = {where for where in was if where.endswith(" neighbours") and glanced}
@@ -133,7 +138,7 @@ def _glanced_again(going: World, restarted: World) -> set[str]:
         return [each for each in value if each["name"] not in glanced]
 
     same = {where for where in beside if where in now and others_beside(was[where]) == others_beside(now[where])}
-    return same | {f"{name} {field}" for name in glanced for field in ("cpus", "explanation", "is_settled")}
+    return same | {f"{name} {field}" for name in glanced for field in _OF_A_GLANCE}
 
 
 def _with_names(world: World, names: Mapping[ContainerKey, str]) -> World:
