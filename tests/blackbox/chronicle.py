@@ -240,6 +240,11 @@ class Chronicle:
         """Yield each stage with the next one."""
         return zip(self.stages, self.stages[1:], strict=False)
 
+    def stayed_online(self, before: Stage, after: Stage) -> CPUs:
+        """Return the CPUs that are online in both stages, and did not go and come back at one instant between them."""
+        gone = (each.cpus for each in self.said if each.what == "went offline" and before.at < each.at <= after.at)
+        return (before.online & after.online) - joined(gone)
+
     def is_locked(self, name: str, stage: Stage) -> bool:
         """Return whether the engine has several orders of people for a container then: an update waits for all."""
         verbs = ("run", "start", "stop")

@@ -115,7 +115,8 @@ def a_reload_leaves_what_it_may(chronicle: Chronicle) -> Iterator[Finding]:
             whole_cores = asked.whole_cores or chronicle.asks_now(name, after).whole_cores
             if had is None or place.granted is None or name in after.renewed or whole_cores or asked.pin:
                 continue
-            if asked.numa in ("single", "restricted") or after.is_strict or not had <= before.online & after.online:
+            stays = chronicle.stayed_online(before, after)
+            if asked.numa in ("single", "restricted") or after.is_strict or not had <= stays:
                 continue
             # Two reloads at once are two changes: what the first one took does not come back.
             if sum(e["do"] == "reload" and e["at"] == after.at for e in chronicle.scenario["event"]) > 1:

@@ -273,7 +273,7 @@ def static_sizes_stay(chronicle: Chronicle) -> Iterator[Finding]:
             is_new = by_rule and (is_evicted or not chronicle.is_quiet(after.at - 1.1, after.at))
             # "They do not fit, too, if they would leave too little in the shared pool" (upgrade-and-change-policy).
             is_new |= _cuts_the_pool(chronicle, before, after)
-            if gone and had <= after.online & before.online and not is_new:
+            if gone and had <= chronicle.stayed_online(before, after) and not is_new:
                 yield Finding("static_sizes_stay", after.at, name, f"lost {listed(gone)}")
 
 

@@ -6,7 +6,8 @@ leaving that other one, for the whole of its notice. What the pool keeps (`room`
 1. CPUs that were in the pool in force, and are granted now, are lent to it as far as it has less than it must keep
    without those that are being left, or that a container of the pool cannot enter yet because an owner may be there.
    Nothing else is lent: what an owner has is its own.
-2. CPUs above the floor of their owner are lent first, those of the newest grants first.
+2. CPUs that every container of the pool has, or may enter, are lent first: another is of no use to those not on it. Of
+   these, CPUs above the floor of their owner are lent first, those of the newest grants first.
 3. Containers without a grant stay on lent CPUs and enter them, and owners do neither (`State.vacated`, `moves/target`).
    Nothing is lent any more once the pool has enough without: each step decides that from the beginning.
 """
@@ -45,11 +46,13 @@ def _lent(before: State, world: World) -> CPUSet:
     if not was_shared:
         return EMPTY
     room, waited_for = room_in(world, state), _waited_for(world)
-    away = state.leaving | awaited(world, before_what_follows(world) if waited_for else world.reach)
-    lent = room.missing_from(room.shared - away, _in_turn(state, was_shared)) if away else EMPTY
+    reached = before_what_follows(world) if waited_for else world.reach
+    away, closed = state.leaving | awaited(world, reached), _closed(world, reached)
+    lent = room.missing_from(room.shared - away, _in_turn(state, was_shared, closed)) if away else EMPTY
     if waited_for and (behind := awaited(world, world.reach) - away):
         # A start would wait for what is lent because of what may follow that very start.
-        lent |= room.missing_from((room.shared - away - behind) | lent, _in_turn(state, was_shared - waited_for - lent))
+        others = _in_turn(state, was_shared - waited_for - lent, closed)
+        lent |= room.missing_from((room.shared - away - behind) | lent, others)
     return lent
 
 
@@ -63,16 +66,25 @@ def awaited(world: World, reached: Reach) -> CPUSet:
     """Return the CPUs of the shared pool that a running container of it is not on, and cannot enter: an owner may be
     there, also one that never owned them, by this reach. Reserved CPUs may always be entered.
     """
-    state = world.state
-    lacking = 0
+    return _closed(world, reached) & world.state.shared
+
+
+def _closed(world: World, reached: Reach) -> CPUSet:
+    """Return the CPUs, of the shared pool or not, that a running container of it is not on and cannot enter."""
+    state, lacking = world.state, 0
     for key, container in world.containers.items():
         if container.wish.standing is Standing.MANAGED and key not in state.assignments and not container.is_idle:
             lacking |= ~container.present.mask
-    return CPUSet.from_mask(lacking & state.shared.mask & reached.exclusive & ~state.reserved.mask)
+    return CPUSet.from_mask(lacking & reached.exclusive & ~state.reserved.mask)
 
 
-def _in_turn(state: State, cpus: CPUSet) -> Iterator[int]:
+def _in_turn(state: State, cpus: CPUSet, closed: CPUSet = EMPTY) -> Iterator[int]:
     """Yield these granted CPUs in the order in which they are lent (2)."""
+    for some in (cpus - closed, cpus & closed):
+        yield from _newest_first(state, some)
+
+
+def _newest_first(state: State, cpus: CPUSet) -> Iterator[int]:
     newest_first = tuple(reversed(state.by_age))
     for each in newest_first:
         yield from reversed(list((each.cpus - each.original) & cpus))

@@ -35,6 +35,7 @@ def changed(seeds: Iterable[int]) -> list[str]:
         pytest.param(66004969, id="a successor that shares until its next start"),
         pytest.param(67000520, id="a start that is asked for, and glanced at afterwards"),
         pytest.param(67010650, id="a task that ended as another container came"),
+        pytest.param(75014374, id="CPUs that are lent to containers which are not on all of them"),
         pytest.param(69011651, id="CPUs for which a held start waits, while an order may follow it"),
     ],
 )
