@@ -99,7 +99,7 @@ def counts_the_dead(patch: pytest.MonkeyPatch) -> None:
 
 def _plant_footprint(patch: pytest.MonkeyPatch, lacking: Callable[[Container], Container]) -> None:
     """Plant a footprint that breaks one rule: the honest footprint of a container that lacks something."""
-    honest = Container.footprint.func  # type: ignore[attr-defined]
+    honest = Container.footprint.func
     _replace_property(patch, Container, "footprint", lambda container: honest(lacking(container)))
 
 
