@@ -100,9 +100,8 @@ async def _followed(daemon: str, question: Question) -> Following:
 
 async def _asked(daemon: str, path: str, question: Question) -> tuple[trio.SocketStream, int, bytes]:
     """Send a request on. Return the connection, the status, and what came of the content already. Raise Declined."""
-    target = path.replace("{container}", quote(question.container, safe="")).replace(
-        "{cpu}", quote(question.container, safe="")
-    )
+    named = quote(question.container, safe="")
+    target = path.replace("{container}", named).replace("{cpu}", named)
     if question.query:
         target += f"?{question.query}"
     last = f"last-event-id: {question.last_event}\r\n" if question.last_event else ""

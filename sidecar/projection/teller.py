@@ -219,10 +219,10 @@ class Teller:
         reads_files = trio.current_time() >= self._checked_at + CHECK_SECONDS
         if reads_files:
             self._checked_at = trio.current_time()
-        handles, lost = [key.handle for key in self._known], list[str]()
+        handles, lost = [key.handle for key in self._known], set[str]()
 
         def look(some: list[str]) -> None:
-            lost.extend(self._projections.lost(some, reads_files=reads_files))
+            lost.update(self._projections.lost(some, reads_files=reads_files))
 
         most = CHECKED_AT_ONCE if reads_files else len(handles)
         for first in range(0, len(handles), most or 1):

@@ -226,13 +226,7 @@ async def test_a_hand_that_breaks_is_opened_again(
     autojump_clock: MockClock, host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its thread is a task that lasts as well: births are not left unanswered for as long as the daemon runs."""
-    hands: list[KernelHand] = []
-
-    def open_hand(engine: str) -> KernelHand:
-        hands.append(KernelHand(host.kernel, engine))
-        return hands[-1]
-
-    host.open_hand = open_hand
+    hands = host.open_hands()
     async with host.running():
         await host.settled(await host.docker.run("before", labels=TWO))
         hands[-1]._hand.send.send_nowait(HandBroken("its thread ended"))

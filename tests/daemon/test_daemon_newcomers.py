@@ -206,13 +206,7 @@ async def test_any_other_news_of_it_ends_the_wait(autojump_clock: MockClock, hos
 async def test_all_are_looked_at_when_the_hand_is_lost(autojump_clock: MockClock, host: Host) -> None:
     """Nothing answers their births until another is opened."""
     host.may_crash = True
-    hands: list[KernelHand] = []
-
-    def open_hand(engine: str) -> KernelHand:
-        hands.append(KernelHand(host.kernel, engine))
-        return hands[-1]
-
-    host.open_hand = open_hand
+    hands = host.open_hands()
     async with host.running():
         await crowded(host)
         waiting = [await host.docker.run(f"waiting{number}") for number in range(3)]

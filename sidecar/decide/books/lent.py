@@ -46,10 +46,10 @@ def _lent(before: State, world: World) -> CPUSet:
     if not was_shared:
         return EMPTY
     room, waited_for = room_in(world, state), _waited_for(world)
-    reached = before_what_follows(world) if waited_for else world.reach
-    away, closed = state.leaving | awaited(world, reached), _closed(world, reached)
+    closed = closed_to_some(world, before_what_follows(world) if waited_for else world.reach)
+    away = state.leaving | (closed & state.shared)
     lent = room.missing_from(room.shared - away, _in_turn(state, was_shared, closed)) if away else EMPTY
-    if waited_for and (behind := awaited(world, world.reach) - away):
+    if waited_for and (behind := (closed_to_some(world, world.reach) & state.shared) - away):
         # A start would wait for what is lent because of what may follow that very start.
         others = _in_turn(state, was_shared - waited_for - lent, closed)
         lent |= room.missing_from((room.shared - away - behind) | lent, others)
@@ -62,15 +62,10 @@ def _waited_for(world: World) -> CPUSet:
     return union(each.cpus for key, each in grants.items() if (container := known.get(key)) and container.is_followed)
 
 
-def awaited(world: World, reached: Reach) -> CPUSet:
-    """Return the CPUs of the shared pool that a running container of it is not on, and cannot enter: an owner may be
-    there, also one that never owned them, by this reach. Reserved CPUs may always be entered.
+def closed_to_some(world: World, reached: Reach) -> CPUSet:
+    """Return the CPUs that a running container of the shared pool is not on, and cannot enter: an owner may be there,
+    also one that never owned them, by this reach. Reserved CPUs may always be entered.
     """
-    return _closed(world, reached) & world.state.shared
-
-
-def _closed(world: World, reached: Reach) -> CPUSet:
-    """Return the CPUs, of the shared pool or not, that a running container of it is not on and cannot enter."""
     state, lacking = world.state, 0
     for key, container in world.containers.items():
         if container.wish.standing is Standing.MANAGED and key not in state.assignments and not container.is_idle:
@@ -80,13 +75,9 @@ def _closed(world: World, reached: Reach) -> CPUSet:
 
 def _in_turn(state: State, cpus: CPUSet, closed: CPUSet = EMPTY) -> Iterator[int]:
     """Yield these granted CPUs in the order in which they are lent (2)."""
-    for some in (cpus - closed, cpus & closed):
-        yield from _newest_first(state, some)
-
-
-def _newest_first(state: State, cpus: CPUSet) -> Iterator[int]:
     newest_first = tuple(reversed(state.by_age))
-    for each in newest_first:
-        yield from reversed(list((each.cpus - each.original) & cpus))
-    for each in newest_first:
-        yield from reversed(list(each.original & cpus))
+    for some in (cpus - closed, cpus & closed):
+        for each in newest_first:
+            yield from reversed(list((each.cpus - each.original) & some))
+        for each in newest_first:
+            yield from reversed(list(each.original & some))

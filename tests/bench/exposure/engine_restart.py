@@ -53,8 +53,8 @@ def restarts(engine: PrivateEngine, folder: Path, count: int, columns: Sequence[
                 is_back = column not in (Column.DEAD, Column.KILLED) and _is_back(here)
                 time.sleep(_SETTLED_SECONDS)
                 notes = judging.end()
-            if len(notes.returned((here.owner,))) < count:
-                raise RuntimeError(f"{column.value}: the judge saw {len(notes.returned())} of {count} return")
+            if (returned := len(notes.returned((here.owner,)))) < count:
+                raise RuntimeError(f"{column.value}: the judge saw {returned} of {count} return")
             yield Restarted(count, column, exposure_of(notes, (here.owner,)), is_back, took)
 
 

@@ -34,7 +34,7 @@ def gives_the_pool_away_at_once(patch: pytest.MonkeyPatch) -> None:
 
 def counts_what_cannot_be_entered(patch: pytest.MonkeyPatch) -> None:
     """Count a CPU that an owner is on, and that it does not have to leave with notice, as the pool's already."""
-    patch.setattr(lent, "awaited", lambda world, reached: EMPTY)
+    patch.setattr(lent, "closed_to_some", lambda world, reached: EMPTY)
 
 
 def lets_owners_onto_lent_cpus(patch: pytest.MonkeyPatch) -> None:

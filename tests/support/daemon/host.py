@@ -29,6 +29,7 @@ from state.topology import Topology, uniform
 from tests.support.engine.simulated import SimulatedEngine
 from tests.support.engine.simulated_docker import EnginePace, SimulatedDocker
 from tests.support.engine.simulated_kernel import SimulatedKernel
+from tests.support.hand.kernel_hand import KernelHand
 
 T = TypeVar("T")
 
@@ -109,6 +110,17 @@ class Host:
         # Tasks run in an order drawn from the seed, so that a history that fails does so again.
         patch.setattr("trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING", True)
         patch.setattr("trio._core._run._r", Random(seed))
+
+    def open_hands(self) -> list[KernelHand]:
+        """Have each daemon here open a hand on this kernel; return those that were opened, the newest last."""
+        opened: list[KernelHand] = []
+
+        def open_hand(engine: str) -> KernelHand:
+            opened.append(KernelHand(self.kernel, engine))
+            return opened[-1]
+
+        self.open_hand = open_hand
+        return opened
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[trio.Event]:
