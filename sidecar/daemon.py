@@ -40,18 +40,16 @@ from sidecar.commit.fallback_books import SPARE, SparedCheckpoint
 from sidecar.commit.journal import Journal
 from sidecar.commit.state_lock import Lock, hold_lock
 from sidecar.config.config import Config
-from sidecar.decide.contacts import Contact, UnitSources
 from sidecar.decide.container.wish import label_keys
 from sidecar.decide.facts import EngineConnected, EngineInfo, Fact
-from sidecar.decide.reconcile import begin
 from sidecar.decide.settings import PolicyName
-from sidecar.decide.world import World, replace
 from sidecar.disturbance.sampler import DisturbanceSampler
 from sidecar.engine_rooms import EngineRooms, infos_of, sources_of
 from sidecar.engines import open_engine as open_engine_module
 from sidecar.engines.found_places import engine_places
 from sidecar.engines.host_tenants import HostedEngine
 from sidecar.failures import CgroupClosed, SidecarError
+from sidecar.first_world import first_world
 from sidecar.hand.cgroup_hand import CgroupHand
 from sidecar.hand.reflex_queue import find_library
 from sidecar.held_starts import Desk
@@ -78,11 +76,9 @@ from sidecar.status.deadlines import Deadlines
 from sidecar.status.narrator import Narrator
 from sidecar.status.present_status import PresentStatus
 from sidecar.status.status_file import is_daemon_running
-from sidecar.words.changes import at_start
 from sidecar.words.hands import SWITCHED_OFF, reflex_told
 from state.codec import encode
 from state.errors import StateError
-from state.model import State
 from state.topology import Topology
 
 INBOX: Final = 1024
@@ -188,7 +184,7 @@ async def serve(
         journal = stack.enter_context(Journal(config.state_dir))
         names = [each.name for each in engines] if others else []
         recorded, confined = await hosted.recorded(checkpoints, log), sources_of(engine)
-        board = Board(_first_world(config, recorded, topology, log, names, confined))
+        board = Board(first_world(config, recorded, topology, checkpoints, log, names, confined))
         board.host = hosted.told
         claim = claimed(config.state_dir, None if is_release else board.latest.state.vacated, log)
         standing = stack.enter_context(closing(await claim))
@@ -221,17 +217,6 @@ def _machine_for(config: Config, kernel: Kernel, log: Log) -> Topology:
     for warning in (*config.check_against(topology), *doubts(config.hooks)):
         log.warning(warning)
     return topology
-
-
-def _first_world(
-    config: Config, recorded: State, topology: Topology, log: Log, engines: Sequence[str], confined: tuple[str, ...]
-) -> World:
-    world = replace(begin(recorded, topology, config.settings()), sources=UnitSources(confined))
-    for name in engines:
-        world = world.with_contact(name, Contact())
-    for line in at_start(recorded, world):
-        log.say(line.level, line.message, line.fields)
-    return world
 
 
 class _Daemon:

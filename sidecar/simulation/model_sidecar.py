@@ -107,10 +107,12 @@ class ModelSidecar:
             return
         self._lives += 1
         self.is_running = True
-        self.world = begin(self._books, self._host.topology(), self._config.settings())
+        recorded = self._books
+        self.world = begin(recorded, self._host.topology(), self._config.settings())
+        self._books = self.world.state
         self._say(Happening(at=self._agenda.now, what=What.SIDECAR_STARTED, why=f"policy {self._config.policy}"))
         self._warn(self._config.doubts_on(self._host.topology()))
-        for happening in begun(self._books, self.world, self._agenda.now):
+        for happening in begun(recorded, self.world, self._agenda.now):
             self._say(happening)
         self._write_down(world_line(codec.encode(self.world)))
         self.hear(EngineConnected(_with_cpus(self._host.machine.online), self.ticket()))
