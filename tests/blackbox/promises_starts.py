@@ -234,10 +234,6 @@ def successors_take_over(chronicle: Chronicle) -> Iterator[Finding]:
                 has_ended = any(e.what == "stopped" and e.container == name for e in chronicle.said if e.at <= line.at)
                 if not is_alike or has_ended or had is None or before.place(name).granted is not None:
                     continue
-                # What rests keeps its CPUs for `linger`: at that very instant they may go to what waits longer.
-                stops = [e.at for e in chronicle.said if e.what == "stopped" and e.container == line.container]
-                if stops and line.at - stops[-1] >= seconds(before.settings.get("linger", "10s")) - 1e-6:
-                    continue
                 left = had - chronicle.pinned(before)
                 if left == had or len(left) >= new.floor:
                     yield from _taken_over(chronicle, line, name, left, new.floor)
