@@ -68,14 +68,15 @@ def ground() -> Iterator[Ground]:
 
 
 @pytest.fixture
-def sidecar(ground: Ground, tmp_path: Path) -> Iterator[SidecarProcess]:
+def sidecar(ground: Ground, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[SidecarProcess]:
     """Yield a daemon that is not started; what it tells is judged."""
     process = SidecarProcess(tmp_path, ground.engine.socket_path)
-    with judged_alone(process, intrudes=False):
+    with judged_alone(process, intrudes=request.node.get_closest_marker("intrudes") is not None):
         yield process
         process.kill()
 
 
+@pytest.mark.intrudes("a neighbour is updated onto the CPU of the owner")
 @pytest.mark.parametrize("hand", ["auto", "off"])
 def test_an_engine_that_finds_no_room_is_told_where_its_containers_run(
     ground: Ground, sidecar: SidecarProcess, kernel: KernelView, hand: str
@@ -94,8 +95,9 @@ def test_an_engine_that_finds_no_room_is_told_where_its_containers_run(
         ground.fill()
         with pytest.raises(ApiError, match="no space left"):
             made.run("refused", labels=ONE)
-        ground.engine.run("update", "--cpuset-cpus", str(LAST), neighbour)
-        eventually(lambda: kernel.allowed(neighbour) == REST, "it is put back")
+        with watcher.pause:
+            ground.engine.run("update", "--cpuset-cpus", str(LAST), neighbour)
+            eventually(lambda: kernel.allowed(neighbour) == REST, "it is put back")
         assert kernel.allowed(owner) == LAST
         watcher.forget(owner)
         kernel.end(owner)

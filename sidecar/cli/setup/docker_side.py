@@ -32,10 +32,10 @@ from sidecar.host.install.daemon_json import (
     DaemonJson,
     read_daemon_json,
     take_back,
-    unfinished,
     value_at,
     with_value,
     without,
+    without_leftover,
     write_daemon_json,
 )
 from sidecar.host.install.docker_runtimes import ENGINE, STOCK, TABLE, without_calls, without_name
@@ -147,7 +147,7 @@ def remove(
         settings = without_name(settings, stock, is_used=bool(under[DEFAULT_NAME]))
     if with_strict and _is_strict_ours(file, places):
         settings = without(settings, _KEYS)
-    settings = settings if settings != file.settings else dict(unfinished(file, TABLE) or settings)
+    settings = dict(without_leftover(file, settings, TABLE))
     if settings != file.settings:
         notes += _without_entries(args, root, places, file, settings)
     # 4.

@@ -180,18 +180,22 @@ def take_back(
     yield Written(found.path, changed=True, backup=stays)
 
 
-def unfinished(found: DaemonJson, table: str) -> Mapping[str, Any] | None:
-    """Return the settings of before, if a removal was ended after it had written this table empty; None if not."""
-    if found.settings.get(table) != {}:
-        return None
+def without_leftover(found: DaemonJson, settings: Mapping[str, Any], table: str) -> Mapping[str, Any]:
+    """Return the settings without this table if a removal that was ended left it empty: those of before, or where
+    another program changed the file since its copy, what is there without the table. Else return them as they are.
+    """
+    if settings.get(table) != {}:
+        return settings
     folder, name = os.path.split(found.path)
     with files.directory(folder) as at:
         copy = newest_copy(at, name)
     if copy is None or not _is_ours(found, copy):
-        return None
+        return settings
     before = _settings_in(copy, found.path)
-    rest = {key: value for key, value in found.settings.items() if key != table}
-    return before if rest == {key: value for key, value in before.items() if key != table} else None
+    if before.get(table) == {}:
+        return settings
+    rest = {key: value for key, value in settings.items() if key != table}
+    return before if rest == {key: value for key, value in before.items() if key != table} else rest
 
 
 def _is_ours(found: DaemonJson, copy: KeptCopy) -> bool:

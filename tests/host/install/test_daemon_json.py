@@ -17,10 +17,10 @@ from sidecar.host.install.daemon_json import (
     encode_settings,
     read_daemon_json,
     take_back,
-    unfinished,
     value_at,
     with_value,
     without,
+    without_leftover,
     write_daemon_json,
 )
 from sidecar.host.install.kept_copy import ABSENT, SUFFIX
@@ -170,16 +170,31 @@ def test_a_removal_that_was_ended_in_between_is_known_and_goes_on(tmp_path: Path
     settings = with_value(found.settings, ("runtimes", "cpuset"), {"path": "/x"})
     write_daemon_json(found, settings)
     found = read_daemon_json(str(path))
-    assert unfinished(found, "runtimes") is None
+    assert without_leftover(found, found.settings, "runtimes") == found.settings
     next(iter(take_back(found, json.loads(before or "{}"), {"runtimes": {}, **json.loads(before or "{}")})))
     found = read_daemon_json(str(path))
-    rest = unfinished(found, "runtimes")
+    rest = without_leftover(found, found.settings, "runtimes")
     assert rest == json.loads(before or "{}")
-    list(take_back(found, rest or {}))
+    list(take_back(found, rest))
     assert path.read_text() == before
     assert os.listdir(tmp_path) == ["daemon.json"]
     path.write_text('{"runtimes": {}}')
-    assert unfinished(read_daemon_json(str(path)), "runtimes") is None
+    found = read_daemon_json(str(path))
+    assert without_leftover(found, found.settings, "runtimes") == found.settings
+
+
+def test_a_removal_that_was_ended_leaves_no_empty_table_beside_what_another_program_set(tmp_path: Path) -> None:
+    """The copy has what was there before the other program: it stays, and the table goes."""
+    path = tmp_path / "daemon.json"
+    path.write_text('{"debug": true}')
+    found = read_daemon_json(str(path))
+    write_daemon_json(found, with_value(found.settings, ("runtimes", "cpuset"), {"path": "/x"}))
+    path.write_text(json.dumps({"log-level": "warn", "runtimes": {}}, indent=2) + "\n")
+    found = read_daemon_json(str(path))
+    rest = without_leftover(found, found.settings, "runtimes")
+    assert rest == {"log-level": "warn"}
+    assert [each.backup for each in take_back(found, rest)] == [f"{path}{SUFFIX}"]
+    assert json.loads(path.read_text()) == rest
 
 
 def test_nothing_is_written_where_nothing_changes(tmp_path: Path) -> None:
