@@ -10,11 +10,12 @@ from collections.abc import Mapping
 
 import pytest
 
+from sidecar.decide import step as step_module
 from sidecar.decide.books import dynamic, gains_and_losses, pinned, refit
 from sidecar.decide.books.sizes import Claims, sizes
 from sidecar.decide.container import wish
 from sidecar.decide.moves import settled
-from sidecar.decide.reconcile import begin
+from sidecar.decide.reconcile import begin, with_settings
 from sidecar.decide.settings import Settings
 from sidecar.decide.world import World, replace
 from sidecar.simulation import model_sidecar
@@ -40,6 +41,18 @@ def forgets_its_grants_at_its_start(patch: pytest.MonkeyPatch) -> None:
 def keeps_nothing_at_a_hotplug(patch: pytest.MonkeyPatch) -> None:
     """Choose the CPUs of all grants again when one CPU goes."""
     patch.setattr(refit, "_kept", lambda *_: EMPTY)
+
+
+def leaves_its_nodes_at_a_reload(patch: pytest.MonkeyPatch) -> None:
+    """Reserve for a moment what is free on the nodes of all that is granted."""
+    honest = with_settings
+
+    def twice(world: World, settings: Settings) -> World:
+        nodes = CPUSet(cpu for each in world.state.exclusive for cpu in world.topology.node_of[each].cpus)
+        held = nodes - world.state.exclusive | settings.reserved_cpus
+        return honest(honest(world, replace(settings, reserved_cpus=held)), settings)
+
+    patch.setattr(step_module, "with_settings", twice)
 
 
 def keeps_what_it_gained_beside_a_pin(patch: pytest.MonkeyPatch) -> None:
@@ -141,6 +154,30 @@ LATER_CORES = scenario(
 )
 """It has three CPUs, and may have one core from the reload on."""
 LATER_CORES["machine"] = {"cores": 4, "threads": 2}
+
+LARGER_FLOOR = scenario(
+    [
+        container("a", "4", labels={"cpuset.numa": "single"}),
+        container("b", "2", labels={"cpuset.min": "1", "cpuset.numa": "single"}),
+    ],
+    told(
+        (1.0, "run", "a"),
+        (10.0, "run", "b"),
+        (20.0, "remove", "a"),
+        (40.0, "reload", {"options": ["full-pcpus-only"], "reserved": "0"}),
+    ),
+    policy="dynamic",
+)
+"""It has half a core of its node, and needs a whole one from the reload on, which is there."""
+LARGER_FLOOR["machine"] = {"nodes": 2, "cores": 2, "threads": 2}
+LARGER_FLOOR["settings"]["reserved"] = "0-1,5"
+
+MORE_IS_SHARED = scenario(
+    [container("a", "2"), container("b", "3", labels={"cpuset.min": "2"})],
+    told((1.0, "run", "a"), (10.0, "run", "b"), (40.0, "reload", {"shared_min": 4})),
+    policy="dynamic",
+)
+"""The pool has three CPUs, and is to have four: it gets one that is above a floor."""
 
 ANOTHER_NUMBER = scenario(
     [{"name": "a"}],

@@ -94,10 +94,14 @@ def _in_force(chronicle: Chronicle, stage: Stage, had_since: dict[Held, float], 
 
 
 def _is_exchanged_before_its_start(chronicle: Chronicle, name: str, at: float) -> bool:
-    """Return whether its CPUs were exchanged between people's order to start it and the start, at this time."""
+    """Return whether its CPUs were exchanged between people's order to start it and the start, at this time: in one
+    line, or by one loss and one gain of the same instant.
+    """
     starts = [each for each in chronicle.scenario["event"] if each["do"] in ("run", "start")]
     ordered = max((each["at"] for each in starts if each["container"] == name and each["at"] <= at), default=at)
-    return any(e.what == "exchanged" and e.container == name and ordered <= e.at <= at for e in chronicle.said)
+    said = [each for each in chronicle.said if each.container == name and ordered <= each.at <= at]
+    lost, gained = ({each.at for each in said if each.what == what} for what in ("shrank", "grew"))
+    return any(each.what == "exchanged" for each in said) or bool(lost & gained)
 
 
 def notice_is_as_long_as_promised(chronicle: Chronicle) -> Iterator[Finding]:

@@ -105,7 +105,8 @@ def _had(chronicle: Chronicle, at: float, name: str) -> bool:
 def a_reload_leaves_what_it_may(chronicle: Chronicle) -> Iterator[Finding]:
     """ "Grants keep the CPUs that they may keep"; "No container is moved because another place would be better"
     (upgrade-and-change-policy). It loses no more than what is reserved now, or what it has above what it asks for. Not
-    judged where whole cores, whole nodes or a strict reservation may cost it more.
+    judged where whole cores, whole nodes or a strict reservation may cost it more; nor where grants have to end, since
+    "they would leave too little in the shared pool": they may be granted other CPUs at once.
     """
     for before, after in chronicle.pairs():
         if before.settings is after.settings or not chronicle.is_quiet(after.at - AFTERMATH, after.at - 1e-6):
@@ -118,6 +119,8 @@ def a_reload_leaves_what_it_may(chronicle: Chronicle) -> Iterator[Finding]:
             stays = chronicle.stayed_online(before, after)
             if asked.numa in ("single", "restricted") or after.is_strict or not had <= stays:
                 continue
+            if _have_to_end_for_the_pool(chronicle, before, after):
+                continue
             # Two reloads at once are two changes: what the first one took does not come back.
             if sum(e["do"] == "reload" and e["at"] == after.at for e in chronicle.scenario["event"]) > 1:
                 continue
@@ -128,6 +131,19 @@ def a_reload_leaves_what_it_may(chronicle: Chronicle) -> Iterator[Finding]:
             if len(place.granted & may_keep) < min(least, len(may_keep)):
                 text = f"had {listed(had)}, could keep {listed(may_keep)}, and has {listed(place.granted)}"
                 yield Finding("a_reload_leaves_what_it_may", after.at, name, text)
+
+
+def _have_to_end_for_the_pool(chronicle: Chronicle, before: Stage, after: Stage) -> bool:
+    """Return whether `shared_min` of now could not be met if all grants stayed, each with no more than its floor. An
+    isolated CPU that is given up is none for the pool.
+    """
+    isolated = chronicle.kept_isolated(after)
+    left = len(after.online - before.granted - isolated)
+    for name, place in before.places.items():
+        asked, granted = chronicle.asked(name, after), place.granted or frozenset()
+        least = asked.floor if after.is_dynamic else asked.number
+        left += max(0, min(len(granted) - least, len(granted - isolated)))
+    return left < max(1, int(after.settings.get("shared_min", 0)))
 
 
 def a_rule_ends_what_it_asked_for(chronicle: Chronicle) -> Iterator[Finding]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.blackbox.asked import Asked, CPUs
+from tests.blackbox.asked import Asked, CPUs, joined
 from tests.blackbox.chronicle import Chronicle, Stage
 from tests.blackbox.finding import ORDERS, Finding, lasting, listed
 
@@ -131,7 +131,8 @@ def _fewest_for(chronicle: Chronicle, stage: Stage, wanted: int) -> int:
 def growth_stays_on_its_nodes(chronicle: Chronicle) -> Iterator[Finding]:
     """ "A container with `cpuset.numa: restricted` or `single` grows only on the nodes that it has" (dynamic). Half
     cores that are made whole where there is room for it may be whole on as many other nodes. So may lie what was on
-    more nodes than it needed: it is "moved together" when CPUs come back (cpu-hotplug).
+    more nodes than it needed: it is "moved together" when CPUs come back (cpu-hotplug). Of a floor that whole
+    cores make larger, "what is missing is placed by the rules of a new request" (0072): elsewhere if it does not fit.
     """
     for before, after in chronicle.pairs():
         for line in after.said:
@@ -149,6 +150,7 @@ def growth_stays_on_its_nodes(chronicle: Chronicle) -> Iterator[Finding]:
             is_evicted |= is_no_wider and _is_made_whole(chronicle, before, after, line.container)
             lay_apart = len(_touched(chronicle, had)) > _fewest_for(chronicle, after, len(had & after.online))
             is_evicted |= is_no_wider and lay_apart and _came_back(chronicle, after)
+            is_evicted |= is_no_wider and _floor_lies_elsewhere(chronicle, before, after, line.container)
             if not is_evicted and (new := _touched(chronicle, line.cpus) - _touched(chronicle, had)):
                 text = f"grew onto {listed(line.cpus)}, of {len(new)} other nodes"
                 yield Finding("growth_stays_on_its_nodes", line.at, line.container, text)
@@ -195,6 +197,18 @@ def _is_made_whole(chronicle: Chronicle, before: Stage, after: Stage, name: str)
     now, had = chronicle.asks_now(name, after), before.place(name).granted or frozenset()
     came = _came_back(chronicle, after)
     return came and now.whole_cores and now.number > 0 and any(c & had and not c <= had for c in chronicle.plan.cores)
+
+
+def _floor_lies_elsewhere(chronicle: Chronicle, before: Stage, after: Stage, name: str) -> bool:
+    """Return whether `full-pcpus-only`, which came by a reload, makes the floor larger than what it has, and the nodes
+    that it has do not have so many whole cores that no other container has, and that are not reserved.
+    """
+    asked, had = chronicle.asks_now(name, after), before.place(name).granted or frozenset()
+    others = joined(each.granted or frozenset() for other, each in before.places.items() if other != name)
+    nodes = joined(chronicle.plan.nodes[number] for number in _touched(chronicle, had))
+    there = nodes & after.online - others - after.reserved - chronicle.pinned(after, but=name)
+    room = sum(len(core) for core in chronicle.plan.cores if core <= there)
+    return before.settings is not after.settings and asked.whole_cores and len(had) < asked.floor and room < asked.floor
 
 
 def _goes_to_fewer_nodes(chronicle: Chronicle, before: Stage, after: Stage, name: str) -> bool:

@@ -218,7 +218,8 @@ def _starts_in_turn(chronicle: Chronicle, name: str, over: Sequence[float]) -> I
 def successors_take_over(chronicle: Chronicle) -> Iterator[Finding]:
     """ "A container that replaces another one gets the same CPUs when that one is removed, except those to which a
     container was pinned by hand meanwhile. If the others are too few, it asks as any other container does" (labels).
-    Judged where it has none by then, and both ask for the same.
+    Judged where it has none by then, and both ask for the same. What has stopped holds its CPUs "for `linger`": of one
+    that is removed at the very instant at which that is over, either may be decided first.
     """
     for before, after in chronicle.pairs():
         for line in after.said:
@@ -233,6 +234,9 @@ def successors_take_over(chronicle: Chronicle) -> Iterator[Finding]:
                 is_alike &= not new.may_move
                 has_ended = any(e.what == "stopped" and e.container == name for e in chronicle.said if e.at <= line.at)
                 if not is_alike or has_ended or had is None or before.place(name).granted is not None:
+                    continue
+                stops = [e.at for e in chronicle.said if e.what == "stopped" and e.container == line.container]
+                if any(abs(line.at - at - seconds(before.settings.get("linger", "10s"))) < 1e-6 for at in stops):
                     continue
                 left = had - chronicle.pinned(before)
                 if left == had or len(left) >= new.floor:
