@@ -96,10 +96,14 @@ class Log:
 
 
 def printable(text: str) -> str:
-    """Return the text with everything unprintable escaped: line ends, escape codes, marks that change the direction."""
-    if text.isprintable():
+    """Return the text with all that cannot be seen escaped: line ends, escape codes, marks that change the direction,
+    letters that show nothing.
+    """
+    if codec.is_printable(text):
         return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode("ascii") for c in text)
+    return "".join(
+        c if codec.is_printable(c) else c.encode("unicode_escape", "surrogatepass").decode("ascii") for c in text
+    )
 
 
 def _text(time: str, level: LogLevel, message: str, fields: Mapping[str, object]) -> str:
@@ -131,7 +135,7 @@ def _valid(value: object) -> object:
 
 def _value(value: object) -> str:
     text = _cut(str(value))
-    return text if text.isprintable() and text and not any(c in text for c in ' "=\\') else _quoted(text)
+    return text if codec.is_printable(text) and text and not any(c in text for c in ' "=\\') else _quoted(text)
 
 
 def _quoted(text: str) -> str:

@@ -16,6 +16,18 @@ T = TypeVar("T")
 UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What reading JSON may raise; the last if it is nested too deeply, also in what is not read."""
 
+_BLANK: Final = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+"""What Python calls printable and no screen shows: Default_Ignorable_Code_Point, and the empty Braille cell."""
+
+
+def is_printable(text: str) -> bool:
+    """Return whether each character of a text can be seen, or is a space: two that look alike are then the same, or of
+    letters that people can tell apart.
+    """
+    return text.isprintable() and (text.isascii() or not _BLANK.search(text))
+
 
 def flaw(error: Exception) -> str:
     """Return what is wrong with JSON, by what reading it raised; nesting that is too deep not in Python's words."""
@@ -41,7 +53,7 @@ def printable(content: bytes) -> bytes:
     """Return JSON that means the same with every unprintable character written as `\\u` and its number.
 
     JSON itself escapes only those below a space. The others drive a terminal, too: C1 controls, and marks that change
-    the direction of text.
+    the direction of text; and letters that show nothing make two names look the same.
     """
     if content.isascii() and b"\x7f" not in content:
         return content
@@ -66,7 +78,7 @@ def convert(value: object, wanted: type[T], *, strict: bool = True) -> T:
 
 
 def _escaped(found: re.Match[str]) -> str:
-    if found[0].isprintable():
+    if is_printable(found[0]):
         return found[0]
     units = found[0].encode("utf-16-be")
     return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.log import Log, LogLevel, printable
+from state import codec
 from state.cpuset import CPUSet
 
 TIME = datetime(2026, 3, 4, 5, 6, 7, 89_000, tzinfo=UTC)
@@ -128,6 +129,22 @@ def test_a_closed_stream_is_no_error() -> None:
 @given(st.text())
 def test_printable_text_is_printable_and_kept_where_it_was(text: str) -> None:
     """Nothing that is printable is changed."""
-    assert printable(text).isprintable()
-    if text.isprintable():
+    assert codec.is_printable(printable(text))
+    if codec.is_printable(text):
         assert printable(text) == text
+
+
+BLANK = ("\u3164", "\u115f", "\uffa0", "\u034f", "\u2800", "\ufe0f", "\U000e0100")
+"""What Python calls printable and nothing shows."""
+
+
+@pytest.mark.parametrize("blank", BLANK)
+def test_two_names_that_look_the_same_are_told_apart(blank: str) -> None:
+    """One of them with a letter that shows nothing, in a line of the log and in a document."""
+    assert blank.isprintable()
+    assert printable(f"db{blank}") == "db" + blank.encode("unicode_escape").decode()
+    for is_json in (False, True):
+        log, out = lines(is_json=is_json)
+        log.info("granted", container=f"db{blank}")
+        assert blank not in out.getvalue()
+        assert out.getvalue().isascii()

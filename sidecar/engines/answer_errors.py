@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from sidecar.failures import ContainerGone, EngineError, EngineFailed, EngineLacks, EngineRefused, EngineUnavailable
+from state import codec
 from state.codec import UNREADABLE
 
 _SHOWN: Final = 500
@@ -71,7 +72,7 @@ def error_of(status: int, body: bytes) -> EngineError:
 def shown(text: str) -> str:
     """Return a foreign text cut to a readable length, on one line, printable."""
     cut = text[:_SHOWN] + ("..." if len(text) > _SHOWN else "")
-    return "".join(letter if letter.isprintable() else " " for letter in cut).strip()
+    return "".join(letter if codec.is_printable(letter) else " " for letter in cut).strip()
 
 
 def _read(body: bytes) -> _Refusal:

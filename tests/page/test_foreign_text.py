@@ -17,12 +17,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("page"), pytest.mark.tim
 Make = Callable[..., Simulated]
 
 ARABIC = "خادم‮ الصوت " * 16
-HOSTILE = ("\u200b", "\u202eevil", "\x1b[31mred\x01", "two\nlines", "\U000e0001tag", "\xa0")
+HOSTILE = ("\u200b", "\u202eevil", "\x1b[31mred\x01", "two\nlines", "\U000e0001tag", "\xa0", "\u3164")
 UNPRINTABLE = r"""() => {
   const texts = (each) => [...each.childNodes].filter((node) => node.nodeType === 3).map((node) => node.data);
   const values = (each) => [...each.attributes].map((one) => one.value);
   const told = [...document.querySelectorAll("*")].flatMap((each) => [...texts(each), ...values(each)]);
-  return told.filter((each) => /[\p{Cf}\p{Co}\p{Zl}\p{Zp}]|(?![\n\t])\p{Cc}|(?! )\p{Zs}/u.test(each));
+  return told.filter((each) => /[\p{Cf}\p{Co}\p{Zl}\p{Zp}\p{DI}]|(?![\n\t])\p{Cc}|(?! )\p{Zs}/u.test(each));
 }"""
 """All text and all attributes with what cannot be seen in them."""
 

@@ -49,7 +49,7 @@
   }
 
   // As `printable` of `sidecar.log` has it, for logs, `status` and `top`.
-  const UNPRINTABLE = /[\p{C}\p{Zl}\p{Zp}]|(?! )\p{Zs}/gu;
+  const UNPRINTABLE = /[\p{C}\p{Zl}\p{Zp}\p{DI}\u2800]|(?! )\p{Zs}/gu;
   const SHORT = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
 
   const printable = (text) => text.replace(UNPRINTABLE, (letter) => {
