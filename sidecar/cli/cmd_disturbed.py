@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Final, NamedTuple
+from typing import Final
+
+from msgspec.structs import asdict
 
 from sidecar.cli.flags import add_config, add_format, add_json, check_format, config_of, print_json
 from sidecar.cli.owner_measurement import add_measuring, exit_code, headline, in_ms, measured
 from sidecar.cli.printout import printout, wrapped
 from sidecar.cli.row_template import Fields, filled
 from sidecar.cli.table import table
-from sidecar.disturbance.disturbance_report import Disturber, Method, Report
+from sidecar.disturbance.disturbance_report import Disturber, DisturberLine, Method, Report
 from sidecar.words.counts import counted
 from state import codec
 
@@ -28,25 +30,18 @@ _EXAMPLES: Final = """examples:
 """
 
 
-class _Told(NamedTuple):
-    """A disturber, and the name of the container that it disturbed."""
-
-    owner: str
-    by: Disturber
-
-
-_FIELDS: Final[Fields[_Told]] = Fields(
+DISTURBER_FIELDS: Final[Fields[DisturberLine]] = Fields(
     {
         ".Owner": lambda each: each.owner,
-        ".What": lambda each: str(each.by.kind),
-        ".Name": lambda each: each.by.name,
-        ".Of": lambda each: each.by.of,
-        ".Times": lambda each: str(each.by.count),
-        ".Milliseconds": lambda each: in_ms(each.by.total_ms),
-        ".Longest": lambda each: in_ms(each.by.longest_ms),
-        ".CPUs": lambda each: str(each.by.cpus),
+        ".What": lambda each: str(each.kind),
+        ".Name": lambda each: each.name,
+        ".Of": lambda each: each.of,
+        ".Times": lambda each: str(each.count),
+        ".Milliseconds": lambda each: in_ms(each.total_ms),
+        ".Longest": lambda each: in_ms(each.longest_ms),
+        ".CPUs": lambda each: str(each.cpus),
     },
-    lambda each: codec.encode({"owner": each.owner, **codec.to_builtins(each.by)}, keeps_order=True).decode(),
+    lambda each: codec.encode_flat(each).decode(),
 )
 """What a template may name of a disturber."""
 
@@ -64,7 +59,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "container", nargs="?", help="its name, or the beginning of its ID (default: all exclusive ones)"
     )
     add_measuring(parser)
-    add_format(parser, _FIELDS, "{{.Owner}}\\t{{.Name}}\\t{{.Times}}")
+    add_format(parser, DISTURBER_FIELDS, "{{.Owner}}\\t{{.Name}}\\t{{.Times}}")
     add_json(parser)
     add_config(parser)
     parser.set_defaults(func=run)
@@ -79,8 +74,8 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(done.noted)
     elif args.format:
-        told = [_Told(each.name, by) for each in done.report.containers for by in each.by]
-        sys.stdout.write("".join(f"{line}\n" for line in filled(args.format, _FIELDS, told)))
+        told = [DisturberLine(owner=each.name, **asdict(by)) for each in done.report.containers for by in each.by]
+        sys.stdout.write("".join(f"{line}\n" for line in filled(args.format, DISTURBER_FIELDS, told)))
     else:
         sys.stdout.write("\n".join(rendered(done.report, printout().width)) + "\n")
     return exit_code(done)

@@ -1,7 +1,7 @@
 """JSON Schemas of what commands print with `--json`, made from the types that they print.
 
 The package has them as files, so that no program needs Python to read them. `python -m sidecar.cli.json_schemas` makes
-the files, and a test compares. Everything that is described is always there; later versions may add fields.
+the files, and a test compares. What a schema requires is always there; later versions may add fields.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sidecar.api.documents import Defragmented, Sizing
 from sidecar.cli.doctor.host_checks import Finding
 from sidecar.cli.setup.cmd_swarm import Advertised
 from sidecar.cli.setup.install_arguments import Done
-from sidecar.disturbance.disturbance_report import Report
+from sidecar.disturbance.disturbance_report import DisturberLine, Report
 from sidecar.disturbance.remedies import QuietReport
 from sidecar.kubelet.kubelet_state import KubeletState
 from sidecar.simulation.happenings import Frame, Happening
@@ -48,6 +48,7 @@ SCHEMAS: Final[Mapping[str, Any]] = {
     "plan": Plan | Defragmented,
     "topology": WholeMachine,
     "disturbed": Report,
+    "disturber": DisturberLine,
     "resize": Sizing,
     "defragment": Defragmented,
     "state": State | KubeletState,
@@ -143,7 +144,9 @@ def _define(shape: shapes.StructType, definitions: dict[str, Any]) -> None:
         for field in shape.fields
         if not field.required and field.default is field.default_factory is NODEFAULT
     }
-    required = sorted(fields.keys() - unset) if not shape.cls.__struct_config__.omit_defaults else []
+    if shape.cls.__struct_config__.omit_defaults:
+        unset = {field.encode_name for field in shape.fields if not field.required}
+    required = sorted(fields.keys() - unset)
     definitions[name] = {"type": "object", "description": said, "properties": fields, "required": required}
     if shape.cls in _OPEN:
         definitions[name]["additionalProperties"] = True

@@ -17,7 +17,7 @@ class Method(enum.StrEnum):
     COUNTERS = "counters"
 
 
-class Disturber(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Disturber(msgspec.Struct, frozen=True, kw_only=True):
     """Something that ran on an owner's CPUs: its kind, its name, and the container, unit or group it belongs to (`of`).
 
     `count` is how often it was switched in, or how often the handler ran; `longest_ms` without what interrupted it. By
@@ -32,6 +32,12 @@ class Disturber(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     longest_ms: float | None = None
     cpus: CPUSet
     is_bound: bool = False
+
+
+class DisturberLine(Disturber, frozen=True, kw_only=True):
+    """A disturber on a line of its own, with the name of the container that it disturbed."""
+
+    owner: str
 
 
 class Disturbed(msgspec.Struct, frozen=True, kw_only=True):

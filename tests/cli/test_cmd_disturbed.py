@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+import json
 
-from sidecar.cli.cmd_disturbed import rendered
-from sidecar.disturbance.disturbance_report import Disturbed, Disturber, Method, Report
+import pytest
+from msgspec.structs import asdict
+
+from sidecar.cli.cmd_disturbed import DISTURBER_FIELDS, rendered
+from sidecar.disturbance.disturbance_report import Disturbed, Disturber, DisturberLine, Method, Report
 from sidecar.disturbance.trace_lines import RunnerKind
 from state import codec
 from state.cpuset import CPUSet
@@ -69,6 +72,14 @@ def test_lost_events_are_told() -> None:
 def test_a_report_fits_its_schema(method: Method) -> None:
     told = report(disturber("sshd"), disturber("36 disk", None, longest_ms=None), method=method, notes=("one",))
     assert misfits("disturbed", codec.encode(told)) == []
+
+
+def test_a_line_of_json_fits_its_schema() -> None:
+    """Also of what only counters saw: what is not known is null."""
+    for each in (disturber("sshd"), disturber("36 disk", None, longest_ms=None, of="")):
+        told = DISTURBER_FIELDS.as_json(DisturberLine(owner="db", **asdict(each)))
+        assert misfits("disturber", told) == []
+        assert json.loads(told)["owner"] == "db"
 
 
 def test_a_name_drives_no_terminal() -> None:

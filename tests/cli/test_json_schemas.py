@@ -25,7 +25,7 @@ OF_COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
     "plan": ("plan",),
     "simulate": ("happening",),
     "explain": ("explain",),
-    "disturbed": ("disturbed",),
+    "disturbed": ("disturbed", "disturber"),
     "resize": ("resize",),
     "release": ("explain",),
     "defragment": ("defragment",),
