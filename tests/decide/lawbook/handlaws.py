@@ -55,14 +55,14 @@ def newborns_elsewhere(reality: Reality) -> list[str]:
     return [
         f"{real.name} is a newborn on {outside}, and newborns may be on {newborns}"
         for real in _unknown(reality)
-        if (outside := (real.effective or EMPTY) & reality.world.state.online - newborns - _as_another(reality, real))
+        if (outside := (real.effective or EMPTY) & reality.world.state.online - newborns - as_another(reality, real))
         # The grant of a container that is not known yet is its own.
         and real.key not in reality.world.state.assignments
         and not _is_left_to_its_first_write(reality, real)
     ]
 
 
-def _as_another(reality: Reality, real: Real) -> CPUSet:
+def as_another(reality: Reality, real: Real) -> CPUSet:
     """Return where a newborn may be because its group is taken for that of a container of which nothing but a glance
     is known, and which may be below any parent: it counts as that one.
     """
@@ -222,7 +222,8 @@ def never_covered(reality: Reality) -> list[str]:
 
 def without_its_pin(reality: Reality) -> Iterator[str]:
     """Yield containers that are pinned by hand and run elsewhere, since the hand did not give back what it took. What
-    is older than the hand stays where an earlier one may have moved it.
+    is older than the hand stays where an earlier one may have moved it, and so does what starts where a daemon that was
+    killed meanwhile had told it to.
     """
     held = reality.world.hand.held if reality.world.hand else None
     if not isinstance(reality, HandReality) or reality.hand is None or held is None or held.answers.others is None:
@@ -232,6 +233,8 @@ def without_its_pin(reality: Reality) -> Iterator[str]:
         if real is None or not real.phase.is_live or container.is_idle or container.view.is_glance:
             continue
         if container.wish.standing is not Standing.STRANGER or not reality.hand.saw_born(real.id):
+            continue
+        if real.told_before == real.started_at:
             continue
         pinned, has = CPUSet.parse(real.limits.cpuset), reality.kernel.own(real.id)
         if pinned and has != pinned:

@@ -62,6 +62,7 @@ def _footprints_are_honest(reality: Reality) -> list[str]:
             continue
         confined = reality.world.group if real.is_member and reality.world.group else container
         known = confined.footprint | handlaws.may_be_as_newborn(reality, container)
+        known |= handlaws.as_another(reality, real).mask
         reached = real.effective or EMPTY if real.is_member else real.reaches(reality.online)
         outside = reached - CPUSet.from_mask(known)
         if outside & reality.world.state.online:

@@ -42,6 +42,8 @@ class Real(ModelContainer):
     """The number of a start that waits for an answer; the engine holds its lock."""
     verdict: AnswerStart | None = None
     """The answer to a start that is still to come; the engine holds its lock."""
+    told_before: str = ""
+    """When it last started where a daemon that was killed meanwhile had told it to."""
     is_busy: bool = False
     """Whether another program does something with it for long; the engine holds its lock."""
     called: Phase | None = None
