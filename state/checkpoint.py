@@ -105,9 +105,13 @@ class CheckpointFile:
             if not _is_gone(error):
                 raise
             # The directory was deleted while it was open. Create it again, once.
-            self.close()
-            self._directory = files.open_directory(self._path, create=True, mode=0o700)
+            self.reopen()
             self._commit(content)
+
+    def reopen(self) -> None:
+        """Open the directory that is at the path now, which is created if missing. Raise as opening does."""
+        self.close()
+        self._directory = files.open_directory(self._path, create=True, mode=0o700)
 
     def load(self) -> Loaded:
         """Return the newest State that can be read. An unreadable file is set aside, and never overwritten silently."""

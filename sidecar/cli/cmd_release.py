@@ -40,7 +40,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Release every container, or one. Return 1 if one could not be released."""
-    if args.container:
+    if args.container is not None:
         return _one(args)
     if args.json:
         raise Misuse(

@@ -31,9 +31,11 @@ class _Complaint(msgspec.Struct):
 
 def container_route(container: str, action: str) -> str:
     """Return the route of an action on a container. SidecarError if the text cannot be a name."""
-    if "/" in container.removeprefix("/"):
-        raise SidecarError(f"there is no container {printable(kept(container, 64))!r}: a name has no slash inside")
-    return f"/v1/containers/{quote(container.removeprefix('/'), safe='')}/{action}"
+    name = container.removeprefix("/")
+    if not name or "/" in name:
+        why = "a name has no slash inside" if name else "that is no name"
+        raise SidecarError(f"there is no container {printable(kept(container, 64))!r}: {why}")
+    return f"/v1/containers/{quote(name, safe='')}/{action}"
 
 
 def ask(state_dir: str, method: str, route: str, wanted: type[T], body: object = None) -> T:

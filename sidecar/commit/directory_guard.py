@@ -33,7 +33,7 @@ class DirectoryGuard:
             await trio.sleep(LOCK_SECONDS)
         what = "another sidecar uses it now"
         if self._lock.is_free():
-            self._checkpoints.save(self._board.latest.state)
+            self._checkpoints.save_at_its_path(self._board.latest.state)
             what = "the state was written again, so start the sidecar again"
         raise StateUnwritable(
             f"the state directory {self._state_dir} was deleted or replaced while the sidecar ran: it stops, so "

@@ -59,6 +59,14 @@ class SparedCheckpoint:
             self._is_spared = os.path.lexists(self._spare)
         return ""
 
+    def save_at_its_path(self, state: State) -> None:
+        """Commit the state in the directory that is at the path now, whatever became of the one that was opened: it may
+        have been deleted, or moved elsewhere. Raise StateError if it is nowhere on disk.
+        """
+        self._main.reopen()
+        self._key = _key_in(self._directory)
+        self.save(state)
+
     def load(self) -> Loaded:
         """Return the newest state that can be read, from the place where it was last written."""
         if not _is_newer(self._directory, self._spare):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -157,8 +157,20 @@ def test_a_disk_that_breaks_is_said_and_stops_nothing_that_runs(
         given_back(sidecar, workloads, {owner: LIMITED, neighbour: {}})
 
 
+def moved_away(directory: Path) -> None:
+    """Give it another name."""
+    directory.rename(directory.with_name("elsewhere"))
+
+
+def replaced(directory: Path) -> None:
+    """Put an empty one in its place."""
+    moved_away(directory)
+    directory.mkdir(mode=0o700)
+
+
+@pytest.mark.parametrize("gone", [shutil.rmtree, moved_away, replaced], ids=["deleted", "moved", "replaced"])
 def test_a_directory_that_is_deleted_is_made_anew_and_the_sidecar_ends(
-    running: SidecarProcess, workloads: Containers, kernel: KernelView
+    running: SidecarProcess, workloads: Containers, kernel: KernelView, gone: Callable[[Path], object]
 ) -> None:
     """The State is not lost: it is in memory, and is written again. The lock is gone with the directory, and a second
     sidecar could start: this one reports that and ends, and the next goes on.
@@ -167,7 +179,7 @@ def test_a_directory_that_is_deleted_is_made_anew_and_the_sidecar_ends(
     until_alone(running, owner)
     until_shared(running, neighbour)
     with watched(running, neighbour, owner):
-        shutil.rmtree(running.state_dir)
+        gone(running.state_dir)
         eventually(lambda: not running.is_running, "it ended")
         assert "was deleted or replaced while the sidecar ran" in running.log()
         assert set(by_id(running.books().assignments)) == {owner}

@@ -30,12 +30,13 @@ from sidecar.host.install import docker_runtimes
 from sidecar.host.install.daemon_json import (
     DAEMON_JSON,
     DaemonJson,
+    as_before,
+    is_put_back,
     read_daemon_json,
     take_back,
     value_at,
     with_value,
     without,
-    without_leftover,
     write_daemon_json,
 )
 from sidecar.host.install.docker_runtimes import ENGINE, STOCK, TABLE, without_calls, without_name
@@ -147,8 +148,8 @@ def remove(
         settings = without_name(settings, stock, is_used=bool(under[DEFAULT_NAME]))
     if with_strict and _is_strict_ours(file, places):
         settings = without(settings, _KEYS)
-    settings = dict(without_leftover(file, settings, TABLE))
-    if settings != file.settings:
+    settings = dict(as_before(file, settings, TABLE))
+    if settings != file.settings or not is_put_back(file):
         notes += _without_entries(args, root, places, file, settings)
     # 4.
     notes += [_passes_on(name, found) for name, found in under.items() if found]

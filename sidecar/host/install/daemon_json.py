@@ -23,6 +23,7 @@ import msgspec
 from sidecar.failures import ConfigError, StateUnwritable
 from sidecar.host.install.kept_copy import KeptCopy, keep_copy, newest_copy, put_back
 from state import codec, files
+from state.errors import FileUnreadable
 
 DAEMON_JSON: Final = "/etc/docker/daemon.json"
 _LIMIT: Final = 1024 * 1024
@@ -180,22 +181,37 @@ def take_back(
     yield Written(found.path, changed=True, backup=stays)
 
 
-def without_leftover(found: DaemonJson, settings: Mapping[str, Any], table: str) -> Mapping[str, Any]:
-    """Return the settings without this table if a removal that was ended left it empty: those of before, or where
-    another program changed the file since its copy, what is there without the table. Else return them as they are.
+def as_before(found: DaemonJson, settings: Mapping[str, Any], table: str) -> Mapping[str, Any]:
+    """Return the settings with this table as it was before our first change, if it is empty or missing now: a removal
+    that was ended may have left it empty, and one that was empty before is not to be missing.
     """
-    if settings.get(table) != {}:
-        return settings
-    folder, name = os.path.split(found.path)
-    with files.directory(folder) as at:
-        copy = newest_copy(at, name)
-    if copy is None or not _is_ours(found, copy):
+    copy = _copy_of(found)
+    if settings.get(table) or copy is None:
         return settings
     before = _settings_in(copy, found.path)
-    if before.get(table) == {}:
-        return settings
-    rest = {key: value for key, value in settings.items() if key != table}
-    return before if rest == {key: value for key, value in before.items() if key != table} else rest
+    rest, rest_before = ({key: at for key, at in each.items() if key != table} for each in (settings, before))
+    if rest == rest_before and not before.get(table):
+        return before
+    return settings if before.get(table) == {} else rest
+
+
+def is_put_back(found: DaemonJson) -> bool:
+    """Return whether nothing is left to put back: False if the file has the settings of before, and the copy of that is
+    still there, since a removal was ended.
+    """
+    copy = _copy_of(found)
+    return copy is None or not _same(_settings_in(copy, found.path), found.settings)
+
+
+def _copy_of(found: DaemonJson) -> KeptCopy | None:
+    """Return what the file was before our first change; None if it is not as we wrote it, or put it back."""
+    folder, name = os.path.split(found.path)
+    try:
+        with files.directory(folder) as at:
+            copy = newest_copy(at, name)
+    except FileUnreadable:
+        return None
+    return copy if copy and (found.content == copy.content or _is_ours(found, copy)) else None
 
 
 def _is_ours(found: DaemonJson, copy: KeptCopy) -> bool:

@@ -13,14 +13,15 @@ from hypothesis import strategies as st
 
 from sidecar.failures import ConfigError
 from sidecar.host.install.daemon_json import (
+    as_before,
     decode_settings,
     encode_settings,
+    is_put_back,
     read_daemon_json,
     take_back,
     value_at,
     with_value,
     without,
-    without_leftover,
     write_daemon_json,
 )
 from sidecar.host.install.kept_copy import ABSENT, SUFFIX
@@ -161,6 +162,32 @@ def test_what_somebody_changed_between_two_of_our_changes_is_kept_too(tmp_path: 
     assert Path(f"{path}{SUFFIX}").read_text() == '{"debug":  true}'
 
 
+@pytest.mark.parametrize("before", ['{"runtimes":{}}', '{"debug":  true,\t"runtimes": {}}', '{"debug":  true}', ""])
+def test_a_table_that_was_empty_before_is_empty_again(tmp_path: Path, before: str) -> None:
+    """And one that was missing is missing: byte for byte, also if the removal was ended before the copy was gone."""
+    path = tmp_path / "daemon.json"
+    path.write_text(before)
+    found = read_daemon_json(str(path))
+    write_daemon_json(found, with_value(found.settings, ("runtimes", "cpuset"), {"path": "/x"}))
+    found = read_daemon_json(str(path))
+    assert is_put_back(found)
+    settings = as_before(found, without(found.settings, ("runtimes", "cpuset")), "runtimes")
+    assert settings == json.loads(before or "{}")
+    path_of_copy = Path(f"{path}{SUFFIX}")
+    copy = path_of_copy.read_bytes()
+    list(take_back(found, settings))
+    assert path.read_text() == before
+    assert os.listdir(tmp_path) == ["daemon.json"]
+    # The removal was ended before this.
+    path_of_copy.write_bytes(copy)
+    found = read_daemon_json(str(path))
+    assert not is_put_back(found)
+    list(take_back(found, as_before(found, found.settings, "runtimes"), {"runtimes": {}, **found.settings}))
+    assert path.read_text() == before
+    assert os.listdir(tmp_path) == ["daemon.json"]
+    assert is_put_back(read_daemon_json(str(path)))
+
+
 @pytest.mark.parametrize("before", ['{"debug":  true}', '{"runtimes": {}}', ""])
 def test_a_removal_that_was_ended_in_between_is_known_and_goes_on(tmp_path: Path, before: str) -> None:
     """It had written its table empty, for dockerd to read, and not yet the content of before."""
@@ -170,17 +197,17 @@ def test_a_removal_that_was_ended_in_between_is_known_and_goes_on(tmp_path: Path
     settings = with_value(found.settings, ("runtimes", "cpuset"), {"path": "/x"})
     write_daemon_json(found, settings)
     found = read_daemon_json(str(path))
-    assert without_leftover(found, found.settings, "runtimes") == found.settings
+    assert as_before(found, found.settings, "runtimes") == found.settings
     next(iter(take_back(found, json.loads(before or "{}"), {"runtimes": {}, **json.loads(before or "{}")})))
     found = read_daemon_json(str(path))
-    rest = without_leftover(found, found.settings, "runtimes")
+    rest = as_before(found, found.settings, "runtimes")
     assert rest == json.loads(before or "{}")
     list(take_back(found, rest))
     assert path.read_text() == before
     assert os.listdir(tmp_path) == ["daemon.json"]
     path.write_text('{"runtimes": {}}')
     found = read_daemon_json(str(path))
-    assert without_leftover(found, found.settings, "runtimes") == found.settings
+    assert as_before(found, found.settings, "runtimes") == found.settings
 
 
 def test_a_removal_that_was_ended_leaves_no_empty_table_beside_what_another_program_set(tmp_path: Path) -> None:
@@ -191,7 +218,7 @@ def test_a_removal_that_was_ended_leaves_no_empty_table_beside_what_another_prog
     write_daemon_json(found, with_value(found.settings, ("runtimes", "cpuset"), {"path": "/x"}))
     path.write_text(json.dumps({"log-level": "warn", "runtimes": {}}, indent=2) + "\n")
     found = read_daemon_json(str(path))
-    rest = without_leftover(found, found.settings, "runtimes")
+    rest = as_before(found, found.settings, "runtimes")
     assert rest == {"log-level": "warn"}
     assert [each.backup for each in take_back(found, rest)] == [f"{path}{SUFFIX}"]
     assert json.loads(path.read_text()) == rest
