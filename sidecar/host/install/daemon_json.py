@@ -163,7 +163,7 @@ def take_back(
     folder, name = os.path.split(found.path)
     with files.directory(folder) as at:
         copy = newest_copy(at, name)
-    is_returning = copy is not None and _is_ours(found, copy) and _same(_settings_in(copy, found.path), settings)
+    is_returning = copy is not None and _stands_on(found, copy) and _same(_settings_in(copy, found.path), settings)
     if meanwhile is not None:
         content = encode_settings(meanwhile, found.content)
         with _unchanged(found) as at:
@@ -211,7 +211,12 @@ def _copy_of(found: DaemonJson) -> KeptCopy | None:
             copy = newest_copy(at, name)
     except FileUnreadable:
         return None
-    return copy if copy and (found.content == copy.content or _is_ours(found, copy)) else None
+    return copy if copy and _stands_on(found, copy) else None
+
+
+def _stands_on(found: DaemonJson, copy: KeptCopy) -> bool:
+    """Return whether the content is as we write it on top of this copy, or that of the copy."""
+    return found.content == copy.content or _is_ours(found, copy)
 
 
 def _is_ours(found: DaemonJson, copy: KeptCopy) -> bool:
