@@ -60,9 +60,8 @@ class Reloading:
         A configuration with mistakes changes nothing, and is reported.
         """
         try:
-            config = load_again(self._config, os.environ)
             topology = await trio.to_thread.run_sync(self._kernel.topology)
-            config.check_against(topology)
+            config = load_again(self._config, os.environ, topology)
         except (SidecarError, StateError) as error:
             for reason in error.sentences if isinstance(error, SidecarError) else (str(error),):
                 self._log.error("the running configuration stays in force", reason=reason)

@@ -157,9 +157,9 @@ def load(
     return read
 
 
-def load_again(config: Config, environ: Mapping[str, str]) -> Config:
-    """Return the same configuration after reading its file again. Raise ConfigError as `load` does."""
-    return load(config.file or None, environ, config.flags)
+def load_again(config: Config, environ: Mapping[str, str], topology: Topology) -> Config:
+    """Return the configuration after reading its file again, for this machine. Raise ConfigError as `load` does."""
+    return load(config.file or None, environ, config.flags, lambda: topology)
 
 
 def read_config(

@@ -16,6 +16,8 @@ from state.cpuset import CPUSet
 from state.demand import Shortage
 from state.topology import topology, uniform, with_online
 
+TINY = uniform(cores=2)
+
 
 def from_text(tmp_path: Path, text: str) -> Config:
     path = tmp_path / "c.toml"
@@ -116,11 +118,21 @@ def test_it_can_be_read_again(tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text("shared_min = 1\nlinger = 1")
     config = load(str(tmp_path / "c.toml"), {}, {"linger": "7s", "policy": None})
     (tmp_path / "c.toml").write_text("shared_min = 2\nlinger = 2")
-    again = load_again(config, {})
+    again = load_again(config, {}, TINY)
     assert (again.shared_min, again.linger_seconds) == (2, 7)
     (tmp_path / "c.toml").write_text("shared_min = ")
     with pytest.raises(ConfigError, match="is not TOML"):
-        load_again(again, {})
+        load_again(again, {}, TINY)
+
+
+def test_all_mistakes_are_found_when_it_is_read_again(tmp_path: Path) -> None:
+    """Also what contradicts the machine, beside what cannot be read."""
+    (tmp_path / "c.toml").write_text('policy = "static"\nreserved = "0"')
+    config = load(str(tmp_path / "c.toml"), {}, {})
+    (tmp_path / "c.toml").write_text('policy = "static"\nlinger = "soon"\nreserved = "0-1"')
+    with pytest.raises(ConfigError) as caught:
+        load_again(config, {}, TINY)
+    assert len(caught.value.sentences) == 2
 
 
 @pytest.mark.parametrize(

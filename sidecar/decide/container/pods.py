@@ -3,7 +3,7 @@
 `podman kube play` gives the labels and annotations of a pod to each of its containers.
 
 1. A label with a name after it (`cpuset.exclusive/voice`) is for the container of that name alone, and counts before
-   one without.
+   one without. `podman generate kube` adds one more name: then all of them have to fit.
 2. `cpuset.for` names the container that all those without a name are for. For others they are as if they were absent.
 """
 
@@ -45,7 +45,7 @@ def confinement(view: ContainerView, online: CPUSet) -> CPUSet:
 
 
 def is_named(name: str, wanted: str) -> bool:
-    """Return whether a container of this name is meant: `kube play` calls the container `voice` of a pod `phone`
-    `phone-voice`.
+    """Return whether a container of this name is meant, by one name or several with slashes between them: `kube play`
+    calls the container `voice` of a pod `phone` `phone-voice`.
     """
-    return name == wanted or bool(wanted and name.endswith(f"-{wanted}"))
+    return all(name == each or bool(each and name.endswith(f"-{each}")) for each in wanted.split("/"))

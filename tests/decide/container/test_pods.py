@@ -44,6 +44,13 @@ def test_a_pods_labels_are_for_the_container_that_they_name(name: str, cpus: int
     assert projection_name(one, STATIC) == ("phone" if cpus else None)
 
 
+@pytest.mark.parametrize(("name", "cpus"), [("phone-voice", 2), ("phone-phone-voice", 2), ("phone-log", 0)])
+def test_what_podman_adds_to_a_label_in_a_generated_yaml_is_one_name_more(name: str, cpus: int) -> None:
+    """All of them have to fit: each container of the pod has the label, with its own name behind it."""
+    own = name.removeprefix("phone-") if name.startswith("phone-phone") else name
+    assert asked(member(name, {f"cpuset.exclusive/voice/{own}": "2"})) == cpus
+
+
 def test_a_name_that_is_none_is_for_no_container() -> None:
     one = member("phone-voice", {**ASKS, "cpuset.for": ""})
     assert asked(one) == 0
