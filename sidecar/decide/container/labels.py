@@ -214,12 +214,12 @@ def meant(name: str) -> str:
     return ""
 
 
-def split(name: str) -> tuple[str, str]:
-    """Return a label and the name of the container that it is for, as in `cpuset.exclusive/voice`; "" without one, or
-    if it is none of ours.
+def split(name: str) -> tuple[str, tuple[str, ...]]:
+    """Return a label and the names of the container that it is for, as in `cpuset.exclusive/voice`; none without one,
+    if it is none of ours, or if one of them is empty.
     """
-    label, _, container = name.partition("/")
-    return (label, container) if label in ROWS else (name, "")
+    label, *names = name.split("/")
+    return (label, tuple(names)) if label in ROWS and all(names) else (name, ())
 
 
 def unheeded(labels: Mapping[str, str], policy: PolicyName) -> tuple[Mistake, ...]:

@@ -25,7 +25,11 @@ def addressed(view: ContainerView) -> ContainerView:
     """Return the container with the labels that are meant for it."""
     # 1. By name.
     named = {label: split(label) for label in view.labels if split(label)[1]}
-    own = {label: view.labels[full] for full, (label, name) in named.items() if is_named(view.name, name)}
+    own = {
+        label: view.labels[full]
+        for full, (label, names) in named.items()
+        if all(is_named(view.name, each) for each in names)
+    }
     # 2. All others.
     wanted = view.labels.get(FOR)
     is_meant = wanted is None or is_named(view.name, wanted)
@@ -45,7 +49,7 @@ def confinement(view: ContainerView, online: CPUSet) -> CPUSet:
 
 
 def is_named(name: str, wanted: str) -> bool:
-    """Return whether a container of this name is meant, by one name or several with slashes between them: `kube play`
-    calls the container `voice` of a pod `phone` `phone-voice`.
+    """Return whether a container of this name is meant: `kube play` calls the container `voice` of a pod `phone`
+    `phone-voice`.
     """
-    return all(name == each or bool(each and name.endswith(f"-{each}")) for each in wanted.split("/"))
+    return name == wanted or bool(wanted and name.endswith(f"-{wanted}"))
