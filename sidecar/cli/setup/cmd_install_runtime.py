@@ -18,6 +18,7 @@ from sidecar.failures import ConfigError, EngineUnavailable, SidecarError
 from sidecar.host.install import docker_runtimes, podman_runtimes, runtime_files
 from sidecar.host.install.front_program import find_program
 from sidecar.host.install.fronts import Front, front_files, gone_files, passing_files, recorded_fronts
+from sidecar.host.install.podman_files import directories_made, podman_gone, remove_made
 from sidecar.host.install.runtime_files import Installation, Places
 from sidecar.readers import duration, word
 from sidecar.words.settings_text import settings_of
@@ -120,10 +121,10 @@ def _install(args: argparse.Namespace, root: str) -> Done:
     in_docker = docker_side.planned(args, root, places) if docker else None
     for front in in_docker.fronts if in_docker else ():
         wanted += front_files(places, made, front)
-    if podman:
-        wanted += podman_side.planned(args, root, places, made, has_docker=docker)
+    in_podman = podman_side.planned(args, root, places, made, has_docker=docker) if podman else None
+    wanted += in_podman.planned if in_podman else ()
     planned = runtime_files.changes(root, iter(wanted))
-    notes = [*([settings_of(whose)] if whose else []), *_doubts(root, made)]
+    notes = [*([settings_of(whose)] if whose else []), *_doubts(root, made), *(in_podman.notes if in_podman else ())]
     file = in_docker.file.path if in_docker and in_docker.is_changed else ""
     written = (*(each.path for each in planned), *((file,) if file else ()))
     if args.dry_run:
@@ -150,7 +151,7 @@ def _remove(args: argparse.Namespace, root: str) -> Done:
     }
     in_docker, in_podman = fronts.values()
     gone = [planned for each in (*in_docker, *in_podman) for planned in gone_files(places, each)]
-    gone += runtime_files.all_gone(places) if is_all else []
+    gone += [*podman_gone(root, places), *runtime_files.shared_gone(places)] if is_all else []
     written = docker_side.would_write(args, root, places, in_docker, with_strict=is_all)
     if args.dry_run:
         removed = tuple(each.path for each in runtime_files.changes(root, iter(gone)))
@@ -159,10 +160,12 @@ def _remove(args: argparse.Namespace, root: str) -> Done:
     left = podman_side.remove(root, places, in_podman)
     passing = [planned for each in (*done.passing, *left.passing) for planned in passing_files(places, each)]
     gone = [planned for each in (*done.gone, *left.gone) for planned in gone_files(places, each)]
-    gone += runtime_files.all_gone(places) if is_all else []
+    gone += [*podman_gone(root, places), *runtime_files.shared_gone(places)] if is_all else []
+    made = directories_made(root, places) if is_all else []
     changed = runtime_files.changes(root, iter([*left.planned, *passing, *gone]))
     runtime_files.carry_out(root, changed)
     runtime_files.remove_directories(root, places)
+    remove_made(root, made)
     return Done(
         written=(*written, *(each.path for each in changed if each.content is not None)),
         removed=tuple(each.path for each in changed if each.content is None),
