@@ -213,7 +213,7 @@ def test_a_dry_run_says_all_and_changes_nothing(host: Host, capsys: pytest.Captu
     assert str(host.daemon_json) in told["written"]
     assert host.files() == before
     assert host.install("--remove", "--dry-run") == 0
-    assert "nothing to change" in capsys.readouterr().out
+    assert "nothing to change: nothing of it is installed" in capsys.readouterr().out
 
 
 def test_the_hook_is_for_containers_that_speak_of_cpus_in_annotations(host: Host) -> None:
