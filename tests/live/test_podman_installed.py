@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -172,3 +173,28 @@ def test_each_step_twice_and_over_the_script_and_all_is_as_before(
     assert not Path(front).exists()
     restarted(podman, "one")
     assert podman.call("rm", "-f", "-t0", "one").returncode == 0
+
+
+def test_hooks_of_before_are_called_beside_ours(podman: OwnSettingsPodman, sidecar: SidecarProcess) -> None:
+    """Also where Docker has the same program: that is still there when Podman's part is gone, without a trace."""
+    mine, called, docker = podman.folder / "mine", podman.folder / "called", podman.folder / "daemon.json"
+    mine.mkdir()
+    hook = {"path": "/bin/sh", "args": ["sh", "-c", f"touch {called}; cat"]}
+    told = {"version": "1.0.0", "hook": hook, "when": {"always": True}, "stages": ["precreate"]}
+    (mine / "mine.json").write_text(json.dumps(told))
+    conf, places = podman.settings / "containers.conf", Places(str(podman.folder / "strict"))
+    conf.write_text(conf.read_text().replace("[engine]\n", f'[engine]\nhooks_dir = ["{mine}"]\n'))
+    before = {path: path.read_bytes() if path.is_file() else b"" for path in podman.settings.rglob("*")}
+    words = ("--daemon-json", str(docker))
+    docker.write_text(json.dumps({"runtimes": {"cpuset": {"path": places.runtime}}}))
+    install(podman, sidecar, "--hook", *words)
+    done = podman.call("run", "--rm", "--network", "host", *EXCLUSIVE, ensure_image(podman.api), *SHOW)
+    assert (done.stdout.split()[1:], called.exists()) == ([str(LAST)], True), done.stderr
+    assert f"{places.runtime}, its program and its settings stay: Docker uses them" in install(
+        podman, sidecar, "--remove", *words
+    )
+    assert {path: path.read_bytes() if path.is_file() else b"" for path in podman.settings.rglob("*")} == before
+    assert Path(places.runtime).exists()
+    called.unlink()
+    begins_on(podman)
+    assert called.exists()

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.host.install.runtime_files import Installation, Places, carry_out, find_real, podman_files, runtime_files
+from sidecar.host.install.podman_files import podman_files
+from sidecar.host.install.runtime_files import Installation, Places, carry_out, find_real, runtime_files
 from sidecar.status.document import SharingStatus
 from state.cpuset import CPUSet
 from tests.live.alonejudge import judged_alone

@@ -14,7 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from sidecar.host.install.runtime_files import Installation, Places, carry_out, podman_files, runtime_files
+from sidecar.host.install.podman_files import podman_files
+from sidecar.host.install.runtime_files import Installation, Places, carry_out, runtime_files
 
 ID = "0123456789ab" + "c" * 52
 

@@ -5,20 +5,22 @@ from __future__ import annotations
 import argparse
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from sidecar.api.unix_socket import NAME
 from sidecar.cli.arguments import typed
 from sidecar.cli.flags import add_config, next_daemons_config
 from sidecar.cli.setup import docker_side, dockerd_process, podman_side
+from sidecar.cli.setup.both_engines import DOCKER, PODMAN, other_engine, removed_engines, see_that_alike
 from sidecar.cli.setup.install_arguments import Done, add_installing, print_done, root_of
 from sidecar.cli.setup.podman_monitors import monitored
 from sidecar.decide.container.start import STRICT_RUNTIME
 from sidecar.failures import ConfigError, EngineUnavailable, SidecarError
-from sidecar.host.install import docker_runtimes, podman_runtimes, runtime_files
+from sidecar.host.install import runtime_files
 from sidecar.host.install.front_program import find_program
 from sidecar.host.install.fronts import Front, front_files, gone_files, passing_files, recorded_fronts
-from sidecar.host.install.runtime_files import Installation, Places
+from sidecar.host.install.podman_files import directories_made, podman_gone, remove_made
+from sidecar.host.install.runtime_files import Installation, Places, Planned
 from sidecar.readers import duration, word
 from sidecar.words.settings_text import settings_of
 
@@ -57,7 +59,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         type=typed("--for", word("docker", "podman", "auto")),
         metavar="ENGINE",
         default="auto",
-        help="the engine to configure: docker, podman or auto (default: those on the host)",
+        help="the engine to configure: docker, podman or auto (default: those on the host; to remove: both)",
     )
     parser.add_argument(
         "--default", action="store_true", help="every container that names no runtime asks; the real one stays behind"
@@ -98,7 +100,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> int:
     """Install or remove, and print what changed."""
     root = root_of(args)
-    print_done(args, _remove(args, root) if args.remove else _install(args, root))
+    if args.remove:
+        print_done(args, _remove(args, root), _why_nothing_is_removed(args, root))
+    else:
+        print_done(args, _install(args, root))
     return 0
 
 
@@ -116,14 +121,16 @@ def _install(args: argparse.Namespace, root: str) -> Done:
     )
     runtime_files.see_that_private(root, places)
     docker, podman = _engines(args, root)
+    wanted_engines = [engine for engine, is_wanted in ((DOCKER, docker), (PODMAN, podman)) if is_wanted]
+    see_that_alike(root, places, made, other_engine(args, root, places, wanted_engines))
     wanted = [*runtime_files.runtime_files(places, made)]
     in_docker = docker_side.planned(args, root, places) if docker else None
     for front in in_docker.fronts if in_docker else ():
         wanted += front_files(places, made, front)
-    if podman:
-        wanted += podman_side.planned(args, root, places, made, has_docker=docker)
+    in_podman = podman_side.planned(args, root, places, made, has_docker=docker) if podman else None
+    wanted += in_podman.planned if in_podman else ()
     planned = runtime_files.changes(root, iter(wanted))
-    notes = [*([settings_of(whose)] if whose else []), *_doubts(root, made)]
+    notes = [*([settings_of(whose)] if whose else []), *_doubts(root, made), *(in_podman.notes if in_podman else ())]
     file = in_docker.file.path if in_docker and in_docker.is_changed else ""
     written = (*(each.path for each in planned), *((file,) if file else ()))
     if args.dry_run:
@@ -141,33 +148,64 @@ def _install(args: argparse.Namespace, root: str) -> Done:
 
 
 def _remove(args: argparse.Namespace, root: str) -> Done:
-    """Remove everything, or with --default or --wrap those fronts alone. The engines are told first."""
-    places, is_all = _places(args), not (args.default or args.wrap)
-    notes = _users_told(args, root, places) if is_all else []
-    fronts = {
-        engine: [each for each in recorded_fronts(root, places, engine) if is_all or _is_meant(args, each)]
-        for engine in (docker_runtimes.ENGINE, podman_runtimes.ENGINE)
-    }
-    in_docker, in_podman = fronts.values()
-    gone = [planned for each in (*in_docker, *in_podman) for planned in gone_files(places, each)]
-    gone += runtime_files.all_gone(places) if is_all else []
-    written = docker_side.would_write(args, root, places, in_docker, with_strict=is_all)
+    """Remove everything of the engines that are meant, or with --default or --wrap those fronts alone. The engines are
+    told first. What they share stays while another engine calls it.
+    """
+    places, is_all, engines = _places(args), _is_all(args), removed_engines(args)
+    other = other_engine(args, root, places, engines) if is_all else ""
+    notes = _users_told(args, root, places, engines if other else (DOCKER, PODMAN)) if is_all else []
+    if other:
+        notes.append(f"{places.runtime}, its program and its settings stay: {other.capitalize()} uses them")
+    in_docker, in_podman = (_fronts_meant(args, root, engine) for engine in (DOCKER, PODMAN))
+    has_docker = DOCKER in engines
+    written = docker_side.would_write(args, root, places, in_docker, with_strict=is_all) if has_docker else ()
+    last = _last_files(root, places, engines, other) if is_all else []
     if args.dry_run:
+        gone = [*(planned for each in (*in_docker, *in_podman) for planned in gone_files(places, each)), *last]
         removed = tuple(each.path for each in runtime_files.changes(root, iter(gone)))
         return Done(written=written, removed=removed, notes=tuple(notes), is_dry=True)
-    done = docker_side.remove(args, root, places, in_docker, with_strict=is_all)
+    done = docker_side.Removed()
+    if has_docker:
+        done = docker_side.remove(args, root, places, in_docker, with_strict=is_all)
     left = podman_side.remove(root, places, in_podman)
     passing = [planned for each in (*done.passing, *left.passing) for planned in passing_files(places, each)]
     gone = [planned for each in (*done.gone, *left.gone) for planned in gone_files(places, each)]
-    gone += runtime_files.all_gone(places) if is_all else []
-    changed = runtime_files.changes(root, iter([*left.planned, *passing, *gone]))
+    made = directories_made(root, places) if is_all and PODMAN in engines else []
+    changed = runtime_files.changes(root, iter([*left.planned, *passing, *gone, *last]))
     runtime_files.carry_out(root, changed)
     runtime_files.remove_directories(root, places)
+    remove_made(root, made)
     return Done(
         written=(*written, *(each.path for each in changed if each.content is not None)),
         removed=tuple(each.path for each in changed if each.content is None),
         notes=(*notes, *done.notes, *left.notes),
     )
+
+
+def _last_files(root: str, places: Places, engines: Collection[str], other: str) -> list[Planned]:
+    """Return what goes beside the fronts, when all of these engines' goes and this other one stays, "" for none."""
+    own = podman_gone(root, places) if PODMAN in engines else ()
+    return [*own, *(() if other else runtime_files.shared_gone(places))]
+
+
+def _is_all(args: argparse.Namespace) -> bool:
+    """Return whether a removal is about more than some fronts."""
+    return not (args.default or args.wrap)
+
+
+def _fronts_meant(args: argparse.Namespace, root: str, engine: str) -> list[Front]:
+    """Return the fronts of an engine that a removal is about. ConfigError if a record is not understood."""
+    if engine not in removed_engines(args):
+        return []
+    recorded = recorded_fronts(root, _places(args), engine)
+    return [each for each in recorded if _is_all(args) or each.name in args.wrap or (args.default and each.is_default)]
+
+
+def _why_nothing_is_removed(args: argparse.Namespace, root: str) -> str:
+    """Return the reason if a removal changes nothing; "" for the usual one: nothing is installed."""
+    if any(_fronts_meant(args, root, engine) for engine in (DOCKER, PODMAN)):
+        return "the front that is left passes everything on"
+    return "" if _is_all(args) else "no such front is installed"
 
 
 def _program(args: argparse.Namespace) -> bytes | None:
@@ -191,20 +229,17 @@ def _python(args: argparse.Namespace, root: str, *, is_needed: bool) -> str:
         return runtime_files.USUAL_PYTHON
 
 
-def _is_meant(args: argparse.Namespace, front: Front) -> bool:
-    """Return whether --remove with --default or --wrap is about this front."""
-    return front.name in args.wrap or (args.default and front.is_default)
-
-
-def _users_told(args: argparse.Namespace, root: str, places: Places) -> list[str]:
-    """Return what to do about the containers that use the runtime. SidecarError if one of them runs."""
+def _users_told(args: argparse.Namespace, root: str, places: Places, engines: Collection[str]) -> list[str]:
+    """Return what to do about these engines' containers that use the runtime. SidecarError if one of them runs."""
     using, notes = list[dockerd_process.User](), list[str]()
-    for socket in _sockets(args, root):
+    for socket in _sockets(args, root, engines):
         try:
             using += [user for user in dockerd_process.containers(socket) if user.is_strict]
         except EngineUnavailable as error:
             notes.append(f"cannot tell whether containers use it: {error}")
-    live = sorted({*(user.name for user in using if user.is_live), *monitored(places.runtime)})
+    live = sorted(
+        {*(user.name for user in using if user.is_live), *(monitored(places.runtime) if PODMAN in engines else ())}
+    )
     if live:
         raise SidecarError(
             f"nothing was removed: {', '.join(live)} {'run' if len(live) > 1 else 'runs'} under the runtime "
@@ -240,14 +275,15 @@ def _engines(args: argparse.Namespace, root: str) -> tuple[bool, bool]:
     return docker, podman
 
 
-def _sockets(args: argparse.Namespace, root: str) -> list[str]:
-    """Return the sockets of all engines that can be asked, each once."""
+def _sockets(args: argparse.Namespace, root: str, engines: Collection[str]) -> list[str]:
+    """Return the sockets of those of these engines that can be asked, each once."""
     own = os.path.join(os.environ.get("XDG_RUNTIME_DIR") or "/run", "podman/podman.sock")
     podman = os.path.join(root, (own if os.geteuid() else "/run/podman/podman.sock").lstrip("/"))
+    paths = {DOCKER: docker_side.docker_socket(args, root), PODMAN: podman}
     found = {
         os.path.realpath(path): path
-        for path in (docker_side.docker_socket(args, root), podman)
-        if path and os.path.exists(path)
+        for engine, path in paths.items()
+        if engine in engines and path and os.path.exists(path)
     }
     return list(found.values())
 

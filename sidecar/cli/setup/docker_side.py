@@ -42,6 +42,7 @@ from sidecar.host.install.daemon_json import (
 from sidecar.host.install.docker_runtimes import ENGINE, STOCK, TABLE, without_calls, without_name
 from sidecar.host.install.fronts import DEFAULT_NAME, Front, recorded_fronts
 from sidecar.host.install.runtime_files import Places, below
+from state.errors import FileUnreadable
 
 _KEYS: Final = (TABLE, STRICT_RUNTIME)
 _DATA_ROOT: Final = "/var/lib/docker"
@@ -158,6 +159,27 @@ def remove(
     return Removed(notes=tuple(notes), passing=passing, gone=gone, is_whole=not passing)
 
 
+def is_set_up(args: argparse.Namespace, root: str, places: Places) -> bool:
+    """Return whether Docker calls this installation: by its configuration file, under any name, by a flag, or through a
+    front. A file that cannot be understood may name it. ConfigError if a record is not understood.
+    """
+    running = running_dockerd(args, root)
+    if any(not each.passing_since for each in recorded_fronts(root, places, ENGINE)):
+        return True
+    if running and any(word.endswith(f"={places.runtime}") for word in running.words):
+        return True
+    try:
+        settings = _file_of(args, root, running).settings
+    except ConfigError:
+        return True
+    except FileUnreadable:
+        # dockerd is root's: what this user cannot even read calls nothing of this user's.
+        return False
+    table = settings.get(TABLE)
+    names = table if isinstance(table, dict) else {}
+    return any(value_at(settings, (TABLE, name, "path")) == places.runtime for name in names)
+
+
 def would_write(
     args: argparse.Namespace, root: str, places: Places, fronts: Collection[Front], *, with_strict: bool
 ) -> tuple[str, ...]:
@@ -194,11 +216,15 @@ def docker_socket(args: argparse.Namespace, root: str) -> str:
 def daemon_json(args: argparse.Namespace, root: str) -> DaemonJson:
     """Return dockerd's configuration file: as given, as dockerd reports, or the usual one. ConfigError."""
     running = running_dockerd(args, root)
-    path = args.daemon_json or (running and running.flag("config-file")) or DAEMON_JSON
-    found = read_daemon_json(path if root == "/" or args.daemon_json else os.path.join(root, path.lstrip("/")))
+    found = _file_of(args, root, running)
     if running and (reason := dockerd_process.conflict(running.words)):
         raise ConfigError(reason)
     return found
+
+
+def _file_of(args: argparse.Namespace, root: str, running: dockerd_process.Dockerd | None) -> DaemonJson:
+    path = args.daemon_json or (running and running.flag("config-file")) or DAEMON_JSON
+    return read_daemon_json(path if root == "/" or args.daemon_json else os.path.join(root, path.lstrip("/")))
 
 
 def _reloaded(args: argparse.Namespace, root: str, what: str, is_so: Callable[[Runtimes], bool]) -> Iterator[str]:

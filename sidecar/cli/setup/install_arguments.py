@@ -52,17 +52,18 @@ def stays(written: Written) -> str:
     return f"{written.path} was changed by another program since: the content of before stays in {written.backup}"
 
 
-def print_done(args: argparse.Namespace, done: Done) -> None:
-    """Say what was done, to people or to a program."""
+def print_done(args: argparse.Namespace, done: Done, unchanged: str = "") -> None:
+    """Say what was done, to people or to a program; `unchanged` is said to people if that was nothing."""
     if args.json:
         print_json(done)
     else:
-        sys.stdout.write("".join(f"{printable(line)}\n" for line in rendered(done)))
+        unchanged = unchanged or ("nothing of it is installed" if args.remove else "everything is set up already")
+        sys.stdout.write("".join(f"{printable(line)}\n" for line in rendered(done, unchanged)))
 
 
-def rendered(done: Done) -> list[str]:
-    """Return what was done, a line each."""
+def rendered(done: Done, unchanged: str) -> list[str]:
+    """Return what was done, a line each; `unchanged` is the reason if that was nothing."""
     would = "would be " if done.is_dry else ""
     lines = [f"{would}written: {path}" for path in done.written]
     lines += [f"{would}removed: {path}" for path in done.removed]
-    return [*(lines or ["nothing to change: everything is set up already"]), *done.notes]
+    return [*(lines or [f"nothing to change: {unchanged}"]), *done.notes]

@@ -4,15 +4,30 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
 import msgspec
 
 from sidecar.cli.setup.podman_monitors import monitored
 from sidecar.failures import ConfigError
 from sidecar.host.install.fronts import Front, front_files, recorded_fronts
-from sidecar.host.install.podman_runtimes import ENGINE, PodmanRuntimes, drop_in, front_before
-from sidecar.host.install.runtime_files import Installation, Places, Planned, podman_files
+from sidecar.host.install.podman_files import directories_made, is_known_to_podman, podman_files
+from sidecar.host.install.podman_runtimes import (
+    ENGINE,
+    PodmanRuntimes,
+    drop_in,
+    front_before,
+    left_out,
+    see_that_free,
+)
+from sidecar.host.install.runtime_files import Installation, Places, Planned
+
+
+class PodmanPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """The files that are to be there, those of the fronts first, and notes for people."""
+
+    planned: tuple[Planned, ...]
+    notes: tuple[str, ...]
 
 
 class PodmanRemoved(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,29 +39,43 @@ class PodmanRemoved(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-def planned(
-    args: argparse.Namespace, root: str, places: Places, made: Installation, *, has_docker: bool
-) -> Iterator[Planned]:
-    """Yield the files by which Podman knows the strict runtime and the fronts; those of the fronts first. A name that
-    only Docker has, where both are set up, is no mistake. ConfigError.
+def planned(args: argparse.Namespace, root: str, places: Places, made: Installation, *, has_docker: bool) -> PodmanPlan:
+    """Return the files by which Podman knows the strict runtime and the fronts. A name that only Docker has, where both
+    are set up, is no mistake. ConfigError if something is in the way: then nothing was changed.
     """
+    found = PodmanRuntimes(root, places)
+    see_that_free(found, places)
     asking = {each.name: each for each in recorded_fronts(root, places, ENGINE) if not each.passing_since}
-    if args.default or args.wrap:
-        found = PodmanRuntimes(root, places)
-        default = found.usual() if args.default else ""
-        for name in dict.fromkeys([*([default] if default else []), *args.wrap]):
-            try:
-                front = front_before(found, name)
-            except ConfigError:
-                if has_docker and name != default:
-                    continue
-                raise
-            asking[name] = msgspec.structs.replace(front, is_default=name == default)
-    for front in asking.values():
-        yield from front_files(places, made, front)
-    if asking:
-        yield drop_in(places, list(asking.values()))
-    yield from podman_files(places, with_hook=args.hook)
+    default = found.usual() if args.default else ""
+    for name in dict.fromkeys([*([default] if default else []), *args.wrap]):
+        try:
+            front = front_before(found, name)
+        except ConfigError:
+            if has_docker and name != default:
+                continue
+            raise
+        asking[name] = msgspec.structs.replace(front, is_default=name == default)
+    fronts = list(asking.values())
+    dropped = [drop_in(places, fronts)] if fronts else []
+    known = podman_files(
+        places,
+        with_hook=args.hook,
+        supports_json=found.supports_json,
+        hooks_dirs=found.hooks_dirs,
+        made=directories_made(root, places, places.podman_settings, *([places.podman_hook] if args.hook else [])),
+    )
+    dropped += known
+    after = PodmanRuntimes(root, places, {each.path: each.content for each in dropped})
+    return PodmanPlan(
+        planned=(*(file for each in fronts for file in front_files(places, made, each)), *dropped),
+        notes=tuple(left_out(after, places, fronts, with_hook=args.hook)),
+    )
+
+
+def is_set_up(root: str, places: Places) -> bool:
+    """Return whether Podman calls this installation. StateError; ConfigError if a record is not understood."""
+    asking = (each for each in recorded_fronts(root, places, ENGINE) if not each.passing_since)
+    return is_known_to_podman(root, places) or any(asking)
 
 
 def remove(root: str, places: Places, fronts: Collection[Front]) -> PodmanRemoved:

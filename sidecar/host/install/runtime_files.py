@@ -1,4 +1,4 @@
-"""The files of the strict start on the host: the runtime `cpuset-runc`, its program and settings, and Podman's.
+"""The files of the strict start on the host that both engines use: the runtime `cpuset-runc`, its program and settings.
 
 Installation and removal use one list, so that the second undoes the first. Everything is below `root`, the host's file
 system: `/`, or its mount in a container; paths inside the files are the host's own.
@@ -6,7 +6,6 @@ system: `/`, or its mount in a container; paths inside the files are the host's 
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import stat
@@ -17,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from sidecar.decide.container.start import STRICT_PROGRAM, STRICT_RUNTIME
+from sidecar.decide.container.start import STRICT_PROGRAM
 from sidecar.failures import ConfigError
 from sidecar.host.install.front_program import front_program
 from state import files
@@ -33,9 +32,6 @@ _LIMIT: Final = 8 * 1024 * 1024
 
 WRITTEN: Final = "# Written by `cpuset-sidecar"
 """The first words of a file whose name another program might choose too."""
-
-SUPPORTS_JSON: Final = ("crun", "runc", "kata", "runsc", "youki", "krun", STRICT_RUNTIME)
-"""Runtimes whose errors Podman reads in its log: its own list, and this one."""
 
 
 class Places(msgspec.Struct, frozen=True):
@@ -134,22 +130,9 @@ def runtime_files(places: Places, made: Installation) -> Iterator[Planned]:
     yield Planned(places.runtime, front_content(made, places.settings, "runc", "strict"), 0o755)
 
 
-def podman_files(places: Places, *, with_hook: bool) -> Iterator[Planned]:
-    """Yield the file by which Podman knows the runtime, and with `with_hook` those of the hook."""
-    supports = ", ".join(f'"{name}"' for name in SUPPORTS_JSON)
-    lines = ["# Written by `cpuset-sidecar install-runtime`.", "[engine]", f"runtime_supports_json = [{supports}]"]
-    if with_hook:
-        yield Planned(places.hook, _script("cpuset-precreate", {"CONF": places.settings}), 0o755)
-        yield Planned(places.podman_hook, _hook_text(places).encode())
-        lines.append(f'hooks_dir = ["/usr/share/containers/oci/hooks.d", "{os.path.dirname(places.podman_hook)}"]')
-    lines += ["", "[engine.runtimes]", f'{STRICT_RUNTIME} = ["{places.runtime}"]', ""]
-    yield Planned(places.podman_settings, "\n".join(lines).encode())
-
-
-def all_gone(places: Places) -> Iterator[Planned]:
-    """Yield every file that any installation makes here, to be removed; the script first."""
-    first = (places.runtime, places.hook, places.podman_hook, places.podman_settings, places.settings)
-    for path in (*first, *(f"{places.package}/{name}" for name in _MODULES)):
+def shared_gone(places: Places) -> Iterator[Planned]:
+    """Yield every file that both engines use, to be removed; the script first."""
+    for path in (places.runtime, places.settings, *(f"{places.package}/{name}" for name in _MODULES)):
         yield Planned(path, None)
 
 
@@ -167,6 +150,26 @@ def is_foreign(root: str, path: str) -> bool:
     except FileUnreadable:
         return os.path.lexists(os.path.join(folder, name))
     return content is not None and not content.startswith(WRITTEN.encode())
+
+
+def content_at(root: str, path: str) -> bytes | None:
+    """Return a file's content; None if there is no such file. FileUnreadable."""
+    folder, name = os.path.split(below(root, path))
+    if not os.path.lexists(os.path.join(folder, name)):
+        return None
+    with files.directory(folder) as at:
+        return files.read_bounded(at, name, _LIMIT)
+
+
+def installed_settings(root: str, places: Places) -> dict[str, str]:
+    """Return the runtime's settings as they are on the host; nothing where it is not installed. FileUnreadable."""
+    found = dict[str, str]()
+    for line in (content_at(root, places.settings) or b"").decode(errors="replace").splitlines():
+        key, _, value = line.partition("=")
+        # What a shell would not read is no setting.
+        with suppress(ValueError):
+            found[key] = "".join(shlex.split(value))
+    return found
 
 
 def see_that_private(root: str, places: Places) -> None:
@@ -204,12 +207,13 @@ def carry_out(root: str, planned: list[Planned]) -> None:
 
 
 def remove_directories(root: str, places: Places) -> None:
-    """Remove our directories if only compiled Python files are left in them."""
+    """Remove our directories if they are empty; compiled Python files in them go with the last module."""
     compiled = f"{places.package}/__pycache__"
-    with suppress(OSError):
-        for name in os.listdir(below(root, compiled)):
-            if name.endswith(".pyc"):
-                os.unlink(os.path.join(below(root, compiled), name))
+    if not os.path.lexists(below(root, f"{places.package}/{_MODULES[-1]}")):
+        with suppress(OSError):
+            for name in os.listdir(below(root, compiled)):
+                if name.endswith(".pyc"):
+                    os.unlink(os.path.join(below(root, compiled), name))
     settings, engines = os.path.dirname(places.settings), ("docker", "podman")
     empty = [f"{above}/{name}" for above in (f"{places.library}/fronts", f"{places.library}/reals") for name in engines]
     empty += [f"{settings}/fronts/{name}" for name in engines]
@@ -277,25 +281,15 @@ def front_content(made: Installation, settings: str, real: str, kind: str) -> by
 
 def front_script(settings: str, real: str, kind: str) -> bytes:
     """Return the script of a front with these settings; `real` and `kind` are what it goes by without them."""
-    return _script("cpuset-runc", {"CONF": settings, "REAL": real, "KIND": kind})
+    return shell_script("cpuset-runc", {"CONF": settings, "REAL": real, "KIND": kind})
 
 
-def _script(name: str, words: Mapping[str, str]) -> bytes:
+def shell_script(name: str, words: Mapping[str, str]) -> bytes:
+    """Return a script of the package `sidecar.runtime` with these words in their places."""
     content = package_files("sidecar.runtime").joinpath(name).read_text()
     for word, value in words.items():
         content = content.replace(f"'@{word}@'", shlex.quote(value))
     return content.encode()
-
-
-def _hook_text(places: Places) -> str:
-    """Select containers with annotations about CPUs: hooks are not selected by labels."""
-    hook = {
-        "version": "1.0.0",
-        "hook": {"path": places.hook},
-        "when": {"annotations": {r"^cpuset\.": ".*"}},
-        "stages": ["precreate"],
-    }
-    return json.dumps(hook, indent=2) + "\n"
 
 
 def _is_so(root: str, planned: Planned) -> bool:
