@@ -166,7 +166,8 @@ async def serve(
         tcp = stack.enter_context(listening_on("" if is_release else config.listen))
         if engine is None:
             found = await trio.to_thread.run_sync(engine_places, config.engine, config.engines)
-            opened = open_engine_module.open_engines(found, labels=label_keys(config.unmanaged), machine=HostKernel())
+            machine, labels = HostKernel(cgroup=config.cgroup), label_keys(config.unmanaged)
+            opened = open_engine_module.open_engines(found, labels=labels, machine=machine)
             real, *others = await stack.enter_async_context(opened)
             engine = with_shared_group(real, config.shared_slice, cgroup=config.cgroup)
             hosted = with_host_units(engine, host, config, log)

@@ -268,7 +268,17 @@ def _placed(view: ContainerView, asked: StartBody, world: World) -> ContainerVie
 
 
 def _with_cpus(view: ContainerView, asked: StartBody) -> ContainerView:
-    return msgspec.structs.replace(view, cpuset=asked.cpus, mems=asked.mems)
+    """Return a container that was looked at, with what its bundle shows. Which of it is newer than the look, and in
+    which terms its engine tells a limit, is decided later.
+    """
+    return msgspec.structs.replace(
+        view,
+        cpuset=asked.cpus,
+        mems=asked.mems,
+        nano_cpus=0,
+        cpu_quota=asked.quota or 0,
+        cpu_period=asked.period or 0,
+    )
 
 
 def _with_limits(view: ContainerView, asked: StartBody) -> ContainerView:

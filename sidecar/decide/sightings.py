@@ -105,13 +105,26 @@ def with_bundle(world: World, known: Container, bundle: ContainerView) -> Contai
     1. Nothing but glances showed it: the bundle shows more.
     2. The sidecar does not place it, and its bundle has another cpuset than was looked at: its owner pinned it since,
        or ended its pin. The bundle of one that the sidecar places has what the sidecar wrote; another cpuset is drift.
+    3. Its engine forgets updates. It shows the limit in the bundle of the last start, as the runtime left it; this
+       bundle has the limit with which it was created.
     """
     if known.view.is_glance:
         return bundle
+    view = known.view
+    if forgets_updates(world, view.key):
+        view = replace(view, nano_cpus=bundle.nano_cpus, cpu_quota=bundle.cpu_quota, cpu_period=bundle.cpu_period)
     is_placed = known.wish.standing in (Standing.MANAGED, Standing.MEMBER) or bundle.key in world.state.originals
     if is_placed or cpus_of(bundle.cpuset, EMPTY) == cpus_of(known.view.cpuset, EMPTY):
-        return known.view
-    return replace(known.view, cpuset=bundle.cpuset, mems=bundle.mems)
+        return known.view if view == known.view else view
+    return replace(view, cpuset=bundle.cpuset, mems=bundle.mems)
+
+
+def forgets_updates(world: World, key: ContainerKey) -> bool:
+    """Return whether the engine of this container starts it with the limits with which it was created, whatever an
+    update set.
+    """
+    info = world.info_of(key.engine)
+    return info is not None and not info.traits.keeps_updates
 
 
 def recognized(world: World, container: Container) -> Container:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from sidecar.host.install.podman_runtimes import ENGINE, PodmanRuntimes, drop_in
 from sidecar.host.install.runtime_files import Installation, Places, carry_out, runtime_files
 from tests.live.alonejudge import judged_alone
 from tests.live.image import ensure_image
-from tests.live.kernelview import KernelView
+from tests.live.kernelview import KernelView, online, quota_of
 from tests.live.privateengine import NoPrivateEngine, running
 from tests.live.privatepodman import PrivatePodman
 from tests.live.sidecarprocess import LAST, REST, SidecarProcess
@@ -117,6 +118,30 @@ def test_all_of_them_start_where_they_belong_under_the_name_that_they_have(
     assert monitored(front) == ["old", "one"]
     refused = podman.run("--rm", *EXCLUSIVE, "--annotation", "cpuset.on-shortage=stop", podman.image, "true")
     assert "asked for 1 exclusive CPU, 0 free" in refused.stderr
+
+
+def has_limit(pid: int, cpus: float) -> bool:
+    return quota_of(pid) == cpus
+
+
+def test_the_limit_that_a_start_lifted_comes_back(podman: Podman, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Podman shows the limit that the runtime wrote, so what people asked for is recorded from the runtime's question:
+    for one that is released alone, and for one that is released when the daemon has ended.
+    """
+    podman.install(monkeypatch)
+    podman.sidecar.start()
+    for ends in (False, True):
+        done = podman.run("-d", "--name", "own", "--cpus", "1", *EXCLUSIVE, podman.image, *STAY)
+        assert done.returncode == 0, done.stderr
+        own, pid = done.stdout.strip(), int(podman.call("inspect", "--format", "{{.State.Pid}}", "own").stdout)
+        podman.sidecar.until(own, lambda it: it.is_settled and it.is_quota_lifted, "alone, without a limit")
+        assert (quota_of(pid) or len(online())) >= len(online())
+        if ends:
+            assert podman.sidecar.terminate() == 0
+        released = podman.sidecar.command("release", *([] if ends else ["own"]))
+        assert released.returncode == 0, released.stdout + released.stderr
+        eventually(partial(has_limit, pid, 1.0), "it has its limit again")
+        assert podman.call("rm", "-f", "-t0", "own").returncode == 0
 
 
 def test_without_a_sidecar_plain_ones_start_and_what_was_taken_away_lives_on(

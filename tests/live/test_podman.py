@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from sidecar.decide.facts import Phase
+from sidecar.decide.facts import ContainerView, Phase
 from sidecar.decide.orders import Update
 from sidecar.engines.answer_bounds import Patience
 from sidecar.engines.open_engine import open_engine
@@ -23,7 +23,7 @@ from state.topology import Topology
 from tests.live.alonejudge import judged_alone
 from tests.live.containers import SLEEP, Containers
 from tests.live.image import ensure_image
-from tests.live.kernelview import KernelView, online
+from tests.live.kernelview import KernelView, online, quota_of
 from tests.live.privateengine import NoPrivateEngine, running
 from tests.live.privatepodman import PrivatePodman
 from tests.live.sidecarprocess import LAST, REST, SidecarProcess
@@ -75,6 +75,9 @@ class Credulous:
     def topology(self) -> Topology:
         return HostKernel().topology()
 
+    def limit_of(self, view: ContainerView) -> int | None:
+        return HostKernel().limit_of(view)
+
 
 def test_containers_of_the_command_line_are_confined_too(
     engine: PrivatePodman, made: Containers, sidecar: SidecarProcess, kernel: KernelView
@@ -91,6 +94,21 @@ def test_containers_of_the_command_line_are_confined_too(
         eventually(lambda: kernel.allowed(plain) == online(), "given back")
     finally:
         engine.run("rm", "-f", "-t0", "--ignore", *names)
+
+
+def test_a_limit_that_an_update_brings_is_lifted_though_podman_does_not_tell_it(
+    engine: PrivatePodman, made: Containers, sidecar: SidecarProcess
+) -> None:
+    """Before 5.1 no event and no inspect shows it: the kernel does. Until it is lifted the container is not alone."""
+    sidecar.configure(reconcile_period="2s")
+    sidecar.start()
+    owner = made.run("owner", labels={"cpuset.exclusive": "1"})
+    sidecar.until(owner, lambda it: it.is_settled and it.is_alone, "alone")
+    pid = engine.api.inspect(owner)["State"]["Pid"]
+    engine.run("update", "--cpus", "0.5", owner)
+    assert quota_of(pid) == 0.5
+    eventually(lambda: (quota_of(pid) or len(online())) >= len(online()), "it is lifted")
+    sidecar.until(owner, lambda it: it.is_settled and it.is_alone, "alone again")
 
 
 @pytest.mark.trio

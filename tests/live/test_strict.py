@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.live.kernelview import quota_of
 from tests.live.sidecarprocess import LAST, REST, SidecarProcess
 from tests.live.stricthost import STAY, Docker, docker, first_cpus, is_unthrottled, shell
 from tests.live.waiting import PATIENCE, eventually
@@ -40,6 +41,18 @@ def test_it_begins_on_its_own_cpus_without_a_quota_and_with_its_projection(
     assert '"settled":true' in read
     # And the engine's own records came to agree.
     eventually(lambda: docker.inspect("one")["HostConfig"]["CpusetCpus"] == str(LAST), "the engine knows")
+
+
+def test_the_limit_that_a_start_lifted_comes_back(docker: Docker, sidecar: SidecarProcess) -> None:
+    """Docker shows the limit that people asked for all the same."""
+    sidecar.start()
+    assert shell(docker, "one", STAY, exclusive=1, options=("-d", "--cpus", "1")).returncode == 0
+    seen = docker.inspect("one")
+    sidecar.until(str(seen["Id"]), lambda each: each.is_settled and each.is_quota_lifted, "lifted")
+    assert sidecar.terminate() == 0
+    sidecar.release()
+    assert quota_of(seen["State"]["Pid"]) == 1
+    assert docker.inspect("one")["HostConfig"]["NanoCpus"] == 1_000_000_000
 
 
 def test_a_shared_container_begins_in_the_pool(docker: Docker, sidecar: SidecarProcess) -> None:

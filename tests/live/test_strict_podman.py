@@ -15,7 +15,7 @@ from sidecar.status.document import SharingStatus
 from state.cpuset import CPUSet
 from tests.live.alonejudge import judged_alone
 from tests.live.image import ensure_image
-from tests.live.kernelview import KernelView, online
+from tests.live.kernelview import KernelView, online, quota_of
 from tests.live.privateengine import NoPrivateEngine, running
 from tests.live.privatepodman import PrivatePodman
 from tests.live.sidecarprocess import LAST, REST, SidecarProcess
@@ -141,3 +141,19 @@ def test_what_the_runtime_wrote_is_no_pin(podman: Podman) -> None:
         podman.engine.run("restart", "-t0", "plain")
     podman.engine.run("rm", "-f", "-t0", "one")
     eventually(lambda: kernel.allowed(plain) == online(), "it has the CPU that came free")
+
+
+@pytest.mark.parametrize("podman", [False], indirect=True)
+def test_the_limit_that_a_start_lifted_comes_back(podman: Podman) -> None:
+    """Podman shows the bundle's limit, too: what people asked for is recorded from the runtime's question."""
+    # The service knows the runtime from its next start on.
+    podman.engine.stop()
+    podman.engine.start()
+    podman.sidecar.start()
+    owner = podman.strict("-d", "--name", "one", "--cpus", "1", *EXCLUSIVE, script=STAY)
+    assert owner.returncode == 0, owner.stderr
+    pid = int(podman.engine.run("inspect", "--format", "{{.State.Pid}}", "one"))
+    podman.sidecar.until(owner.stdout.strip(), lambda each: each.is_settled and each.is_quota_lifted, "lifted")
+    assert podman.sidecar.terminate() == 0
+    podman.sidecar.release()
+    assert quota_of(pid) == 1

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import msgspec
+
 from sidecar.decide.facts import ContainerView, ViewKind
 from state.model import Originals
 
@@ -26,6 +28,14 @@ def originals_of(view: ContainerView) -> Originals:
         cpu_period=view.cpu_period,
         cgroup_parent=view.cgroup_parent,
     )
+
+
+def limited_in_cpus(view: ContainerView) -> ContainerView:
+    """Return a view whose limit is a quota, with the same limit in CPUs."""
+    if view.cpu_quota <= 0:
+        return view
+    nano_cpus = round(view.cpu_quota * NANO / (view.cpu_period or _PERIOD))
+    return msgspec.structs.replace(view, nano_cpus=nano_cpus, cpu_quota=0)
 
 
 def cpu_limit(originals: Originals) -> float:

@@ -44,16 +44,18 @@ def update_to(world: World, container: Container, cpus: CPUSet) -> Update:
 def is_throttled(world: World, container: Container) -> bool:
     """Return whether its grant lifts its CPU limit, and the kernel may still have that, as far as the engine's record
     tells. An engine shows an update before the kernel has it, so one that is not over counts, and so does a limit that
-    a glance does not show. A strict start lifts it in the bundle, and some engines do not tell of updates.
+    a glance does not show. A strict start lifts it in the bundle. Where an engine forgets updates, a look shows what
+    the kernel has, whatever is ordered.
     """
     view, order, assignment = container.view, container.order, world.state.assignments.get(container.view.key)
-    if assignment is None or not assignment.is_lifting or container.is_strict or view.forgets_updates:
+    if assignment is None or not assignment.is_lifting or (container.is_strict and not view.forgets_updates):
         return False
     before = world.state.originals.get(view.key)
     if view.is_glance:
         return before is None or cpu_limit(before) > 0
     is_lost = container.may_change_unseen and before is not None and cpu_limit(before) > 0
-    if is_lost or (order and (order.update.nano_cpus or order.update.cpu_quota)):
+    is_ahead = order is not None and not view.forgets_updates and (order.update.nano_cpus or order.update.cpu_quota)
+    if is_lost or is_ahead:
         return True
     return 0 < view.nano_cpus < _ceiling(world, view.engine) * NANO or view.cpu_quota > 0
 

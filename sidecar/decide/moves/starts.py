@@ -20,6 +20,10 @@ A runtime that asks (`StartHeld`) starts nothing until it is answered, and then 
    earlier run of the sidecar left there, which may lead anywhere. It takes effect after the start, and counts from now
    until a look, so no other start is answered where it may lead. Starts that are *followed* so do not wait for each
    other: nothing of these orders can happen before their own answers.
+8. An engine that tells every limit in CPUs (Podman) shows of a container that has started what the runtime wrote into
+   the bundle, a lifted limit as none, and does so when it has stopped, too. What people asked for is in the question
+   alone. So that is remembered before the answer. Others show the limit that was asked for, which the bundle does not
+   tell apart from a quota.
 
 While a start is held, the engine answers neither looks at the container nor orders to it, so none are given.
 """
@@ -28,21 +32,23 @@ from __future__ import annotations
 
 from typing import Final
 
+from msgspec import UNSET
+
 from sidecar.decide.books.give_up import refused_now
 from sidecar.decide.books.policy import policy_named
 from sidecar.decide.container import news
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.machine import after
-from sidecar.decide.container.originals import NANO
+from sidecar.decide.container.originals import NANO, limited_in_cpus, originals_of
 from sidecar.decide.container.place import place_of
 from sidecar.decide.container.start import Held
-from sidecar.decide.facts import StartHeld, StartLetGo
+from sidecar.decide.facts import ContainerView, StartHeld, StartLetGo
 from sidecar.decide.following import before_what_follows
 from sidecar.decide.moves.limits import update_to
 from sidecar.decide.orders import AnswerStart, Update
 from sidecar.decide.settings import PolicyName
-from sidecar.decide.sightings import believed, recognized, with_bundle
-from sidecar.decide.world import World
+from sidecar.decide.sightings import believed, forgets_updates, recognized, with_bundle
+from sidecar.decide.world import World, replace
 from sidecar.natural_order import natural
 from state.cpuset import EMPTY, CPUSet
 from state.demand import Demand, QuotaRule, Shortage
@@ -58,13 +64,43 @@ def after_hold(world: World, fact: StartHeld) -> World:
     older looks at it are outdated. Its bundle shows what no look has shown: the container may be pinned by hand.
     """
     key, bundle = fact.view.key, fact.view
+    if tells_in_cpus := _tells_in_cpus(world, key):
+        bundle = limited_in_cpus(bundle)
     if key not in world.containers:
         world = believed(world, bundle, fact.began)
     known, told = world.containers[key], news.HoldBegan(fact.number, fact.began, is_usual=fact.is_usual)
     if (view := with_bundle(world, known, bundle)) is not known.view:
         place = place_of(view, world.state.online)
         told = news.HoldBegan(fact.number, fact.began, view, place, is_usual=fact.is_usual)
-    return world.with_container(recognized(world, after(known, told)))
+    world = world.with_container(recognized(world, after(known, told)))
+    return _with_own_limit(world, bundle) if tells_in_cpus else world
+
+
+def _tells_in_cpus(world: World, key: ContainerKey) -> bool:
+    info = world.info_of(key.engine)
+    return info is not None and info.traits.limits_one_way
+
+
+def _with_own_limit(world: World, bundle: ContainerView) -> World:
+    """Return the world whose State has the limit that people asked for, from the bundle of a held start (8).
+
+    An engine that forgets updates makes each bundle as the container was created. Another one may have put into it what
+    the sidecar set: there the bundle counts only of a container that no look has shown.
+    """
+    key, state = bundle.key, world.state
+    container, had = world.containers[key], state.originals.get(key)
+    if world.settings.policy is PolicyName.NONE or container.wish.standing is not Standing.MANAGED:
+        return world
+    if had is None:
+        if not container.view.is_glance:
+            return world
+        # The parent is in no bundle: the first look tells it.
+        own = replace(originals_of(bundle), cgroup_parent=UNSET)
+    elif forgets_updates(world, key):
+        own = replace(had, nano_cpus=bundle.nano_cpus, cpu_quota=bundle.cpu_quota, cpu_period=bundle.cpu_period)
+    else:
+        return world
+    return world if own == had else replace(world, state=replace(state, originals={**state.originals, key: own}))
 
 
 def after_letting_go(world: World, fact: StartLetGo) -> World:

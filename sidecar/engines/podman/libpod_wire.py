@@ -37,6 +37,9 @@ NANO: Final = 1_000_000_000
 _PERIOD: Final = 100_000
 """Microseconds; Podman's and the kernel's default."""
 
+ROUNDED: Final = NANO // 100
+"""Limits that differ by no more are the same, in 1e-9 CPUs: systemd keeps a quota in steps of 10 ms per second."""
+
 WATCHED: Final = {
     "create": "create",
     "start": "start",
@@ -92,6 +95,15 @@ class Native(msgspec.Struct, frozen=True):
             quota = update.cpu_quota if update.cpu_quota > 0 else max(ncpu, 1) * period
         mems = self.mems if update.mems is None else update.mems
         return Native(cpus=str(update.cpus), mems=mems, quota=quota, period=period if quota else self.period)
+
+    def in_force(self, limit: int | None) -> Native:
+        """Return these limits with the CPU limit that the kernel enforces, in 1e-9 CPUs; None: it is not known."""
+        period = self.period or _PERIOD
+        if limit is None or (limit and self.quota and abs(limit - self.quota * NANO / period) <= ROUNDED):
+            return self
+        return msgspec.structs.replace(
+            self, quota=round(limit * period / NANO), period=period if limit else self.period
+        )
 
 
 class _PodmanActor(msgspec.Struct):

@@ -8,6 +8,8 @@ Where Podman differs from Docker, measured on 4.3.1 and 5.4.2 (`libpod_wire`, `p
 2. Before 5.1 an update of a container that does not run fails: it is only remembered, and written once it runs.
 3. While it starts a container it answers neither a list nor a request for its info, until that start is done. The list
    is then the remembered containers, without the removed ones; an unknown container is found in Podman's history.
+4. Before 5.1 no inspect shows an update, by people or by an earlier sidecar: of a live container the limit counts that
+   the kernel enforces. So an update that names all limits changes none that people set.
 """
 
 from __future__ import annotations
@@ -53,13 +55,16 @@ _NOT_RUNNING: Final = "container state improper"
 
 
 class LiveMachine(Protocol):
-    """What Podman does not check before it takes an order."""
+    """What Podman does not check before it takes an order, and does not tell."""
 
     def online(self) -> CPUSet:
         """Return the CPUs that are online now. Raise StateError."""
 
     def topology(self) -> Topology:
         """Return the machine as it is now. Raise StateError."""
+
+    def limit_of(self, view: ContainerView) -> int | None:
+        """Return a live container's CPU limit in 1e-9 CPUs, 0 for none; None if it cannot be read."""
 
 
 NAME: Final = "podman"
@@ -251,7 +256,8 @@ class PodmanEngine:
             raise
         view = msgspec.structs.replace(docker_wire.view_of(answer, self._labels), engine=NAME)
         view = libpod_wire.completed(view, answer)
-        return view, self._remembered.looked(view, keeps_updates=keeps)
+        limits = self._remembered.looked(view, keeps_updates=keeps)
+        return view, limits if keeps else limits.in_force(self._machine.limit_of(view))
 
     async def _glance(self, container: str) -> ContainerView:
         if not await self._exists(container):

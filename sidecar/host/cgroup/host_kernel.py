@@ -31,6 +31,7 @@ import msgspec
 from sidecar.astray import Astray
 from sidecar.decide.facts import ContainerView, Phase, ViewKind
 from sidecar.host.cgroup.confinement import confining, reason
+from sidecar.host.cgroup.cpu_limit import limit_of
 from sidecar.host.cgroup.cpuset_ears import CpusetEars
 from sidecar.host.cgroup.mending import Mender
 from sidecar.host.cgroup.places import (
@@ -136,6 +137,10 @@ class HostKernel:
         below, found, _ = (directory or "").removeprefix(hierarchy.root).partition(view.id)
         # What follows the id is at most a group within the container's.
         return os.path.dirname(below) if found else ""
+
+    def limit_of(self, view: ContainerView) -> int | None:
+        """Return a live container's CPU limit in 1e-9 CPUs, 0 for none; None if it cannot be read."""
+        return limit_of(view, cgroup=self._cgroup, proc=self._proc)
 
     def confinement(self, view: ContainerView, cpus: CPUSet) -> str:
         """Return which cgroup above a live container keeps it off some of these CPUs, as a sentence's end; "" if none

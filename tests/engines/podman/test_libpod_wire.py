@@ -45,6 +45,32 @@ def test_a_container_is_described_in_the_port_s_words() -> None:
     assert docker_wire.has_restart_policy(INSPECT)
 
 
+@pytest.mark.parametrize(
+    ("said", "limit", "expected"),
+    [
+        (Native(period=100_000), 500_000_000, Native(quota=50_000, period=100_000)),
+        (Native(quota=200_000, period=100_000), 500_000_000, Native(quota=50_000, period=100_000)),
+        (Native(), 500_000_000, Native(quota=50_000, period=100_000)),
+        (Native(quota=25_000, period=50_000), 0, Native(period=50_000)),
+        (Native(quota=33_300, period=100_000), 340_000_000, Native(quota=33_300, period=100_000)),
+        (Native(period=100_000), 5_000_000, Native(quota=500, period=100_000)),
+        (Native(quota=25_000, period=50_000), None, Native(quota=25_000, period=50_000)),
+    ],
+    ids=[
+        "a new one",
+        "a lower one",
+        "without a period",
+        "none any more",
+        "rounded by systemd",
+        "a tiny one",
+        "unknown",
+    ],
+)
+def test_the_limit_that_the_kernel_enforces_counts(said: Native, limit: int | None, expected: Native) -> None:
+    """Not what Podman says of the last start."""
+    assert said.in_force(limit) == expected
+
+
 def test_what_holds_a_pod_together_is_known() -> None:
     said = json.loads(INSPECT)
     assert not docker_wire.view_of(INSPECT).is_infra

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 import trio
 
-from sidecar.decide.facts import Phase
+from sidecar.decide.facts import ContainerView, Phase
 from sidecar.decide.orders import Update
 from sidecar.engines.answer_bounds import Patience
 from sidecar.engines.open_engine import FoundEngine, open_engine
@@ -35,10 +35,11 @@ ONTO = Update(cpus=CPUSet.of(1))
 
 
 class Machine:
-    """Two CPUs, of which `kept` are online; None: unknown."""
+    """Two CPUs, of which `kept` are online; None: unknown. `limit` is what the kernel enforces on live containers."""
 
-    def __init__(self, kept: CPUSet | None = None) -> None:
+    def __init__(self, kept: CPUSet | None = None, limit: int | None = None) -> None:
         self.kept = kept
+        self.limit = limit
 
     def online(self) -> CPUSet:
         if self.kept is None:
@@ -47,6 +48,9 @@ class Machine:
 
     def topology(self) -> Topology:
         return msgspec.structs.replace(uniform(cores=2), memory=(0,))
+
+    def limit_of(self, view: ContainerView) -> int | None:
+        return self.limit if view.phase.is_live else None
 
 
 TWO = Machine(CPUSet.of(0, 1))
@@ -190,6 +194,20 @@ async def test_before_5_1_only_running_containers_are_updated(daemon: RawDaemon)
         view = await engine.inspect(ONE)
     assert (view.cpuset, view.phase, view.forgets_updates) == ("1", Phase.EXITED, True)
     assert not [request for request in daemon.requests if request.startswith("POST")]
+
+
+@pytest.mark.parametrize(("version", "nano_cpus"), [("4.3.1", 500_000_000), ("5.4.2", 1_500_000_000)])
+async def test_before_5_1_the_kernel_tells_the_limit_in_force(daemon: RawDaemon, version: str, nano_cpus: int) -> None:
+    """People changed it by `podman update`, which no inspect shows. An order of CPUs alone, which names all limits,
+    does not set it back.
+    """
+    as_podman(daemon, version)
+    machine = Machine(CPUSet.of(0, 1), limit=500_000_000)
+    async with opened(daemon, machine) as engine:
+        assert (await engine.inspect(ONE)).nano_cpus == nano_cpus
+        await engine.update(ONE, ONTO)
+        machine.limit = None
+        assert (await engine.inspect(ONE)).nano_cpus == nano_cpus
 
 
 async def test_an_unknown_container_is_gone(daemon: RawDaemon) -> None:
