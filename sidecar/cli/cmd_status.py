@@ -47,7 +47,7 @@ _EXAMPLES: Final = """examples:
   cpuset-sidecar status --exclusive --format '{{.Name}} {{.CPUs}}'
   cpuset-sidecar status --json | jq '.containers[] | select(.sharing == "exclusive")'
 
-exit codes: 0 a daemon is running, 1 none is, or there is no status; with --problems also 3: there are problems
+exit codes: 0 a daemon vouches for it, 1 none does, or there is no status; with --problems also 3: there are problems
 """
 
 USUAL_FRONTS: Final = ("/usr/local/bin/cpuset-runc", "/etc/cpuset-sidecar/fronts")
@@ -286,7 +286,11 @@ def freshness(status: Status, now: datetime, sight: Sight) -> str:
     if sight.is_running is False:
         return f"THE DAEMON IS NOT RUNNING: this is its last state, {age} old"
     if sight.is_last_word:
-        why = "IS STOPPED, STALLED OR STUCK, OR CANNOT WRITE ITS STATUS"
+        if sight.is_running is None:
+            return (
+                f"NO DAEMON VOUCHES FOR THIS, the last state, {age} old; it cannot be seen from here whether one runs"
+            )
+        why = "IS STOPPED, STALLED OR STUCK, OR CANNOT WRITE ITS STATUS" if status.is_ready else "WAITS FOR ITS ENGINE"
         return f"THE DAEMON {why}: it does not vouch for this, its last state, {age} old"
     state = (
         "releasing every container"

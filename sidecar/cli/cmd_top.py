@@ -82,7 +82,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show the page. With `--once`, return 1 if no daemon is running: the page is then out of date."""
+    """Show the page. With `--once`, return 1 if no daemon vouches for it: the page is then out of date."""
     check_format(args, "json", "output")
     state_dir = config_of(args).state_dir
     choice = choice_of(args, state_dir)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from sidecar.status.describe import status_of
 from sidecar.status.document import HandStatus
 from sidecar.status.sight import GONE, UNSEEN, WORKS
 from sidecar.status.status_file import write_status
+from sidecar.status.status_lease import renew_status_lease
 from sidecar.words.past import in_past
 from state.cpuset import CPUSet
 from state.topology import uniform
@@ -105,6 +107,7 @@ def test_problems_alone_have_an_exit_code_of_their_own(tmp_path: Path, capsys: p
     leave(tmp_path, BUSY)
     command = ["status", "--problems", "--state-dir", str(tmp_path)]
     with hold_lock(str(tmp_path)):
+        renew_status_lease(tmp_path, time.time())
         assert main(command) == 3
         [line] = capsys.readouterr().out.splitlines()
         assert line.startswith("problem: big: refused: asked for 5 exclusive CPUs")

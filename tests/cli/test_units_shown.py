@@ -144,7 +144,7 @@ def test_explain_calls_a_unit_a_unit() -> None:
 
 
 def test_the_api_knows_a_unit_by_its_name() -> None:
-    shown = one(busy(), "ssh.service", {}, Vouching(counts=True, said_at="", is_outdated=False))
+    shown = one(busy(), "ssh.service", {}, Vouching(counts=True, said_at="", is_outdated=False, is_ready=True))
     assert (shown.kind, shown.id) == (ViewKind.UNIT, "ssh.service")
 
 

@@ -75,7 +75,7 @@ from sidecar.host.install.front_program import find_program
 from sidecar.misreadings import Absent, Misreading
 from sidecar.ports import Engine, Kernel
 from sidecar.status.status_file import is_daemon_running, read_status
-from sidecar.status.status_reader import read_last_status
+from sidecar.status.status_reader import LastStatus, read_last_status
 from sidecar.words.around import cure_of
 from sidecar.words.counts import counted
 from sidecar.words.settings_text import settings_of
@@ -170,14 +170,20 @@ def examine(config: Config, kernel: Kernel, ask: Callable[[str], EngineReport]) 
         books = State()  # No state yet is not a fault; the daemon reports an unreadable one.
     if report.engine:
         books = claimed(books, report.engine.name)
-    is_running = is_daemon_running(config.state_dir)
+    is_running, last = is_daemon_running(config.state_dir), _last(config.state_dir)
     with closing(EngineLock(config.cgroup)) as lock:
         holder = lock.holder(report.engine.home) if report.engine else None
     return [
         *findings,
         *check_sidecars(holder, is_running=is_running is True),
         *check_config(config, topology),
-        *check_state_dir(config.state_dir, mountinfo, is_running=is_running, outdated=_outdated(config.state_dir)),
+        *check_state_dir(
+            config.state_dir,
+            mountinfo,
+            is_running=is_running,
+            outdated=last.outdated if last else "",
+            is_ready=last is None or last.status.is_ready,
+        ),
         *check_projections(config.projections, mountinfo),
         *(
             [UNJUDGED]
@@ -198,12 +204,12 @@ def examine(config: Config, kernel: Kernel, ask: Callable[[str], EngineReport]) 
     ]
 
 
-def _outdated(state_dir: str) -> str:
-    """Return why what a daemon tells there may be out of date, "" if it is not, or it tells nothing."""
+def _last(state_dir: str) -> LastStatus | None:
+    """Return what a daemon last told there; None if it tells nothing."""
     try:
-        return read_last_status(state_dir, time.time()).outdated
+        return read_last_status(state_dir, time.time())
     except StateError:
-        return ""
+        return None
 
 
 def _check_hand(config: Config, report: EngineReport, *, is_running: bool) -> Iterator[Finding]:
