@@ -58,6 +58,8 @@ class Board:
         self._problems: dict[str, ProblemText] = {}
         self.vouched_at: float | None = None
         """When the daemon last vouched for the latest World, in seconds since 1970; None before the first time."""
+        self.heard: dict[str, float] = {}
+        """When each engine was last asked something that it answered, in seconds of trio's clock."""
         self.births = BirthCounts()
         """What the hand did since the daemon began."""
         self.disturbances: Mapping[ContainerKey, SampledDisturbance] = {}

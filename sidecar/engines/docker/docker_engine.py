@@ -20,6 +20,7 @@ from sidecar.engines.docker.docker_signals import refused
 from sidecar.engines.event_feed import Feed
 from sidecar.engines.http_client import GAP, Client, Reader
 from sidecar.engines.intakes import Intake, Sifted, listed_ids
+from sidecar.engines.sign_of_life import ping
 from sidecar.failures import ContainerGone, EngineLacks, EngineUnavailable
 from sidecar.ports import EngineEvent, KeepsBack, keeps_none
 
@@ -77,6 +78,10 @@ class DockerEngine:
                 "restart the sidecar to start over with this one"
             )
         self._home = home
+
+    async def ping(self) -> None:
+        """Ask for a sign of life."""
+        await ping(self._room, self._client, self._patience.look)
 
     async def containers(self) -> tuple[str, ...]:
         """Return the full ids of all containers, including stopped ones."""
