@@ -92,6 +92,11 @@ class Board:
             self.host = told
             self._wake()
 
+    def tell_fronts(self, recorded: frozenset[tuple[str, str]]) -> None:
+        """Hear which fronts are recorded on this host, and wake readers if that changes what is counted."""
+        if self.starts.recorded(recorded):
+            self._wake()
+
     def report(self, where: str, problem: ProblemText | None) -> bool:
         """Record the problem of a place, or None once it is solved. Return whether that is news."""
         if self._problems.get(where) == problem:
