@@ -3,7 +3,7 @@
 A front tells the daemon of each start before it happens, and says whether its container chose it. A start that a look
 shows, and that no front told of, went around. Counting begins with the first question of a front that containers did
 not choose: before it, nothing tells that this host has one. It ends when the last front that is recorded here is gone
-(`observe/front_records`), and begins anew with the next front. A container that comes and goes without a look is not
+(`observe/front_records`), and begins again with the next front. A container that comes and goes without a look is not
 counted, nor is each of several starts between two looks. A runtime that is a front by its name is never a way around:
 what no question was heard of then started by a standing order, or while the daemon could not hear it.
 """

@@ -9,6 +9,7 @@ from sidecar.decide.facts import Phase
 from sidecar.decide.world import World, replace
 from sidecar.starts_around import StartsAround
 from sidecar.words.around import around_told, cure_of
+from sidecar.words.past import in_past
 from state.key import ContainerKey
 from state.topology import uniform
 from tests.cli.worlds import container, world
@@ -143,5 +144,7 @@ def test_it_is_said_with_the_cure() -> None:
     assert around_told({}) == "the engine's own runtime stands behind a front: every start seen since was asked about"
     told = around_told({"kata": 1, "runc": 2})
     assert told == "3 starts went around the front, and were seen as births alone: 1 by kata, 2 by runc"
+    assert around_told({"runc": 1}) == "1 start went around the front, and was seen as a birth alone: 1 by runc"
+    assert in_past(around_told({})).startswith("the engine's own runtime stood behind a front")
     assert cure_of({"runc": 1}) == "recreate these containers"
     assert "install-runtime --wrap kata" in cure_of({"kata": 1, "runc": 2})

@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
         told = reading = container_reading_of(found, vouched=last.vouched)
         lines = rendered(found, last.sight)
         if args.format:
-            lines = formatted(args.format, [reading], status.waiting, last.sight)
+            lines = formatted(args.format, [reading], last.status, last.sight)
     if args.json:
         print_json(told)
     else:

@@ -175,7 +175,7 @@ def _lines(last: LastStatus, choice: Choice, form: _Form) -> list[str]:
     if form.template:
         shown = {each.id for each in _shown(chosen)}
         rows = [each for each in rows_read(chosen) if each.id in shown]
-        return formatted(form.template, rows, chosen.waiting, last.sight)
+        return formatted(form.template, rows, last.status, last.sight)
     paint, width = printout()
     now = datetime.now(UTC)
     return rendered(last.status, now, last.sight, paint=paint, width=width, choice=choice, is_wide=form.is_wide)
