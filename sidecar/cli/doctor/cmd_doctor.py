@@ -150,11 +150,12 @@ def examine(config: Config, kernel: Kernel, ask: Callable[[str], EngineReport]) 
     report = msgspec.structs.replace(report, views=seen)
     mountinfo = _text("/proc/self/mountinfo")
     places = other_places([first, *(at for _, at in rest)], os.environ, os.path.exists)
+    has_hand = _closed(config) is None and config.policy is not PolicyName.NONE
     findings = [
         *check_engine(report),
-        *check_notes(report),
+        *check_notes(report, has_hand=has_hand),
         *check_builds(report),
-        *check_further(further),
+        *check_further(further, has_hand=has_hand),
         *check_others(report, [(place, ask(f"unix://{place}")) for place in places]),
         *check_cgroups(find_hierarchy(config.cgroup), config.cgroup, report),
     ]
@@ -212,13 +213,21 @@ def _last(state_dir: str) -> LastStatus | None:
         return None
 
 
+def _closed(config: Config) -> str | None:
+    """Return why no births are answered here, None if they are."""
+    if find_hierarchy(config.cgroup) is None:
+        return "there is no hierarchy"
+    if config.hand == "off" or config.shared_slice:
+        return "they are not to be"
+    return closed_reason(config)
+
+
 def _check_hand(config: Config, report: EngineReport, *, is_running: bool) -> Iterator[Finding]:
     """Yield what answers births and hears writes: nothing of speed where nothing answers, nothing under policy none."""
     if config.policy is PolicyName.NONE or find_hierarchy(config.cgroup) is None:
         return
-    closed = None if config.hand == "off" else closed_reason(config)
-    yield from check_hand(config, closed)
-    has_hand = config.hand != "off" and not config.shared_slice and closed is None
+    yield from check_hand(config, None if config.hand == "off" else closed_reason(config))
+    has_hand = _closed(config) is None
     if has_hand:
         yield from check_taken(_taken(config, report, is_running=is_running))
         yield from check_speed(find_library(), tried_urgency())
