@@ -22,9 +22,9 @@ from sidecar.engines.answer_bounds import Patience
 from sidecar.engines.asyncio_room import AsyncioRoom, open_room
 from sidecar.engines.docker import engine_identity
 from sidecar.engines.docker.docker_engine import DockerEngine
+from sidecar.engines.engine_ping import ping
 from sidecar.engines.http_client import Client
 from sidecar.engines.podman.podman_engine import VERSION_HEADER, LiveMachine, PodmanEngine
-from sidecar.engines.sign_of_life import ping
 from sidecar.failures import EngineFailed, EngineLacks, EngineUnavailable
 from sidecar.ports import EngineEvent, KeepsBack, keeps_none
 from state.key import MARK

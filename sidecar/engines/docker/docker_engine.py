@@ -17,10 +17,10 @@ from sidecar.engines.answer_bounds import BACKLOG, Patience, path_of
 from sidecar.engines.asyncio_room import AsyncioRoom, open_room
 from sidecar.engines.docker import docker_glance, docker_newcomer, docker_wire, engine_identity
 from sidecar.engines.docker.docker_signals import refused
+from sidecar.engines.engine_ping import ping
 from sidecar.engines.event_feed import Feed
 from sidecar.engines.http_client import GAP, Client, Reader
 from sidecar.engines.intakes import Intake, Sifted, listed_ids
-from sidecar.engines.sign_of_life import ping
 from sidecar.failures import ContainerGone, EngineLacks, EngineUnavailable
 from sidecar.ports import EngineEvent, KeepsBack, keeps_none
 
