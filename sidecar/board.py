@@ -58,6 +58,8 @@ class Board:
         self._problems: dict[str, ProblemText] = {}
         self.vouched_at: float | None = None
         """When the daemon last vouched for the latest World, in seconds since 1970; None before the first time."""
+        self.heard: dict[str, float] = {}
+        """When each engine was last asked something that it answered, in seconds of trio's clock."""
         self.births = BirthCounts()
         """What the hand did since the daemon began."""
         self.disturbances: Mapping[ContainerKey, SampledDisturbance] = {}
@@ -88,6 +90,11 @@ class Board:
         """Show what is true of the host's own processes, and wake readers if that is news."""
         if self.host != told:
             self.host = told
+            self._wake()
+
+    def tell_fronts(self, recorded: frozenset[tuple[str, str]]) -> None:
+        """Hear which fronts are recorded on this host, and wake readers if that changes what is counted."""
+        if self.starts.recorded(recorded):
             self._wake()
 
     def report(self, where: str, problem: ProblemText | None) -> bool:

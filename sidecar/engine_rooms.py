@@ -23,6 +23,7 @@ from sidecar.lasting import LastingTasks
 from sidecar.log import Log
 from sidecar.observe.event_stream import LONGEST_RECONNECT_SECONDS, follow_events
 from sidecar.observe.looks import Looker
+from sidecar.observe.pulse import keep_pulse
 from sidecar.ports import Engine, EngineEvent, KeepsBack, Kernel, Tickets, keeps_none
 from state.key import ContainerKey
 
@@ -133,6 +134,8 @@ class EngineRooms:
     def follow(self, rng: random.Random, see_that_alone: Callable[[EngineInfo], None]) -> None:
         """Start to follow the events of each engine."""
         for engine, looker in zip(self.engines, self._lookers, strict=True):
+            pulse = partial(keep_pulse, engine, self._board, looker.give_up)
+            self._nursery.start_soon(self._keep, looker.named("feeling the engine's pulse"), pulse)
             follow = partial(self._follow, engine, looker, rng, see_that_alone)
             lose = partial(self._lose, engine)
             what = looker.named("following the engine's events")
@@ -210,6 +213,10 @@ class RoutedEngine:
     async def info(self) -> EngineInfo:
         """Return what the first engine is."""
         return await self._first.info()
+
+    async def ping(self) -> None:
+        """Ask the first engine for a sign of life."""
+        await self._first.ping()
 
     async def containers(self) -> tuple[str, ...]:
         """Return the full ids of all containers of all engines."""

@@ -74,6 +74,9 @@ class Engine(Protocol):
     async def info(self) -> EngineInfo:
         """Return what the engine is, and what it can do. Raise EngineLacks if it cannot do what the sidecar needs."""
 
+    async def ping(self) -> None:
+        """Return once the engine has answered a question that needs no lock. Raise any EngineError."""
+
     async def containers(self) -> tuple[str, ...]:
         """Return the full ids of all containers, including stopped ones."""
 

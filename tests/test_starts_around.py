@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sidecar.decide.contacts import Connected, Contact, Ready
 from sidecar.decide.facts import Phase
 from sidecar.decide.world import World, replace
 from sidecar.starts_around import StartsAround
 from sidecar.words.around import around_told, cure_of
+from sidecar.words.past import in_past
 from state.key import ContainerKey
 from state.topology import uniform
 from tests.cli.worlds import container, world
@@ -41,6 +44,11 @@ def counted(first: World, *others: World, asked: tuple[str, ...] = ()) -> Starts
     for each in others:
         made.see(each)
     return made
+
+
+def shown(made: StartsAround) -> Mapping[str, int] | None:
+    """Return what is shown now."""
+    return made.around
 
 
 def test_a_start_that_nobody_asked_about_is_counted_by_its_runtime() -> None:
@@ -89,10 +97,54 @@ def test_questions_of_what_never_comes_are_forgotten() -> None:
     assert made.see(after)
 
 
+def test_a_front_is_no_way_around_itself() -> None:
+    """Docker's own always, any other by its record: of that engine alone."""
+    before, after = seen(), seen(("a", "cpuset-default", "2"), ("b", "mine", "2"), ("c", "cpuset", "2"))
+    assert counted(before, after).around == {"mine": 1}
+    for engine, around in ((ENGINE, {}), ("another", {"mine": 1})):
+        made = StartsAround()
+        assert not made.recorded(frozenset({(engine, "mine")}))
+        made.asked(docker("asker"), is_usual=True)
+        made.see(before)
+        made.see(after)
+        assert made.around == around
+
+
+def test_without_a_front_any_more_nothing_is_counted_until_one_comes() -> None:
+    """Then from nothing: what began meanwhile went around no front."""
+    made = StartsAround()
+    made.recorded(frozenset({(ENGINE, "kata"), (ENGINE, "cpuset-default")}))
+    made.asked(docker("asker"), is_usual=True)
+    made.see(seen())
+    made.see(seen(("a", "runc", "1")))
+    assert shown(made) == {"runc": 1}
+    assert not made.recorded(frozenset({(ENGINE, "kata")}))
+    assert shown(made) == {"runc": 1}
+    assert made.recorded(frozenset())
+    assert shown(made) is None
+    assert not made.see(seen(("a", "runc", "2")))
+    assert not made.recorded(frozenset({(ENGINE, "cpuset-default")}))
+    made.asked(docker("asker"), is_usual=True)
+    made.see(seen(("a", "runc", "3")))
+    assert shown(made) == {}
+    made.see(seen(("a", "runc", "4")))
+    assert shown(made) == {"runc": 1}
+
+
+def test_a_front_of_which_no_record_is_seen_is_known_by_its_questions() -> None:
+    """As by a daemon in a container: that it sees none proves nothing."""
+    made = StartsAround()
+    made.asked(docker("asker"), is_usual=True)
+    assert not made.recorded(frozenset())
+    assert shown(made) == {}
+
+
 def test_it_is_said_with_the_cure() -> None:
     """What was created before is to be recreated; what has another runtime can be wrapped."""
     assert around_told({}) == "the engine's own runtime stands behind a front: every start seen since was asked about"
     told = around_told({"kata": 1, "runc": 2})
     assert told == "3 starts went around the front, and were seen as births alone: 1 by kata, 2 by runc"
+    assert around_told({"runc": 1}) == "1 start went around the front, and was seen as a birth alone: 1 by runc"
+    assert in_past(around_told({})).startswith("the engine's own runtime stood behind a front")
     assert cure_of({"runc": 1}) == "recreate these containers"
     assert "install-runtime --wrap kata" in cure_of({"kata": 1, "runc": 2})

@@ -104,20 +104,23 @@ class Vouching(msgspec.Struct, frozen=True, kw_only=True):
     said_at: str
     """Until when the World is known to be right, RFC 3339: now, if that is not in doubt."""
     is_outdated: bool
-    """It vouched, and does not any more, although it reaches its engine: it stalled, or decides nothing."""
+    """It vouched, and does not any more: it stalled, decides nothing, or waits for its engine."""
+    is_ready: bool
+    """It reaches its engine."""
 
     @classmethod
     def of(cls, world: World, vouched_at: float | None, now: datetime) -> Vouching:
         """Judge by when the daemon last vouched, in seconds since 1970."""
         counts = seconds_left(vouched_at, LEASE_SECONDS, now.timestamp()) > 0
-        is_outdated = world.is_ready and vouched_at is not None and not counts
+        is_outdated = vouched_at is not None and not counts
         said_at = datetime.fromtimestamp(vouched_at or 0.0, UTC) if is_outdated else now
-        return cls(counts=counts, said_at=said_at.isoformat(timespec="milliseconds"), is_outdated=is_outdated)
+        said = said_at.isoformat(timespec="milliseconds")
+        return cls(counts=counts, said_at=said, is_outdated=is_outdated, is_ready=world.is_ready)
 
     @property
     def last_word(self) -> str:
         """The sentence before explanations that are out of date; "" if they are not."""
-        return last_word(self.said_at, is_running=True) if self.is_outdated else ""
+        return last_word(self.said_at, is_running=True, is_ready=self.is_ready) if self.is_outdated else ""
 
 
 def found(world: World, wanted: str) -> ContainerView:

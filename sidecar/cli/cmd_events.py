@@ -20,7 +20,7 @@ from sidecar.log import LogLevel, now
 from sidecar.readers import duration
 from sidecar.status.event_file import Event, event_file, event_of
 from sidecar.status.status_file import read_status
-from sidecar.status.status_lease import why_outdated
+from sidecar.status.status_lease import is_vouched, why_unvouched
 from sidecar.words.event_text import event_text
 from state import codec
 from state.errors import StateError
@@ -147,12 +147,12 @@ def following(reader: EventReader, state_dir: str, outdated: str) -> Iterator[li
 
 def outdated_because(state_dir: str) -> str:
     """Return why events may be missing, "" if none is."""
-    outdated = why_outdated(state_dir, time.time(), is_ready=True)
+    if is_vouched(state_dir, time.time()):
+        return ""
+    is_ready = True
     with contextlib.suppress(StateError):
-        if outdated and not read_status(state_dir).is_ready:
-            # It says so itself: it waits for its engine.
-            return why_outdated(state_dir, time.time(), is_ready=False)
-    return outdated
+        is_ready = read_status(state_dir).is_ready
+    return why_unvouched(state_dir, is_ready=is_ready)
 
 
 def time_of(event: Event) -> datetime:

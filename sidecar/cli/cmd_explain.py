@@ -71,7 +71,8 @@ def run(args: argparse.Namespace) -> int:
             )
         told, lines = view, rendered_cpu(view, last.sight)
         if outdated:
-            said = last_word(status.updated_at, is_running=last.is_running)
+            is_ready = last.status.is_ready
+            said = last_word(status.updated_at, is_running=last.is_running, is_ready=is_ready)
             told = view = replace(view, explanation=(said, *all_in_past(view.explanation, names_in(status))))
             lines = rendered_cpu(view, last.sight)
         if any(each.name == args.container for each in status.rows):
@@ -81,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
         told = reading = container_reading_of(found, vouched=last.vouched)
         lines = rendered(found, last.sight)
         if args.format:
-            lines = formatted(args.format, [reading], status.waiting, last.sight)
+            lines = formatted(args.format, [reading], last.status, last.sight)
     if args.json:
         print_json(told)
     else:

@@ -47,7 +47,7 @@ _EXAMPLES: Final = """examples:
   cpuset-sidecar status --exclusive --format '{{.Name}} {{.CPUs}}'
   cpuset-sidecar status --json | jq '.containers[] | select(.sharing == "exclusive")'
 
-exit codes: 0 a daemon is running, 1 none is, or there is no status; with --problems also 3: there are problems
+exit codes: 0 a daemon vouches for it, 1 none does, or there is no status; with --problems also 3: there are problems
 """
 
 USUAL_FRONTS: Final = ("/usr/local/bin/cpuset-runc", "/etc/cpuset-sidecar/fronts")
@@ -57,6 +57,9 @@ imported where there is none.
 
 _WIDE: Final = ("PROJECT", "SIZE", "RANGE", "USE")
 """What a wide table has more."""
+
+_STEADY: Final = {SharingStatus.STRANGER: "pinned by hand", SharingStatus.UNMANAGED: "left alone"}
+"""The state of what the sidecar never moves."""
 
 PROBLEMS_CODE: Final = 3
 """The exit code of `--problems` where there are some: neither a failure of the command nor wrong usage."""
@@ -103,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.write("".join(f"{line}\n" for line in problem_lines(problems, width)))
     elif args.format:
         told = choice.of(last.reading)
-        lines = formatted(args.format, rows_read(told), told.waiting, last.sight)
+        lines = formatted(args.format, rows_read(told), last.status, last.sight)
         sys.stdout.write("".join(f"{line}\n" for line in lines))
     else:
         page = rendered(
@@ -146,7 +149,12 @@ def rendered(
         head = (" ", "ENGINE", *head[1:])
         rows = [(row[0], each.engine, *row[1:]) for each, row in zip(chosen.containers, rows, strict=True)]
     lines = headline(status, sight, width)
-    lines += [line for clause in (fronts, freshness(status, now, sight)) if clause for line in wrapped(clause, width)]
+    lines += [
+        line
+        for clause in (sight.clause(fronts), freshness(status, now, sight))
+        if clause
+        for line in wrapped(clause, width)
+    ]
     lines.append("")
     if rows:
         lines += painted(head, rows, paint, width, is_wide=is_wide)
@@ -175,10 +183,13 @@ def fronts_clause() -> str:
     return fronts_told(fronts_here())
 
 
-def formatted(template: RowTemplate, rows: Sequence[ContainerReading], waiting: int, sight: Sight) -> list[str]:
-    """Return the lines of a template for these containers and units; `waiting` is the length of the queue."""
-    now = datetime.now(UTC)
-    said = [sight.state(state_of(each, now, waiting), {each.name}) for each in rows]
+def formatted(template: RowTemplate, rows: Sequence[ContainerReading], status: Status, sight: Sight) -> list[str]:
+    """Return the lines of a template for these containers and units. Their state in words is that of the document
+    itself, as in the table: a reading of it claims nothing any more that could be told as what was.
+    """
+    now, known = datetime.now(UTC), {each.id: each for each in status.rows}
+    states = ((each.name, state_of(known.get(each.id, each), now, status.waiting)) for each in rows)
+    said = [sight.state(state, {name}) for name, state in states]
     return filled(template, CONTAINER_FIELDS, map(ToldContainer, rows, said))
 
 
@@ -286,7 +297,11 @@ def freshness(status: Status, now: datetime, sight: Sight) -> str:
     if sight.is_running is False:
         return f"THE DAEMON IS NOT RUNNING: this is its last state, {age} old"
     if sight.is_last_word:
-        why = "IS STOPPED, STALLED OR STUCK, OR CANNOT WRITE ITS STATUS"
+        if sight.is_running is None:
+            return (
+                f"NO DAEMON VOUCHES FOR THIS, the last state, {age} old; it cannot be seen from here whether one runs"
+            )
+        why = "IS STOPPED, STALLED OR STUCK, OR CANNOT WRITE ITS STATUS" if status.is_ready else "WAITS FOR ITS ENGINE"
         return f"THE DAEMON {why}: it does not vouch for this, its last state, {age} old"
     state = (
         "releasing every container"
@@ -314,7 +329,8 @@ def state_of(each: ContainerStatus, now: datetime, waiting: int = 0) -> str:
     words = [] if each.phase == "running" else [each.phase]
     if each.leaving:
         words.append(f"leaving {each.leaving.cpus}: {left(each.leaving, now)}")
-    elif each.pending:
+    elif each.pending and not each.is_settled:
+        # Of one that is settled, the engine only records what the kernel has already.
         words.append(f"on its way to {each.pending}")
     elif each.trouble:
         words.append("failed")
@@ -322,8 +338,10 @@ def state_of(each: ContainerStatus, now: datetime, waiting: int = 0) -> str:
         words.append("waiting")
     elif each.is_settled and each.sharing is SharingStatus.EXCLUSIVE:
         words.append(_settled(each))
-    elif each.is_settled and each.sharing is SharingStatus.SHARED:
-        words.append("settled")
+    elif each.is_settled:
+        words.append(_STEADY.get(each.sharing, "settled"))
+    elif Phase(each.phase).is_live:
+        words.append(_unsettled(each))
     if each.refusal:
         words.append(f"refused, {ordinal(each.turn)} of {waiting} waiting" if each.turn else "refused")
     if each.is_quota_lifted:
@@ -331,6 +349,15 @@ def state_of(each: ContainerStatus, now: datetime, waiting: int = 0) -> str:
     if warnings := [said for said in each.warnings if said != each.refusal]:
         words.append(counted(len(warnings), "warning"))
     return "; ".join(words)
+
+
+def _unsettled(each: ContainerStatus) -> str:
+    """Return what is true of a live container that nothing holds up, and that is not settled: for some seconds."""
+    if each.cpus != each.desired:
+        return f"to move to {each.desired}"
+    if each.sharing is SharingStatus.SHARED:
+        return "in place, to be recorded by the engine"
+    return "in place, not yet settled"
 
 
 def _settled(each: ContainerStatus) -> str:

@@ -82,7 +82,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show the page. With `--once`, return 1 if no daemon is running: the page is then out of date."""
+    """Show the page. With `--once`, return 1 if no daemon vouches for it: the page is then out of date."""
     check_format(args, "json", "output")
     state_dir = config_of(args).state_dir
     choice = choice_of(args, state_dir)
@@ -175,7 +175,7 @@ def _lines(last: LastStatus, choice: Choice, form: _Form) -> list[str]:
     if form.template:
         shown = {each.id for each in _shown(chosen)}
         rows = [each for each in rows_read(chosen) if each.id in shown]
-        return formatted(form.template, rows, chosen.waiting, last.sight)
+        return formatted(form.template, rows, last.status, last.sight)
     paint, width = printout()
     now = datetime.now(UTC)
     return rendered(last.status, now, last.sight, paint=paint, width=width, choice=choice, is_wide=form.is_wide)

@@ -70,6 +70,17 @@ def choose(configured: str | None, environ: Mapping[str, str], exists: Callable[
     )
 
 
+def how_to_start(at: Address) -> str:
+    """Return how the engine that is meant is started, as a parenthesis; of each, where its address does not tell."""
+    path = at.path or ""
+    user = " --user" if path.startswith(f"{USERS}/") else ""
+    docker, podman = f"systemctl{user} start docker", f"systemctl{user} start podman.socket"
+    if "podman" in path:
+        return f" ({podman})"
+    # Podman stands in at Docker's place, too, but then it is told by another name.
+    return f" ({docker})" if "docker" in path else f" ({docker}; {podman})"
+
+
 def usual_places(environ: Mapping[str, str]) -> tuple[str, ...]:
     """Return where engines usually listen: the system's, then this user's own."""
     system = ("/var/run/docker.sock", "/run/podman/podman.sock")

@@ -57,6 +57,10 @@ class HostedEngine:
         """Return what the engine is."""
         return await self._engine.info()
 
+    async def ping(self) -> None:
+        """Ask the engine for a sign of life."""
+        await self._engine.ping()
+
     async def containers(self) -> tuple[str, ...]:
         """Return the keys of the units, then the full ids of all containers. Units of a source that has not told yet
         which of them ask are not listed: an owner would seem to have given up its CPUs.

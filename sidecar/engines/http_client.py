@@ -29,7 +29,7 @@ import msgspec
 
 from sidecar.decide.facts import ContainerView
 from sidecar.engines import answer_errors
-from sidecar.engines.address import Address
+from sidecar.engines.address import Address, how_to_start
 from sidecar.engines.byte_lines import Lines, Torn
 from sidecar.engines.docker import engine_identity
 from sidecar.engines.event_dialect import DOCKER, Dialect
@@ -70,9 +70,9 @@ _NEWEST_API: Final = (1, 45)
 """The newest API version whose answers are known here (Docker 26)."""
 
 _CURES: Final = {
-    errno.ENOENT: "no such socket: start the engine, or set `engine` or DOCKER_HOST to its address",
+    errno.ENOENT: "no such socket: start the engine{how}, or set `engine` or DOCKER_HOST to its address",
     errno.EACCES: "permission denied: run as root, or as a member of the socket's group (usually `docker`)",
-    errno.ECONNREFUSED: "connection refused: start the engine (systemctl start docker; systemctl start podman.socket)",
+    errno.ECONNREFUSED: "connection refused: start the engine{how}",
     errno.EISDIR: "it is a directory: the path that is mounted there does not exist on the host",
 }
 
@@ -131,7 +131,7 @@ class Client:
         if self._trusted is None or (found := self.socket()) == self._trusted == self._connected_to:
             return
         what = (
-            _CURES[errno.ENOENT]
+            _CURES[errno.ENOENT].format(how=how_to_start(self._address))
             if found is None
             else "its socket was replaced: the engine behind it is identified first"
         )
@@ -239,7 +239,8 @@ class Client:
         cause: BaseException | None = error
         while cause is not None:
             if isinstance(cause, OSError) and cause.errno in _CURES:
-                return EngineUnavailable(f"the engine at {self._address.url}: {_CURES[cause.errno]}")
+                cure = _CURES[cause.errno].format(how=how_to_start(self._address))
+                return EngineUnavailable(f"the engine at {self._address.url}: {cure}")
             cause = cause.__cause__ or cause.__context__
         text = error.message if isinstance(error, aiohttp.ClientResponseError) else str(error) or repr(error)
         return EngineUnavailable(f"the engine at {self._address.url}: {answer_errors.shown(text)}")

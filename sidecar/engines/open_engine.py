@@ -22,10 +22,11 @@ from sidecar.engines.answer_bounds import Patience
 from sidecar.engines.asyncio_room import AsyncioRoom, open_room
 from sidecar.engines.docker import engine_identity
 from sidecar.engines.docker.docker_engine import DockerEngine
+from sidecar.engines.engine_ping import ping
 from sidecar.engines.http_client import Client
 from sidecar.engines.podman.podman_engine import VERSION_HEADER, LiveMachine, PodmanEngine
 from sidecar.failures import EngineFailed, EngineLacks, EngineUnavailable
-from sidecar.ports import Engine, EngineEvent, KeepsBack, keeps_none
+from sidecar.ports import EngineEvent, KeepsBack, keeps_none
 from state.key import MARK
 
 _KINDS: Final = {DockerEngine: "Docker", PodmanEngine: "Podman"}
@@ -79,6 +80,10 @@ class FoundEngine:
         notes = tuple(each for each in info.notes if each != engine_identity.ROOTLESS_NOTE)
         return msgspec.structs.replace(info, name=self._name, notes=notes)
 
+    async def ping(self) -> None:
+        """Ask for a sign of life."""
+        await ping(self._room, self._client, self._patience.look)
+
     async def containers(self) -> tuple[str, ...]:
         """Return the full ids of all containers, including stopped ones."""
         return await (await self._found()).containers()
@@ -110,7 +115,7 @@ class FoundEngine:
         async with opened as events:
             yield events
 
-    async def _found(self, kind: type[DockerEngine] | type[PodmanEngine] | None = None) -> Engine:
+    async def _found(self, kind: type[DockerEngine] | type[PodmanEngine] | None = None) -> DockerEngine | PodmanEngine:
         if self._engine is None:
             if (kind or await self._kind()) is PodmanEngine:
                 self._engine = PodmanEngine(self._room, self._client, self._patience, self._labels, self._machine)

@@ -87,6 +87,10 @@ class SlicedEngine:
         self._is_default = info.traits.has_default_parent
         return info
 
+    async def ping(self) -> None:
+        """Ask the engine for a sign of life."""
+        await self._engine.ping()
+
     async def containers(self) -> tuple[str, ...]:
         """Return the group first, then the full ids of all containers."""
         return (self._id, *await self._engine.containers())

@@ -87,6 +87,7 @@ async def follow_events(
     warnings = Sparingly()
     while True:
         try:
+            asked_at = trio.current_time()
             info = await engine.info()
             if name and info.name != name:
                 raise EngineUnavailable(f"{info.name} answers where {name} should")
@@ -94,6 +95,7 @@ async def follow_events(
             longest = math.inf if info.traits.needs_service else BLIND_SECONDS
             async with engine.events(looker.newcomers.keeps_back) as events:
                 log.info("connected", engine=info.name, version=info.version, api=info.api_version)
+                board.heard[info.name] = asked_at
                 await outbox.send(EngineConnected(info, tickets()))
                 board.report(place, None)
                 looker.newcomers.forget()

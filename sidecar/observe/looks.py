@@ -174,7 +174,7 @@ class Looker:
                     await self.take_inventory()
                 except EngineUnavailable as error:
                     self._log.debug("no inventory", reason=error)
-                    self._give_up(error)
+                    self.give_up(error)
                 except EngineError as error:
                     self._report(f"containers cannot be listed: {error}")
                 else:
@@ -199,7 +199,7 @@ class Looker:
                         self.tell(ContainerSeen(view, self._tickets()))
                         self.look(key)
 
-    def _give_up(self, error: EngineUnavailable) -> None:
+    def give_up(self, error: EngineUnavailable) -> None:
         """Make the follower of the stream reconnect."""
         if self._following is not None:
             self._silence = error

@@ -2,7 +2,8 @@
 
 It vouches that the daemon runs, hears its engine, decides, and has written what it decided. So it renews only if
 
-1. the engine of the container is reached, and all of that engine's containers were looked at since;
+1. the engine of the container is reached, all of that engine's containers were looked at since, and it has answered
+   something lately (`observe/pulse`): one that hangs keeps its connections;
 2. each task on which the files depend shows a *sign* of life: it has nothing to do, or has done something since the
    last round;
 3. the round comes in time: after a stall, nothing is known of what happened meanwhile before all had a turn.
@@ -40,6 +41,11 @@ _TURN: Final = 64
 
 _LATE_SECONDS: Final = RENEW_SECONDS
 """A round that is later than this comes after a stall."""
+
+_DEAF_SECONDS: Final = 2 * RENEW_SECONDS
+"""An engine whose last answer is older than this is not vouched for. With what a renewal counts, that makes 25 s at
+most from the last proof to the end of a lease, and 15 s at least.
+"""
 
 _STUCK_SECONDS: Final = LEASE_SECONDS
 """For so long no sign was there."""
@@ -81,7 +87,7 @@ class Voucher:
         try:
             while True:
                 in_time = trio.current_time() - due <= _LATE_SECONDS
-                if self._all_live(in_time=in_time) and in_time and self._board.latest.is_ready:
+                if self._all_live(in_time=in_time) and in_time and self._hears_any():
                     await self._renew()
                 due = trio.current_time() + RENEW_SECONDS
                 await self._pause(due)
@@ -100,6 +106,16 @@ class Voucher:
             async for world in self._board.worlds():
                 if world.is_ready:
                     return
+
+    def _hears_any(self) -> bool:
+        """Return whether an engine is reached, was looked at, and answers."""
+        contacts = self._board.latest.contacts
+        return any(each.is_ready and not self._is_deaf(name) for name, each in contacts.items())
+
+    def _is_deaf(self, engine: str) -> bool:
+        """Return whether an engine has answered nothing lately. What is no engine, as systemd, is never deaf."""
+        heard_at = self._board.heard.get(engine, -math.inf)
+        return engine in self._board.latest.contacts and trio.current_time() - heard_at > _DEAF_SECONDS
 
     def _all_live(self, *, in_time: bool) -> bool:
         before, self._shown = self._shown, [sign() for sign in self._signs]
@@ -130,7 +146,7 @@ class Voucher:
         absent = {
             own_place(short_of(key.handle))[1]
             for key, each in world.containers.items()
-            if has_projection(world, each) and world.is_absent(key)
+            if has_projection(world, each) and (world.is_absent(key) or self._is_deaf(key.engine))
         }
         places = [place for place in self._projections.vouched() if place[-1] not in absent]
         for first in range(0, len(places), _TURN):

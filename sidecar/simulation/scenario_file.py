@@ -262,10 +262,11 @@ def _event(section: Section, names: tuple[str, ...], reloads: Reloads) -> Event 
 
 
 def _one_of(names: tuple[str, ...]) -> Reader[str, Unknown | NotOfForm]:
-    """Make a reader of the name of a container in the scenario."""
+    """Make a reader of the name of a container in the scenario, which has each as often as it is run."""
+    known = tuple(dict.fromkeys(names))
 
     def read(value: object) -> str | Unknown | NotOfForm:
         name = text(value)
-        return name if isinstance(name, NotOfForm) or name in names else Unknown(ListKind.CONTAINER, names)
+        return name if isinstance(name, NotOfForm) or name in names else Unknown(ListKind.CONTAINER, known)
 
     return read

@@ -1,5 +1,5 @@
-"""The status document of a daemon that is gone or stalled: what it last knew, without what only one that works can
-claim, in the past tense. Pure.
+"""The status document of a daemon that is gone, stalled or without its engine: what it last knew, without what only one
+that works can claim, in the past tense. Pure.
 """
 
 from __future__ import annotations
@@ -28,14 +28,16 @@ class ContainerReading(ContainerStatus, frozen=True, kw_only=True):
     vouched: bool = False
 
 
-def last_word(said_at: str, *, is_running: bool | None = False) -> str:
-    """Return the sentence that comes before everything that a daemon said which is gone, or runs and is stalled.
+def last_word(said_at: str, *, is_running: bool | None = False, is_ready: bool = True) -> str:
+    """Return the sentence that comes before everything that a daemon said which is gone, or runs and does not vouch.
 
-    `said_at` is RFC 3339, or "" if it is not known.
+    `said_at` is RFC 3339, or "" if it is not known. A daemon that said that it is not ready waits for its engine.
     """
     said_at = said_at or "an unknown time"
+    if is_running is None:
+        return f"No daemon vouches for this, and whether one runs cannot be seen. It was last said at {said_at}:"
     if is_running:
-        why = "is stopped, stalled or stuck, or cannot write its status"
+        why = "is stopped, stalled or stuck, or cannot write its status" if is_ready else "waits for its engine"
         return f"The daemon {why}. This is what it last said, at {said_at}:"
     return f"No daemon is running. This is what the last one said, at {said_at}:"
 
@@ -45,7 +47,8 @@ def unvouched(status: Status, *, is_running: bool | None = False) -> Status:
     nothing is on its way, no birth is answered, each explanation is told as the last word of the daemon, and each
     sentence is in the past.
     """
-    said, told = last_word(status.updated_at, is_running=is_running), told_in_past(status)
+    said = last_word(status.updated_at, is_running=is_running, is_ready=status.is_ready)
+    told = told_in_past(status)
     return replace(
         told,
         is_ready=False,

@@ -30,20 +30,18 @@ def renew_status_lease(state_dir: str | Path, seconds: float) -> None:
                 os.rename(fresh, lease.NAME, src_dir_fd=at, dst_dir_fd=at)
 
 
-def why_outdated(state_dir: str | Path, now: float, *, is_ready: bool) -> str:
-    """Return why the document may be out of date, as a sentence for people; "" if it is not, or nothing shows it.
+def why_unvouched(state_dir: str | Path, *, is_ready: bool) -> str:
+    """Return why no daemon vouches for the document, as a sentence for people.
 
-    It is not if it says itself that the daemon is not ready. `now` is in seconds since 1970.
+    Whether one does, the lease alone decides. What the document says of itself, `is_ready`, only tells why not: a
+    daemon that is not ready waits for its engine.
     """
     if (is_running := is_daemon_running(state_dir)) is False:
         return f"no daemon is running on {state_dir}"
-    renewed = _renewed_at(state_dir)
-    if not is_running or not is_ready or renewed is None or _counts(renewed, now):
-        return ""
-    return (
-        f"the daemon on {state_dir} runs, but does not vouch for this: it is stopped, stalled or stuck, or "
-        "cannot write it; this is its last state"
-    )
+    if is_running is None:
+        return f"no daemon vouches for what is in {state_dir}, and it cannot be seen from here whether one runs"
+    why = "it is stopped, stalled or stuck, or cannot write it" if is_ready else "it waits for its engine"
+    return f"the daemon on {state_dir} runs, but does not vouch for this: {why}; this is its last state"
 
 
 def end_status_lease(state_dir: str | Path) -> None:

@@ -12,18 +12,22 @@ from sidecar.status.document import Status
 from sidecar.status.last_state import StatusReading, reading_of
 from sidecar.status.sight import Sight
 from sidecar.status.status_file import NAME, is_daemon_running, read_status
-from sidecar.status.status_lease import is_vouched, why_outdated
+from sidecar.status.status_lease import is_vouched, why_unvouched
 
 
 class LastStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The document as it is on disk. `is_running` is None if that cannot be known; `outdated` tells why it may be out
-    of date, "" if it is not; `vouched` is whether the daemon vouches for it.
+    of date, "" if a daemon vouches for it.
     """
 
     status: Status
     is_running: bool | None
     outdated: str
-    vouched: bool
+
+    @property
+    def vouched(self) -> bool:
+        """Whether a daemon vouches for it: nothing else decides whether it is told as what is, or as what was."""
+        return not self.outdated
 
     @property
     def sight(self) -> Sight:
@@ -33,8 +37,7 @@ class LastStatus(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def reading(self) -> StatusReading:
         """The document with `vouched`, without claims that nothing supports."""
-        is_outdated = bool(self.outdated)
-        return reading_of(self.status, vouched=self.vouched, outdated=is_outdated, is_running=self.is_running)
+        return reading_of(self.status, vouched=self.vouched, outdated=not self.vouched, is_running=self.is_running)
 
 
 def read_last_status(state_dir: str | Path, now: float) -> LastStatus:
@@ -59,8 +62,7 @@ class StatusFollower:
         return LastStatus(
             status=status,
             is_running=is_daemon_running(self._state_dir),
-            outdated=why_outdated(self._state_dir, now, is_ready=status.is_ready),
-            vouched=vouched,
+            outdated="" if vouched else why_unvouched(self._state_dir, is_ready=status.is_ready),
         )
 
     def _document(self) -> Status:

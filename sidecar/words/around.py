@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sidecar.words.counts import counted
+from sidecar.words.counts import agree, counted
 
 
 def around_told(around: Mapping[str, int]) -> str:
@@ -13,7 +13,8 @@ def around_told(around: Mapping[str, int]) -> str:
         return "the engine's own runtime stands behind a front: every start seen since was asked about"
     told = ", ".join(f"{count} by {name}" for name, count in around.items())
     total = sum(around.values())
-    return f"{counted(total, 'start')} went around the front, and were seen as births alone: {told}"
+    were, births = agree(total, "was", "were"), agree(total, "a birth", "births")
+    return f"{counted(total, 'start')} went around the front, and {were} seen as {births} alone: {told}"
 
 
 def fronts_told(fronts: Mapping[str, bool]) -> str:

@@ -73,6 +73,7 @@ PAST: Final[Mapping[str, str]] = {
     "says": "said",
     "sees": "saw",
     "shares": "shared",
+    "stands": "stood",
     "starts": "started",
     "stays": "stayed",
     "switches": "switched",

@@ -85,8 +85,9 @@ async def test_an_answer_says_whether_the_daemon_vouches_for_it(rig: Rig) -> Non
         assert (man["vouched"], man["is_settled"], man["is_alone"]) == (False, False, False)
         assert man["explanation"][0].startswith("The daemon is stopped, stalled or stuck, or cannot write its status.")
         rig.board.post(with_readiness(rig.story.world, Away()))
-        told = (await rig.ask("GET", "/v1/status"))[1]
+        told, man = (await rig.ask("GET", "/v1/status"))[1], (await rig.ask(*asked))[1]
         assert (told["vouched"], told["is_ready"]) == (False, False)
+        assert man["explanation"][0].startswith("The daemon waits for its engine. This is what it last said")
 
 
 async def test_the_routes_are_listed_with_the_listeners_that_serve_them(rig: Rig) -> None:

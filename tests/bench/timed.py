@@ -42,6 +42,10 @@ class TimedEngine:
         """Ask the engine."""
         return await self._engine.info()
 
+    async def ping(self) -> None:
+        """Ask the engine for what it answers without a lock."""
+        await self._engine.info()
+
     async def containers(self) -> tuple[str, ...]:
         """Ask the engine."""
         return await self._engine.containers()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from sidecar.decide.settings import IsolatedRule, PolicyName, Settings
 from sidecar.decide.world import replace
 from sidecar.status.describe import status_of
 from sidecar.status.status_file import write_status
+from sidecar.status.status_lease import renew_status_lease
 from state.checkpoint import CheckpointFile
 from state.cpuset import CPUSet
 from state.demand import Demand
@@ -205,6 +207,7 @@ def test_explain_says_how_cpus_lie(tmp_path: Path, capsys: pytest.CaptureFixture
     """Placed again it would get the same, so there is no remark on that."""
     state_of(tmp_path)
     with hold_lock(str(tmp_path)):
+        renew_status_lease(tmp_path, time.time())
         assert main(["explain", "web", "--state-dir", str(tmp_path)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == "  They are 1 whole core, socket 0."
@@ -214,6 +217,7 @@ def test_explain_says_what_changed_options_would_do(tmp_path: Path, capsys: pyte
     """Grants stay; nothing has to be deleted."""
     state_of(tmp_path, later=replace(STATIC, options=("distribute-cpus-across-cores",)))
     with hold_lock(str(tmp_path)):
+        renew_status_lease(tmp_path, time.time())
         assert main(["explain", "web", "--state-dir", str(tmp_path)]) == 0
     last = capsys.readouterr().out.splitlines()[-1]
     assert last == "  Placed again now, it would get 1-2 (2 single threads, socket 0); it keeps what it has."
@@ -222,6 +226,7 @@ def test_explain_says_what_changed_options_would_do(tmp_path: Path, capsys: pyte
 def test_explain_says_where_a_request_would_be_refused_now(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     state_of(tmp_path, later=replace(STATIC, isolated=IsolatedRule.ONLY))
     with hold_lock(str(tmp_path)):
+        renew_status_lease(tmp_path, time.time())
         assert main(["explain", "--json", "web", "--state-dir", str(tmp_path)]) == 0
     explanation = json.loads(capsys.readouterr().out)["explanation"]
     said = "Placed again now, it would be refused: asked for 2 exclusive CPUs, 0 free; isolated CPUs only (isolated)"

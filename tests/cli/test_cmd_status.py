@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,15 +11,16 @@ import msgspec
 import pytest
 
 from sidecar.__main__ import main
-from sidecar.cli.cmd_status import USUAL_FRONTS, rendered
+from sidecar.cli.cmd_status import USUAL_FRONTS, rendered, state_of
 from sidecar.commit.state_lock import hold_lock
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import replace
 from sidecar.host.install.runtime_files import Places
 from sidecar.status.describe import status_of
-from sidecar.status.document import HandStatus
+from sidecar.status.document import ContainerStatus, HandStatus, SharingStatus
 from sidecar.status.sight import GONE, UNSEEN, WORKS
 from sidecar.status.status_file import write_status
+from sidecar.status.status_lease import renew_status_lease
 from sidecar.words.past import in_past
 from state.cpuset import CPUSet
 from state.topology import uniform
@@ -105,6 +107,7 @@ def test_problems_alone_have_an_exit_code_of_their_own(tmp_path: Path, capsys: p
     leave(tmp_path, BUSY)
     command = ["status", "--problems", "--state-dir", str(tmp_path)]
     with hold_lock(str(tmp_path)):
+        renew_status_lease(tmp_path, time.time())
         assert main(command) == 3
         [line] = capsys.readouterr().out.splitlines()
         assert line.startswith("problem: big: refused: asked for 5 exclusive CPUs")
@@ -115,6 +118,39 @@ def test_problems_alone_have_an_exit_code_of_their_own(tmp_path: Path, capsys: p
         assert main(command) == 0
         assert capsys.readouterr().out == ""
     assert main(command) == 1
+
+
+def test_every_live_container_has_words_on_its_state() -> None:
+    """Also one that is where it should be before the engine has recorded it, and what is never moved."""
+    base = ContainerStatus(id="a", name="a", phase="running", sharing=SharingStatus.SHARED)
+    one, two = CPUSet.parse("1"), CPUSet.parse("2")
+    told = {
+        "in place, to be recorded by the engine": replace(base, cpus=one, desired=one),
+        "to move to 2": replace(base, cpus=one, desired=two),
+        "in place, not yet settled": replace(base, cpus=one, desired=one, sharing=SharingStatus.EXCLUSIVE),
+        "on its way to 2": replace(base, cpus=one, desired=two, pending=two),
+        "pinned by hand": replace(base, sharing=SharingStatus.STRANGER, is_settled=True),
+        "left alone": replace(base, sharing=SharingStatus.UNMANAGED, is_settled=True),
+        # Its order only has the engine record what the hand guards.
+        "settled, alone": replace(
+            base, sharing=SharingStatus.EXCLUSIVE, cpus=one, pending=one, is_settled=True, is_alone=True
+        ),
+    }
+    assert {said: state_of(each, NOW) for said, each in told.items()} == {said: said for said in told}
+
+
+def test_a_template_of_a_daemon_that_is_gone_has_the_words_of_the_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Claims are withdrawn, and the state is told as what was; by all commands."""
+    leave(tmp_path, BUSY)
+    said = "web=was settled, alone; quota lifted=false"
+    for command in (["status"], ["top", "--once"], ["explain", "web"]):
+        words = [*command, "--state-dir", str(tmp_path), "--format", "{{.Name}}={{.State}}={{.Alone}}"]
+        assert main(words) == 1
+        assert said in capsys.readouterr().out.splitlines()
+    assert main(["status", "--state-dir", str(tmp_path), "--format", "{{.Name}}={{.State}}"]) == 1
+    assert "big=was settled; refused" in capsys.readouterr().out.splitlines()
 
 
 def test_status_says_when_the_daemon_is_gone() -> None:

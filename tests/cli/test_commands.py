@@ -16,7 +16,6 @@ import pytest
 
 from sidecar.__main__ import DAEMON_PACKAGES, main
 from sidecar.cli import cmd_explain
-from sidecar.commit.state_lock import hold_lock
 from sidecar.decide.world import World
 from sidecar.status.describe import status_of
 from sidecar.status.document import Status
@@ -46,6 +45,7 @@ def state_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     leave(tmp_path, BUSY)
     held = os.open(tmp_path / "lock", os.O_CREAT | os.O_RDWR)
     fcntl.flock(held, fcntl.LOCK_EX)
+    renew_status_lease(tmp_path, time.time())
     yield tmp_path
     os.close(held)
 
@@ -65,40 +65,6 @@ def test_the_status_command(state_dir: Path, capsys: pytest.CaptureFixture[str])
     assert "\x1b" not in out
     assert main(["status", "--json"]) == 0
     assert decode_status(capsys.readouterr().out.encode()) == decode_status((state_dir / "status.json").read_bytes())
-
-
-def test_a_stalled_daemon_is_not_believed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its process is there, and vouches for nothing: exit code 1, and nothing is alone."""
-    monkeypatch.setenv("CPUSET_SIDECAR_STATE_DIR", str(tmp_path))
-    monkeypatch.setattr(cmd_explain, "read_topology", lambda: BUSY.topology)
-    leave(tmp_path, BUSY)
-    with hold_lock(str(tmp_path)):
-        renew_status_lease(tmp_path, 0)
-        for words in (["status"], ["top", "--once"]):
-            assert main(words) == 1
-            shown = capsys.readouterr()
-            assert "THE DAEMON IS STOPPED, STALLED OR STUCK, OR CANNOT WRITE ITS STATUS: it does not vouch" in shown.out
-            assert "was settled, alone" in shown.out
-            assert "the daemon is running" not in shown.out
-            assert "does not vouch for this" in shown.err
-        assert main(["explain", "web"]) == 1
-        told = capsys.readouterr().out
-        assert "The daemon is stopped, stalled or stuck, or cannot write its status." in told
-        assert "It ran on exactly these, and no other container of the engine did." in told
-        assert main(["explain", "new"]) == 1
-        assert "there is no container 'new'" in (said := capsys.readouterr().err)
-        assert f"but the daemon on {tmp_path} runs, but does not vouch for this" in said
-        assert main(["status", "--problems"]) == 1
-        assert f"problem: the daemon on {tmp_path} runs, but" in capsys.readouterr().out
-        assert main(["explain", "web", "--json"]) == 1
-        assert "It ran on exactly these" in capsys.readouterr().out
-        assert main(["status", "--json"]) == 1
-        last = decode_status(capsys.readouterr().out.encode())
-        assert not any(each.is_settled or each.is_alone for each in last.containers)
-        renew_status_lease(tmp_path, time.time())
-        assert main(["status"]) == 0
 
 
 def test_without_a_daemon_status_fails_but_shows(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from sidecar.commit.state_lock import hold_lock
 from sidecar.decide.settings import PolicyName
 from sidecar.status.describe import status_of
 from sidecar.status.status_file import write_status
+from sidecar.status.status_lease import renew_status_lease
 from sidecar.words.causes import why
 from state.checkpoint import CheckpointFile
 from tests.support.decide.stories import Story
@@ -55,6 +57,7 @@ def test_explain_says_why_cpus_moved(story: Story, tmp_path: Path, capsys: pytes
         checkpoint.save(story.world.state)
     [take] = [each.leaving for each in story.world.state.assignments.values() if each.leaving]
     with hold_lock(str(tmp_path)):
+        renew_status_lease(tmp_path, time.time())
         assert main(["explain", "batch", "--state-dir", str(tmp_path)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert f"  It gave up CPUs {take.cpus}: {why(take.cause)}." in lines

@@ -66,7 +66,7 @@ def test_status_has_a_table_of_units_and_the_holes() -> None:
         "A  web   776562000000  exclusive  1      settled, alone",
         "",
         "   UNIT               KIND      CPUS   STATE",
-        "   db.service         stranger  5",
+        "   db.service         stranger  5      pinned by hand",
         "   ssh.service        shared    0,2-5  settled",
         "   user@1000.service  hole      -      has containers below it",
         "",
@@ -144,7 +144,7 @@ def test_explain_calls_a_unit_a_unit() -> None:
 
 
 def test_the_api_knows_a_unit_by_its_name() -> None:
-    shown = one(busy(), "ssh.service", {}, Vouching(counts=True, said_at="", is_outdated=False))
+    shown = one(busy(), "ssh.service", {}, Vouching(counts=True, said_at="", is_outdated=False, is_ready=True))
     assert (shown.kind, shown.id) == (ViewKind.UNIT, "ssh.service")
 
 

@@ -59,6 +59,7 @@ from tests.support.hand.kernel_hand import KernelHand
 pytestmark = pytest.mark.trio
 
 TASKS: dict[str, tuple[Any, str]] = {
+    "feeling the engine's pulse": (engine_rooms, "keep_pulse"),
     "finishing what the hand was ordered": (HandOrders, "keep_all"),
     "following the engine's events": (engine_rooms, "follow_events"),
     "following the hand": (Births, "run"),
@@ -75,6 +76,7 @@ TASKS: dict[str, tuple[Any, str]] = {
     "telling the hook hear": (HookRunner, "run"),
     "vouching for projections": (Voucher, "run"),
     "watching the state directory": (DirectoryGuard, "run"),
+    "watching which fronts are there": (daemon, "watch_fronts"),
     "watching which CPUs are online": (daemon, "watch_cpus"),
     "writing projections": (Teller, "run"),
     "writing where exec begins": (ExecPlaces, "run"),

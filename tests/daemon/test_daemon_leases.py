@@ -64,6 +64,19 @@ async def test_it_vouches_for_what_it_found_only_after_it_looked(
         nursery.cancel_scope.cancel()
 
 
+async def test_an_engine_that_hangs_is_noticed_without_an_inventory(host: Host, autojump_clock: MockClock) -> None:
+    """It keeps its connections: nothing tells that it is lost before an answer is overdue, here after 30 s."""
+    async with host.running():
+        rt = await host.docker.run("rt", labels={"cpuset.exclusive": "2"})
+        await host.settled(rt)
+        asked = host.engine.pings
+        await trio.sleep(4 * RENEW_SECONDS)
+        assert host.engine.pings - asked == 4
+        host.engine.hangs = True
+        await trio.sleep(2 * RENEW_SECONDS + 1)
+        assert not await is_renewed(host, rt)
+
+
 async def test_with_an_allocator_that_is_stuck_it_vouches_for_nothing(
     host: Host, monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
 ) -> None:

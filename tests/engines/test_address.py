@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.engines.address import Address, address, choose, usual_places
+from sidecar.engines.address import Address, address, choose, how_to_start, usual_places
 from sidecar.failures import EngineUnavailable
 
 SYSTEM = "/var/run/docker.sock"
@@ -47,6 +47,21 @@ def test_nothing_found_names_the_places_and_the_cure() -> None:
     places = r"/var/run/docker\.sock or /run/podman/podman\.sock or /run/u/docker\.sock or /run/u/podman/podman\.sock"
     with pytest.raises(EngineUnavailable, match=rf"{places}.*mount its socket"):
         on_a_host_with(XDG_RUNTIME_DIR="/run/u")
+
+
+@pytest.mark.parametrize(
+    ("url", "cure"),
+    [
+        ("unix:///var/run/docker.sock", " (systemctl start docker)"),
+        ("unix:///run/user/1000/docker.sock", " (systemctl --user start docker)"),
+        ("/run/podman/podman.sock", " (systemctl start podman.socket)"),
+        ("unix:///run/user/1000/podman/podman.sock", " (systemctl --user start podman.socket)"),
+        ("tcp://127.0.0.1:2375", " (systemctl start docker; systemctl start podman.socket)"),
+    ],
+)
+def test_the_cure_starts_the_engine_that_is_meant(url: str, cure: str) -> None:
+    """By its address; both, where that does not tell."""
+    assert how_to_start(address(url, "a test")) == cure
 
 
 def test_tcp_is_plain() -> None:

@@ -86,6 +86,9 @@ class Containers:
     async def info(self) -> EngineInfo:
         raise AssertionError("its name is known")
 
+    async def ping(self) -> None:
+        raise AssertionError("nothing asks for its pulse")
+
     async def containers(self) -> tuple[str, ...]:
         return ("c" * 64,)
 

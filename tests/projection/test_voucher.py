@@ -40,6 +40,7 @@ class Bench:
         self.shift = 1_800_000_000.0
         self.projections = Projections(path, clock=self.wall)
         self.rounds: int | None = None
+        self.is_deaf = False
         self.problems: list[str | None] = []
         self.stuck: list[str | None] = []
         self.voucher = Voucher(
@@ -66,11 +67,22 @@ class Bench:
     def status_counts(self) -> bool:
         return self.wall() - os.lstat(self.path / "lease").st_mtime < LEASE_SECONDS
 
+    def hear(self) -> None:
+        self.board.heard[ENGINE] = self.board.heard["another"] = trio.current_time()
+
+    async def keep_hearing(self) -> None:
+        while True:
+            await trio.sleep(1)
+            if not self.is_deaf:
+                self.hear()
+
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         self.projections.write(A, ["voice"], told("2"))
         async with trio.open_nursery() as nursery:
+            self.hear()
             nursery.start_soon(self.voucher.run)
+            nursery.start_soon(self.keep_hearing)
             yield
             nursery.cancel_scope.cancel()
 
@@ -86,6 +98,24 @@ async def test_it_renews_as_long_as_it_runs(bench: Bench, autojump_clock: MockCl
             await trio.sleep(1)
             assert bench.counts()
     assert set(bench.problems) == {None}
+
+
+async def test_an_engine_that_answers_nothing_is_vouched_for_no_longer_than_the_page_says(
+    bench: Bench, autojump_clock: MockClock
+) -> None:
+    """15 to 25 s after its last answer, although nothing told that it is lost; and again once it answers."""
+    async with bench.running():
+        await trio.sleep(100.5)
+        bench.is_deaf, heard_at = True, bench.board.heard[ENGINE]
+        await trio.sleep(heard_at + LEASE_SECONDS - 0.5 - trio.current_time())
+        assert bench.counts()
+        await trio.sleep(heard_at + RUN_OUT + 0.5 - trio.current_time())
+        assert bench.board.latest.is_ready
+        assert not bench.counts()
+        assert not bench.status_counts()
+        bench.is_deaf = False
+        await trio.sleep(RENEW_SECONDS + 1)
+        assert bench.counts()
 
 
 async def test_its_end_is_the_end_of_all_leases(bench: Bench, autojump_clock: MockClock) -> None:

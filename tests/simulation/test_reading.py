@@ -337,3 +337,12 @@ def test_a_scenario_of_the_pages_can_be_played(block: Block) -> None:
     simulation.advance(scenario.ends)
     assert simulation.broken == []
     assert len(simulation.log) > 10
+
+
+def test_a_name_that_is_there_twice_is_listed_once() -> None:
+    """Beside the mistake that there are two."""
+    twice = '[[container]]\nname = "a"\n'
+    with pytest.raises(SidecarError) as caught:
+        scenario_of(f'[machine]\ncores = 2\n{twice}{twice}[[event]]\nat = 1\ndo = "stop"\ncontainer = "zz"\n')
+    assert "container is 'zz': the containers are a" in str(caught.value)
+    assert "a, a" not in str(caught.value)

@@ -8,38 +8,46 @@ from pathlib import Path
 import pytest
 
 from sidecar.commit.state_lock import hold_lock
-from sidecar.status.status_lease import end_status_lease, renew_status_lease, why_outdated
+from sidecar.status.status_lease import end_status_lease, is_vouched, renew_status_lease, why_unvouched
 from state.lease import LEASE_SECONDS, NAME
 
 NOW = 1_800_000_000.0
 
 
+STALLED = "runs, but does not vouch for this: it is stopped, stalled or stuck, or cannot write it"
+
+
 def test_without_a_daemon_it_is_outdated_whatever_the_lease(tmp_path: Path) -> None:
     renew_status_lease(tmp_path, NOW)
-    assert why_outdated(tmp_path, NOW, is_ready=True) == f"no daemon is running on {tmp_path}"
+    assert not is_vouched(tmp_path, NOW)
+    assert why_unvouched(tmp_path, is_ready=True) == f"no daemon is running on {tmp_path}"
 
 
 def test_a_daemon_that_does_not_renew_does_not_vouch(tmp_path: Path) -> None:
     with hold_lock(str(tmp_path)):
         renew_status_lease(tmp_path, NOW)
-        assert why_outdated(tmp_path, NOW + LEASE_SECONDS - 1, is_ready=True) == ""
-        assert "does not vouch for this" in why_outdated(tmp_path, NOW + LEASE_SECONDS + 1, is_ready=True)
+        assert is_vouched(tmp_path, NOW + LEASE_SECONDS - 1)
+        assert not is_vouched(tmp_path, NOW + LEASE_SECONDS + 1)
         renew_status_lease(tmp_path, NOW + 100)
-        assert why_outdated(tmp_path, NOW + 101, is_ready=True) == ""
+        assert is_vouched(tmp_path, NOW + 101)
         end_status_lease(tmp_path)
-        assert "does not vouch for this" in why_outdated(tmp_path, NOW, is_ready=True)
+        assert not is_vouched(tmp_path, NOW)
+        assert STALLED in why_unvouched(tmp_path, is_ready=True)
 
 
-def test_a_document_that_says_itself_that_the_engine_is_away_is_not_outdated(tmp_path: Path) -> None:
+def test_a_daemon_that_waits_for_its_engine_does_not_vouch_either(tmp_path: Path) -> None:
+    """What it says of itself tells why, and excuses nothing."""
     with hold_lock(str(tmp_path)):
         renew_status_lease(tmp_path, 0)
-        assert why_outdated(tmp_path, NOW, is_ready=False) == ""
+        assert not is_vouched(tmp_path, NOW)
+        assert "does not vouch for this: it waits for its engine" in why_unvouched(tmp_path, is_ready=False)
 
 
-def test_a_daemon_without_leases_is_believed(tmp_path: Path) -> None:
-    """An earlier version keeps none."""
+def test_a_daemon_without_a_lease_does_not_vouch(tmp_path: Path) -> None:
+    """`vouched` and the exit code say the same."""
     with hold_lock(str(tmp_path)):
-        assert why_outdated(tmp_path, NOW, is_ready=True) == ""
+        assert not is_vouched(tmp_path, NOW)
+        assert STALLED in why_unvouched(tmp_path, is_ready=True)
 
 
 @pytest.mark.parametrize("planted", ["link", "nothing"])

@@ -116,7 +116,8 @@
     "exists": "existed", "follows": "followed", "gives": "gave", "goes": "went", "holds": "held", "isolates": "isolated", "keeps": "kept",
     "knows": "knew", "leaves": "left", "lies": "lay", "lives": "lived", "looks": "looked", "makes": "made", "means": "meant",
     "moves": "moved", "needs": "needed", "redistributes": "redistributed", "replaces": "replaced", "require": "required",
-    "requires": "required", "restarts": "restarted", "runs": "ran", "says": "said", "sees": "saw", "shares": "shared", "starts": "started",
+    "requires": "required", "restarts": "restarted", "runs": "ran", "says": "said", "sees": "saw", "shares": "shared",
+    "stands": "stood", "starts": "started",
     "stays": "stayed", "switches": "switched", "takes": "took", "waits": "waited", "wants": "wanted", "writes": "wrote"
   };
   const QUOTED = /(?<![\p{L}\p{N}_])'[^']*'|`[^`]*`|"[^"]*"|(?<=: )write .*/gu;

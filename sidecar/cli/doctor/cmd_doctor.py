@@ -75,7 +75,7 @@ from sidecar.host.install.front_program import find_program
 from sidecar.misreadings import Absent, Misreading
 from sidecar.ports import Engine, Kernel
 from sidecar.status.status_file import is_daemon_running, read_status
-from sidecar.status.status_reader import read_last_status
+from sidecar.status.status_reader import LastStatus, read_last_status
 from sidecar.words.around import cure_of
 from sidecar.words.counts import counted
 from sidecar.words.settings_text import settings_of
@@ -150,11 +150,12 @@ def examine(config: Config, kernel: Kernel, ask: Callable[[str], EngineReport]) 
     report = msgspec.structs.replace(report, views=seen)
     mountinfo = _text("/proc/self/mountinfo")
     places = other_places([first, *(at for _, at in rest)], os.environ, os.path.exists)
+    has_hand = _closed(config) is None and config.policy is not PolicyName.NONE
     findings = [
         *check_engine(report),
-        *check_notes(report),
+        *check_notes(report, has_hand=has_hand),
         *check_builds(report),
-        *check_further(further),
+        *check_further(further, has_hand=has_hand),
         *check_others(report, [(place, ask(f"unix://{place}")) for place in places]),
         *check_cgroups(find_hierarchy(config.cgroup), config.cgroup, report),
     ]
@@ -170,14 +171,20 @@ def examine(config: Config, kernel: Kernel, ask: Callable[[str], EngineReport]) 
         books = State()  # No state yet is not a fault; the daemon reports an unreadable one.
     if report.engine:
         books = claimed(books, report.engine.name)
-    is_running = is_daemon_running(config.state_dir)
+    is_running, last = is_daemon_running(config.state_dir), _last(config.state_dir)
     with closing(EngineLock(config.cgroup)) as lock:
         holder = lock.holder(report.engine.home) if report.engine else None
     return [
         *findings,
         *check_sidecars(holder, is_running=is_running is True),
         *check_config(config, topology),
-        *check_state_dir(config.state_dir, mountinfo, is_running=is_running, outdated=_outdated(config.state_dir)),
+        *check_state_dir(
+            config.state_dir,
+            mountinfo,
+            is_running=is_running,
+            outdated=last.outdated if last else "",
+            is_ready=last is None or last.status.is_ready,
+        ),
         *check_projections(config.projections, mountinfo),
         *(
             [UNJUDGED]
@@ -198,21 +205,29 @@ def examine(config: Config, kernel: Kernel, ask: Callable[[str], EngineReport]) 
     ]
 
 
-def _outdated(state_dir: str) -> str:
-    """Return why what a daemon tells there may be out of date, "" if it is not, or it tells nothing."""
+def _last(state_dir: str) -> LastStatus | None:
+    """Return what a daemon last told there; None if it tells nothing."""
     try:
-        return read_last_status(state_dir, time.time()).outdated
+        return read_last_status(state_dir, time.time())
     except StateError:
-        return ""
+        return None
+
+
+def _closed(config: Config) -> str | None:
+    """Return why no births are answered here, None if they are."""
+    if find_hierarchy(config.cgroup) is None:
+        return "there is no hierarchy"
+    if config.hand == "off" or config.shared_slice:
+        return "they are not to be"
+    return closed_reason(config)
 
 
 def _check_hand(config: Config, report: EngineReport, *, is_running: bool) -> Iterator[Finding]:
     """Yield what answers births and hears writes: nothing of speed where nothing answers, nothing under policy none."""
     if config.policy is PolicyName.NONE or find_hierarchy(config.cgroup) is None:
         return
-    closed = None if config.hand == "off" else closed_reason(config)
-    yield from check_hand(config, closed)
-    has_hand = config.hand != "off" and not config.shared_slice and closed is None
+    yield from check_hand(config, None if config.hand == "off" else closed_reason(config))
+    has_hand = _closed(config) is None
     if has_hand:
         yield from check_taken(_taken(config, report, is_running=is_running))
         yield from check_speed(find_library(), tried_urgency())

@@ -14,14 +14,20 @@ from sidecar.engines.address import choose, usual_places
 from sidecar.failures import EngineUnavailable
 from sidecar.host.cgroup.engine_lock import LockHolder, whereabouts
 from sidecar.words.counts import agree, counted
+from sidecar.words.start_gaps import start_gaps
 
 
-def check_notes(report: EngineReport) -> Iterator[Finding]:
-    """Yield what can this engine not do?"""
+def check_notes(report: EngineReport, *, has_hand: bool = False) -> Iterator[Finding]:
+    """Yield what can this engine not do? Where a hand answers births, no container starts outside its CPUs because an
+    event comes late.
+    """
     if report.engine is None:
         return
     cure = "see docs/how-to/run-with-podman.md" if report.engine.name == "podman" else ""
+    filled = start_gaps(report.engine.traits) if has_hand else frozenset()
     for note in report.engine.notes:
+        if note in filled:
+            continue
         yield Finding("engine's limits", Verdict.WARN, note, cure)
 
 
@@ -77,10 +83,10 @@ def check_sidecars(holder: LockHolder | None, *, is_running: bool) -> Iterator[F
         yield Finding("one sidecar", Verdict.WARN, says, "ask about that one with --state-dir, or stop it first")
 
 
-def check_further(reports: Iterable[tuple[str, EngineReport]]) -> Iterator[Finding]:
+def check_further(reports: Iterable[tuple[str, EngineReport]], *, has_hand: bool = False) -> Iterator[Finding]:
     """Check each further engine that the sidecar is to serve: its name, and what it answered."""
     for name, report in reports:
-        for each in (*check_engine(report), *check_notes(report), *check_builds(report)):
+        for each in (*check_engine(report), *check_notes(report, has_hand=has_hand), *check_builds(report)):
             yield msgspec.structs.replace(each, question=f"{name}: {each.question}")
         if report.engine and report.engine.name != name.partition(":")[0]:
             says = f"{report.engine.name} answers where {name} should"

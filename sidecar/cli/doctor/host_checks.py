@@ -225,12 +225,17 @@ def check_rules(config: Config, report: EngineReport) -> Iterator[Finding]:
         yield Finding("rules", Verdict.OK, f"{counted(len(rules), 'rule')}, each of some container")
 
 
-def check_state_dir(path: str, mountinfo: str, *, is_running: bool | None, outdated: str = "") -> Iterator[Finding]:
+def check_state_dir(
+    path: str, mountinfo: str, *, is_running: bool | None, outdated: str = "", is_ready: bool = True
+) -> Iterator[Finding]:
     """Check that the state can be recorded, and survives a reboot; and that a daemon that runs vouches for what it
-    tells: `outdated` says why that may be out of date, "" if it is not.
+    tells: `outdated` says why that may be out of date, "" if it is not. One that is not ready waits for its engine.
     """
     if is_running and outdated:
-        yield Finding("daemon", Verdict.FAIL, outdated, "free the disk if it is full; else see its log, and restart it")
+        cure = "free the disk if it is full; else see its log, and restart it"
+        if not is_ready:
+            cure = "make its engine answer: it goes on by itself then"
+        yield Finding("daemon", Verdict.FAIL, outdated, cure)
     if trouble := _unwritable(path):
         cure = "mount a writable volume there, or set state_dir"
         yield Finding("state directory", Verdict.FAIL, trouble, cure)

@@ -17,6 +17,7 @@ from sidecar.engines.answer_bounds import BACKLOG, Patience, path_of
 from sidecar.engines.asyncio_room import AsyncioRoom, open_room
 from sidecar.engines.docker import docker_glance, docker_newcomer, docker_wire, engine_identity
 from sidecar.engines.docker.docker_signals import refused
+from sidecar.engines.engine_ping import ping
 from sidecar.engines.event_feed import Feed
 from sidecar.engines.http_client import GAP, Client, Reader
 from sidecar.engines.intakes import Intake, Sifted, listed_ids
@@ -77,6 +78,10 @@ class DockerEngine:
                 "restart the sidecar to start over with this one"
             )
         self._home = home
+
+    async def ping(self) -> None:
+        """Ask for a sign of life."""
+        await ping(self._room, self._client, self._patience.look)
 
     async def containers(self) -> tuple[str, ...]:
         """Return the full ids of all containers, including stopped ones."""

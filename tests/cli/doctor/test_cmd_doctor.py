@@ -227,6 +227,8 @@ def test_a_daemon_that_does_not_vouch_is_told(tmp_path: Path) -> None:
     findings = told(check_state_dir(str(tmp_path), DISK, is_running=True, outdated="it does not vouch for this"))
     assert findings[0] == ("daemon", "fail", "it does not vouch for this")
     assert all(what != "daemon" for what, *_ in findings[1:])
+    waits = list(check_state_dir(str(tmp_path), DISK, is_running=True, outdated="it waits", is_ready=False))
+    assert waits[0].cure == "make its engine answer: it goes on by itself then"
 
 
 @pytest.mark.parametrize(("answer", "verdict"), [(False, "fail"), (True, "warn"), (None, "warn")])

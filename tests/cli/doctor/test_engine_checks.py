@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+import pytest
+
 from sidecar.cli.doctor.engine_checks import check_builds, check_further, check_notes, check_others, other_places
 from sidecar.cli.doctor.host_checks import EngineReport, Verdict
 from sidecar.decide.facts import ContainerView, EngineInfo, Phase
+from sidecar.engines.podman.libpod_wire import _notes
 from sidecar.engines.traits_table import traits_of
 from tests.cli.worlds import container
 
@@ -35,6 +39,18 @@ def test_each_limit_of_the_engine_is_a_warning() -> None:
         True,
     )
     assert not [*check_notes(EngineReport(engine=DOCKER)), *check_notes(EngineReport(error="nobody"))]
+
+
+@pytest.mark.parametrize("version", ["4.3.1", "5.2.0", "5.4.2"])
+def test_what_is_said_of_starts_is_no_limit_where_births_are_answered(version: str) -> None:
+    """Neither that this Podman loses updates nor that it tells late: no container starts outside its CPUs for that."""
+    traits = traits_of("podman", version)
+    notes = tuple(_notes(traits, is_rootless=False))
+    report = EngineReport(engine=msgspec.structs.replace(PODMAN, traits=traits, notes=notes))
+    assert [each.says for each in check_notes(report)] == list(notes)
+    said = [each.says for each in check_notes(report, has_hand=True)]
+    assert said == [note for note in notes if "outside its CPUs" not in note]
+    assert len(said) == (version == "5.2.0")
 
 
 def test_builds_are_told_where_containers_ask_for_exclusive_cpus() -> None:

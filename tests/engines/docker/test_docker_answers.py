@@ -127,7 +127,7 @@ async def test_plain_tcp_is_spoken(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_no_socket_names_the_cure(tmp_path: Path) -> None:
     """A reader of the log learns what to do."""
     async with open_docker(f"unix://{tmp_path}/none.sock") as engine:
-        with pytest.raises(EngineUnavailable, match=r"no such socket: start the engine"):
+        with pytest.raises(EngineUnavailable, match=r"no such socket: start the engine \(systemctl "):
             await engine.info()
 
 

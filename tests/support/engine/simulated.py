@@ -57,6 +57,9 @@ class SimulatedEngine:
         """How it differs from other engines, as it reports."""
         self.is_silent = False
         """Whether its service is gone, and its containers run on."""
+        self.hangs = False
+        """Whether it answers nothing, and keeps its connections."""
+        self.pings = 0
         self.inspect_waits = inspect_waits
         self.updates: list[tuple[str, Update]] = []
         """Every update that was asked for, in order."""
@@ -81,6 +84,11 @@ class SimulatedEngine:
             live_restore=self.docker.live_restore,
             traits=self.traits,
         )
+
+    async def ping(self) -> None:
+        """Show a sign of life."""
+        self.pings += 1
+        await self._look()
 
     async def containers(self) -> tuple[str, ...]:
         """Return the full ids of all containers, stopped ones too."""
@@ -161,6 +169,8 @@ class SimulatedEngine:
     async def _look(self) -> None:
         if self.is_silent:
             raise EngineUnavailable("its service is gone, as the test demands")
+        if self.hangs:
+            await self._wait_in_vain()
         breaks = self.docker.breaks
         self.docker.see_that_up()
         await trio.sleep(self.docker.pace.look)
