@@ -25,6 +25,7 @@ from sidecar.engines.int64 import Int64
 from sidecar.engines.traits_table import PODMAN, number_of, traits_of
 from sidecar.failures import EngineFailed, EngineLacks
 from sidecar.ports import EngineEvent
+from sidecar.words.start_gaps import LOSES_UPDATES, tells_late
 from state.codec import UNREADABLE
 
 PREFIX: Final = "v4.0.0/libpod"
@@ -312,16 +313,10 @@ def home_of(info: bytes | bytearray) -> str:
 def _notes(traits: EngineTraits, *, is_rootless: bool) -> list[str]:
     notes = []
     if not traits.keeps_updates:
-        notes.append(
-            "this Podman loses updates (before 5.1): a container that starts runs outside its CPUs until the sidecar "
-            "has written them again"
-        )
+        notes.append(LOSES_UPDATES)
     elif traits.resets_unnamed_limits:
         notes.append("this Podman may reset limits that an update does not name (before 5.4): best effort")
-    notes.append(
-        f"Podman reports events up to {traits.tells_late:g} s late: "
-        "a new container may run outside its CPUs for that long"
-    )
+    notes.append(tells_late(traits))
     if is_rootless:
         notes.append(engine_identity.ROOTLESS_NOTE)
     return notes
