@@ -156,7 +156,7 @@ class Simulated:
         return id
 
     def end(self) -> None:
-        """End the process."""
+        """End the process. One that has ended before, or that fails as it ends, fails the test with what it said."""
         if self.process.stdin:
             self.process.stdin.close()
         try:
@@ -167,6 +167,7 @@ class Simulated:
         if self.process.stdout:
             self.process.stdout.close()
         self._log.close()
+        assert self.process.returncode == 0, self.log()[-4000:]
 
 
 def picture(page: Any, name: str, *, full: bool = True) -> None:

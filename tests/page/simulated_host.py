@@ -47,6 +47,7 @@ class SimulatedHost:
         }
         self.config = Config(**{**fixed, "state_dir": f"{folder}/state", "projections": f"{folder}/cpus", **more})
         self._scope = trio.CancelScope()
+        self._ended = trio.Event()
         self._nursery: trio.Nursery | None = None
 
     async def run(self) -> None:
@@ -61,6 +62,7 @@ class SimulatedHost:
             self._nursery.cancel_scope.cancel()
 
     async def _daemon(self) -> None:
+        self._ended = trio.Event()
         with trio.CancelScope() as self._scope:
             engine = SimulatedEngine(self.docker)
             await daemon.serve(
@@ -71,6 +73,7 @@ class SimulatedHost:
                 usages=self.kernel,
                 open_hand=partial(KernelHand, self.kernel),
             )
+        self._ended.set()
 
     async def _do(self, verb: str, *rest: Any) -> Any:
         assert self._nursery is not None
@@ -90,6 +93,8 @@ class SimulatedHost:
                 self.kernel.take_offline(CPUSet.parse(cpus))
             case "daemon", ("down",):
                 self._scope.cancel()
+                # It closes its connections first, and holds its locks and its port until it has ended.
+                await self._ended.wait()
             case "daemon", ("up",):
                 self._nursery.start_soon(self._daemon)
             case "engine", (wanted,):
