@@ -6,6 +6,10 @@ all others: what is a container's, or holds one, is never a unit. Slices in whic
 never confined as a whole: what comes later must not be born into confinement. A unit that systemd told of a moment ago,
 and that has no cgroup, is about to get one, unless it is a container's.
 
+What starts a service is told of before it runs. A scope takes in processes that run already, and a slice has what is in
+it, so both are looked at as soon as they are up, wherever they are: unless a slice above them is confined as a whole.
+Sessions begin in `user.slice`, which is confined before there is one.
+
 A unit may ask for CPUs of its own, by its files or by the configuration (`asking_units`). A slice that has it below is
 no unit then: what confines it confines the owner. Of such a unit alone systemd is asked at each look: when its run
 began, and whether it is about to run.
@@ -36,12 +40,15 @@ from sidecar.host.units.host_units import (
 )
 from sidecar.host.units.unit_properties import UnitDescription, signal_number
 from sidecar.host_ports import UnitLook
-from sidecar.systemd_names import group_named, may_ask, slice_path
+from sidecar.systemd_names import group_named, slice_path, unit_named
 from state.cpuset import EMPTY, CPUSet
 from state.key import SYSTEMD
 
 PARENTS: Final = ("system.slice", "machine.slice")
 """Where Docker and Podman make containers under systemd by default."""
+
+SESSIONS: Final = "user.slice"
+"""Where sessions of users begin (systemd.special(7)). It has no cgroup before the first one."""
 
 SOON_SECONDS: Final = 10.0
 """So long after systemd told of it, a unit without a cgroup may still be about to start."""
@@ -137,7 +144,7 @@ class UnitGroups:
         self._told = {
             name: at for name, at in self._told.items() if name not in self._paths and now - at < SOON_SECONDS
         }
-        kept = self._kept_names() - self._paths.keys() - self._holes.keys() - self._never
+        kept = (self._kept_names() | {SESSIONS}) - self._paths.keys() - self._holes.keys() - self._never
         kept = {name for name in kept if not self._is_left(name)}
         elsewhere = paths_of(self._root, kept)
         self._paths |= {name: path for name, path in elsewhere.items() if not self._is_containers(path)}
@@ -155,7 +162,7 @@ class UnitGroups:
         if not name.endswith(_STARTED) or is_container(name) or name.startswith(_USERS_MANAGER) or self._is_left(name):
             return False
         if name.endswith(".scope") and not self._path(name):
-            # A scope takes in processes that run already, so there is no earlier; and a session's is below a slice.
+            # There is no earlier than when it is up.
             return False
         # What an owner does next is told as a change.
         if name in self._paths or name in self._never or self._asking.asks(name) or len(self._told) >= _MOST_TOLD:
@@ -164,16 +171,36 @@ class UnitGroups:
         return True
 
     def changed(self, name: str, *, is_up: bool) -> bool:
-        """Take it that systemd told of a change; return whether it is one to look at: that of an owner, and of a
-        service that runs and was not met.
+        """Take it that systemd told of a change; return whether it is one to look at: that of an owner, and of what
+        runs and was not met.
         """
-        if not may_ask(name) or is_container(name) or name.startswith(_USERS_MANAGER) or self._is_left(name):
+        if not _is_kind(name) or is_container(name) or name.startswith(_USERS_MANAGER) or self._is_left(name):
             return False
         if not self._asking.asks(name):
-            return is_up and not self._asking.is_known(name) and name not in self._paths
+            return is_up and name not in self._paths and self._is_new(name)
         if is_up and len(self._told) < _MOST_TOLD:
             self._told[name] = trio.current_time()
         return True
+
+    def _is_new(self, name: str) -> bool:
+        """Return whether what is up now was not met, and is confined with nothing above it. Where it is, is known."""
+        if name.endswith(".service"):
+            return not self._asking.is_known(name)
+        path = slice_path(name) if name.endswith(".slice") else paths_of(self._root, {name}).get(name, "")
+        if not path or name in self._parents or self._is_in_a_whole(path):
+            return False
+        self._paths[name] = path
+        return True
+
+    def _is_in_a_whole(self, path: str) -> bool:
+        """Return whether a slice above a group is confined as a whole, or left alone."""
+        above = path.rpartition("/")[0]
+        while above:
+            name = unit_named(above.rpartition("/")[2])
+            if self._is_left(name) or not (name in self._parents or self._is_parted(name, above)):
+                return True
+            above = above.rpartition("/")[0]
+        return False
 
     def reread(self) -> None:
         """Read the files of all units again: systemd has."""
@@ -195,18 +222,30 @@ class UnitGroups:
             said = await self._asking.described(name) if is_soon else self._asking.said(name)
             return self._resting(name, said, is_coming=is_soon and said.is_coming)
         rests_with = self._kept(name)
-        return UnitLook("", rests_with, runs=False) if rests_with or is_soon else None
+        return UnitLook("", rests_with, runs=False) if rests_with or is_soon or name == SESSIONS else None
 
     async def _look_at_group(self, name: str, path: str) -> UnitLook | None:
         cpus = _set(f"{self._root}{path}/cpuset.cpus")
         if self._is_parted(name, path):
-            if self._path(name) and not self._online() <= (CPUSet.parse(cpus) or self._online()):
-                await self.confine(name, self._online())
+            await self._let_go(name, path)
             return None
         if not self._asking.asks(name):
             return UnitLook(path, cpus, runs=True)
+        await self._let_go_above(path)
         said, labels = await self._asking.described(name), self._asking.labels(name)
         return UnitLook(path, cpus, runs=True, labels=labels, asks=True, started=_stamp(said.started))
+
+    async def _let_go(self, name: str, path: str) -> None:
+        cpus = CPUSet.parse(_set(f"{self._root}{path}/cpuset.cpus"))
+        if self._path(name) and not self._online() <= (cpus or self._online()):
+            await self.confine(name, self._online())
+
+    async def _let_go_above(self, path: str) -> None:
+        """Let go the slices above an owner that were met as units before it came."""
+        while path := path.rpartition("/")[0]:
+            name = unit_named(path.rpartition("/")[2])
+            if self._paths.get(name) == path:
+                await self._let_go(name, path)
 
     def _resting(self, name: str, said: UnitDescription, *, is_coming: bool) -> UnitLook | None:
         """Return the look at an owner that runs nothing; None if systemd keeps no CPUs for it and it does not come."""

@@ -173,3 +173,22 @@ def test_no_service_is_kept_in_mind_for_ever(systemd: Systemd, tmp_path: Path) -
 
     known = trio.run(play)
     assert known == len(("cron.service", "ssh.service", "system.slice", "user.slice", "user-0.slice"))
+
+
+@pytest.mark.trio
+async def test_a_slice_that_came_before_its_owner_is_let_go_with_the_owners_look(systemd: Systemd) -> None:
+    """The slice is up a moment before its first service: nothing told yet that an owner would be in it."""
+    those = units(systemd)
+    those.all()
+    born(systemd, "apps.slice")
+    assert those.changed("apps.slice", is_up=True)
+    await those.look("apps.slice")
+    await those.confine("apps.slice", CPUSet.parse("0-2"))
+    asks(systemd, "db.service")
+    assert those.tell("db.service")
+    await those.confine("db.service", CPUSet.of(3))
+    born(systemd, "apps.slice/db.service")
+    look = await those.look("db.service")
+    assert look is not None
+    assert (look.cgroup, look.cpus, look.runs) == ("/apps.slice/db.service", "3", True)
+    assert systemd.calls[-2:] == [("apps.slice", "0-3"), ("apps.slice", "")]

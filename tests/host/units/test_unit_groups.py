@@ -71,6 +71,12 @@ def born(systemd: Systemd, path: str) -> None:
     (at / "cpuset.cpus").write_text(f"{cpus.replace(' ', ',')}\n")
 
 
+def ended(systemd: Systemd, *paths: str) -> None:
+    for path in paths:
+        (systemd.root / path / "cpuset.cpus").unlink(missing_ok=True)
+        (systemd.root / path).rmdir()
+
+
 def units(systemd: Systemd, parent: str = "", leave: tuple[str, ...] = (), ruled: tuple[str, ...] = ()) -> UnitGroups:
     control = (str(systemd.control),)
     return UnitGroups(systemd.root, systemd, lambda: ALL, parent=parent, leave=leave, ruled=ruled, control=control)
@@ -261,3 +267,51 @@ async def test_what_the_kernel_does_not_have_is_no_success(
         await those.confine("ssh.service", CPUSet.parse("0"))
     assert trio.current_time() - began >= IN_FORCE_SECONDS
     assert CPUSet() == EMPTY
+
+
+@pytest.mark.trio
+async def test_where_sessions_begin_is_confined_before_there_is_one(systemd: Systemd) -> None:
+    """Its cgroup comes with the first session. What comes in it is confined with it, and is no unit of its own."""
+    ended(systemd, "user.slice/user-0.slice", "user.slice")
+    those = units(systemd)
+    assert "user.slice" in those.all()
+    assert await those.look("user.slice") == UnitLook("", "", runs=False)
+    await those.confine("user.slice", CPUSet.parse("0-2"))
+    for path in ("user.slice", "user.slice/user-0.slice", "user.slice/user-0.slice/session-1.scope"):
+        born(systemd, path)
+    assert those.changed("user.slice", is_up=True)
+    assert not those.changed("user-0.slice", is_up=True)
+    assert not those.changed("session-1.scope", is_up=True)
+    assert await those.look("user.slice") == UnitLook("/user.slice", "0-2", runs=True)
+
+
+@pytest.mark.trio
+async def test_what_is_up_is_met_where_it_is(systemd: Systemd) -> None:
+    """Nothing tells of a scope before it runs, nor where it will be: a session beside a rootless container's, a machine
+    of libvirt, another slice.
+    """
+    born(systemd, f"user.slice/user-1000.slice/user@1000.service/libpod-{ID}.scope")
+    those = units(systemd)
+    those.all()
+    for path in ("user.slice/user-1001.slice", "machine.slice/machine-a.scope", "apps.slice"):
+        name = path.rpartition("/")[2]
+        assert not those.changed(name, is_up=False)
+        born(systemd, path)
+        assert those.changed(name, is_up=True)
+        assert await those.look(name) == UnitLook(f"/{path}", "", runs=True)
+        await those.confine(name, CPUSet.parse("0-2"))
+        assert name in those.all()
+    born(systemd, "user.slice/user-1000.slice/session-2.scope")
+    assert those.changed("session-2.scope", is_up=True), "its slice holds the container, and is no unit"
+    assert not those.changed("machine.slice", is_up=True), "an engine makes containers there"
+
+
+@pytest.mark.trio
+async def test_what_is_left_alone_is_left_with_all_that_comes_in_it(systemd: Systemd) -> None:
+    """A pattern for a slice means what is in it, too."""
+    those = units(systemd, leave=("user.slice", "own-*"))
+    those.all()
+    born(systemd, "user.slice/user-1001.slice")
+    born(systemd, "own-1.scope")
+    assert not those.changed("user-1001.slice", is_up=True)
+    assert not those.changed("own-1.scope", is_up=True)
