@@ -158,17 +158,19 @@ async def test_a_creation_tells_what_a_container_asks_for_and_events_may_be_kept
 
 @pytest.mark.trio
 async def test_a_stop_and_a_restart_are_told(open_world: OpenWorld) -> None:
-    """A restart dies and starts in between; a stop dies before it has stopped."""
+    """A restart dies and starts in between. Docker tells of each end twice, as `die` and as `stop`, in either order: 26
+    was seen to tell `stop` first.
+    """
     async with open_world() as world:
         one = await made(world)
         await world.act(one, "start")
-        last = "die" if world.traits.tells_intentions else "stop"
+        ends = ("die",) if world.traits.tells_intentions else ("die", "stop")
         told: list[str] = []
         async with world.engine.events() as stream:
             await world.act(one, "restart")
             await world.engine.stop(one)
             with trio.fail_after(DEADLINE):
-                while told.count("die") < 2 or told[-1] != last:
+                while any(told.count(end) < 2 for end in ends):
                     if (event := await anext(stream)).container == one:
                         told.append(event.action)
         assert (told.index("restart") < told.index("die")) == world.traits.tells_intentions
