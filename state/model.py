@@ -186,7 +186,13 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @derived_property
     def leaving(self) -> CPUSet:
-        """All CPUs that a container may still be using but no longer holds."""
+        """All CPUs that a container may still be using but no longer holds, and that no other enters before it has left
+        them: all but the refuge, which is open to all.
+        """
+        return self._being_left - self.refuge
+
+    @derived_property
+    def _being_left(self) -> CPUSet:
         return union(each.leaving.cpus for each in self.assignments.values() if each.leaving)
 
     @derived_property
@@ -208,9 +214,9 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @derived_property
     def refuge(self) -> CPUSet:
         """The reserved CPUs, for containers that may be nowhere else now: those that no container is still leaving, if
-        there are any.
+        there are any. Else they are closed to none: a container may have to wait on the very CPU that it is leaving.
         """
-        return (self.reserved - self.leaving) or self.reserved
+        return (self.reserved - self._being_left) or self.reserved
 
     @derived_property
     def assignable(self) -> CPUSet:

@@ -3,7 +3,7 @@
 1. Each fact changes what is known. An outcome that leaves a doubt also asks for a look, or for a read of the machine.
    The machine and the settings change last, and at once: so grants are fitted to what the whole burst tells, whatever
    came first in it.
-2. The policy settles the State.
+2. The policy settles the State. While no engine is ready, grants only give up what is above their ceilings.
 3. The plan gives the orders that are possible now.
 
 All facts of a burst are folded before the decision, so that ten arrivals make one decision. The same world and facts
@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from sidecar.decide.books.clashes import without_unaware_grants
+from sidecar.decide.books.dynamic import within_ceilings
 from sidecar.decide.books.give_up import after_giving_up
 from sidecar.decide.books.lent import with_lent
 from sidecar.decide.books.load_wish import with_loads, with_loads_of_grants
@@ -102,6 +103,8 @@ def step(world: World, facts: Sequence[Fact]) -> tuple[World, tuple[Order, ...]]
         state = remembered(world, state)
         if state is not world.state or world.is_defragmenting:
             world = replace(world, state=state, is_defragmenting=False)
+    elif (state := within_ceilings(world)) is not world.state:
+        world = replace(world, state=state)
     if is_answered is not world.is_answered:
         world = replace(world, is_answered=is_answered)
     world = with_lent(before.state, world)

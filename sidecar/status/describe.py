@@ -17,7 +17,7 @@ from sidecar.decide.books.room import capacity, free
 from sidecar.decide.container.askers import is_standing
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.facts import Load, ViewKind
-from sidecar.decide.moves.alone import is_alone, neighbours
+from sidecar.decide.moves.alone import common, is_alone, neighbours
 from sidecar.decide.moves.exec_cpus import exec_cpus
 from sidecar.decide.moves.settled import awaits_answer, desired, is_left_alone, is_quota_lifted, is_where_it_should_be
 from sidecar.decide.moves.timers import longest_notice
@@ -221,7 +221,7 @@ def _shown(world: World, container: Container, beside: Sequence[Container]) -> t
         NeighbourStatus(
             name=each.view.name,
             sharing=sharing_of(world, each),
-            cpus=CPUSet.from_mask(world.may_run(each) & container.footprint),
+            cpus=common(world, container, each),
         )
         for each in beside[:MOST_NEIGHBOURS]
     )

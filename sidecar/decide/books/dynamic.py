@@ -39,7 +39,7 @@ from sidecar.decide.books.pinned import claimed_by_pins, off_the_pinned
 from sidecar.decide.books.replacing import in_whole_cores
 from sidecar.decide.books.room import room_in
 from sidecar.decide.books.size_causes import Events, losses, why_gained, why_lost
-from sidecar.decide.books.sizes import Claims, least_for, least_of, sizes, unit_for
+from sidecar.decide.books.sizes import Claims, above_their_ceilings, least_for, least_of, most_of, sizes, unit_for
 from sidecar.decide.books.takers import with_true_takers
 from sidecar.decide.books.takes import (
     changed,
@@ -52,6 +52,7 @@ from sidecar.decide.books.vacancies import answered
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.placement.order.packed import packed
 from sidecar.decide.placement.whole_cores import is_by_cores, rounded_up
+from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World, replace
 from state.cause import ByItsRules, Cause
 from state.cpuset import EMPTY, CPUSet
@@ -105,6 +106,19 @@ class DynamicPolicy:
         if assignment:
             return held(assignment, container)
         return world.pool_for(container, world.state.vacated)
+
+
+def within_ceilings(world: World) -> State:
+    """Return the State in which no grant is above its ceiling. A ceiling that was lowered counts at once, also while
+    nothing can be settled, because no engine is ready.
+    """
+    state = world.state
+    above = above_their_ceilings(world, state) if world.settings.policy is PolicyName.DYNAMIC else ()
+    if not above:
+        return state
+    grants = state.assignments.items()
+    targets = {key: most_of(world, each) if key in above else len(each.cpus) for key, each in grants}
+    return without_takes_of_what_was_not_its_own(world, _all_shrunk(world, state, targets, Events()))
 
 
 def _answer(arrivals: Arrivals, world: World, state: State, container: Container, demand: Demand) -> State | Refusal:

@@ -5,7 +5,8 @@ leaving that other one, for the whole of its notice. What the pool keeps (`room`
 
 1. CPUs that were in the pool in force, and are granted now, are lent to it as far as it has less than it must keep
    without those that are being left, or that a container of the pool cannot enter yet because an owner may be there.
-   Nothing else is lent: what an owner has is its own.
+   Nothing else is lent: what an owner has is its own. Reserved CPUs that are all being left are not waited for: the one
+   that leaves them may be parked there, until it gets what would be lent (`State.refuge`).
 2. CPUs that every container of the pool has, or may enter, are lent first: another is of no use to those not on it. Of
    these, CPUs above the floor of their owner are lent first, those of the newest grants first.
 3. Containers without a grant stay on lent CPUs and enter them, and owners do neither (`State.vacated`, `moves/target`).

@@ -236,7 +236,7 @@ def _without_small_changes(
     world: World, state: State, room: Capacity, claims: Sequence[Claim]
 ) -> dict[ContainerKey, int]:
     plain = found = fair(room, claims)
-    above = _above_their_ceilings(world, state)
+    above = above_their_ceilings(world, state)
     pinned: set[ContainerKey] = set()
     while True:
         small = {
@@ -254,7 +254,7 @@ def _without_small_changes(
         found = fair(room, claims)
 
 
-def _above_their_ceilings(world: World, state: State) -> set[ContainerKey]:
+def above_their_ceilings(world: World, state: State) -> set[ContainerKey]:
     """Return the grants whose ceiling was lowered, by a rule or an option: what is above it goes, however little."""
     return {key for key, each in state.assignments.items() if len(each.cpus) > most_of(world, each)}
 

@@ -13,6 +13,7 @@ from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.moves.settled import is_left_alone, is_settled
 from sidecar.decide.world import World
 from sidecar.natural_order import natural
+from state.cpuset import CPUSet
 
 
 def is_alone(world: World, container: Container) -> bool:
@@ -39,8 +40,15 @@ def neighbours(world: World, container: Container) -> tuple[Container, ...]:
         return ()
     # 2. One by one.
     others = (other for at, other in world.containers.items() if at != key)
-    found = [other for other in others if world.may_run(other) & container.footprint]
+    found = [other for other in others if common(world, container, other)]
     return tuple(sorted(found, key=lambda each: (not is_never_moved(each), natural(each.view.name), each.view.id)))
+
+
+def common(world: World, container: Container, other: Container) -> CPUSet:
+    """Return the CPUs of a container on which another may run: not those that went offline since they were last looked
+    at, where nothing runs.
+    """
+    return CPUSet.from_mask(world.may_run(other) & container.footprint & world.state.online.mask)
 
 
 def is_never_moved(container: Container) -> bool:

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from sidecar.decide.facts import GiveUpRequested
+from sidecar.decide.facts import GiveUpRequested, Purpose
 from sidecar.decide.settings import PolicyName, Rule, TenantRight
 from state.topology import uniform
 from tests.support.decide.dynamic import Dynamic, elastic_labels
 from tests.support.decide.real import Real
-from tests.support.decide.stories import GIGA, static
+from tests.support.decide.stories import GIGA, static, where
 
 LIFT = (TenantRight.LIFT_QUOTA,)
 
@@ -118,10 +118,10 @@ def test_beside_a_number_that_waits_a_notice_and_a_weight_count_at_once() -> Non
     assert (asked.cpus, asked.grace_seconds, asked.weight) == (2, 15, 3)
 
 
-def _rule(count: int, most: int | None, least: int | None = None, **others: str) -> Rule:
+def _rule(count: int, most: int | None, least: int | None = None, name: str = "web", **others: str) -> Rule:
     labels = {"cpuset.exclusive": str(count), **{f"cpuset.{name}": text for name, text in others.items()}}
     labels |= {"cpuset.max": str(most)} if most else {}
-    return Rule(name="web", labels=labels | ({"cpuset.min": str(least)} if least else {}))
+    return Rule(name=name, labels=labels | ({"cpuset.min": str(least)} if least else {}))
 
 
 @pytest.mark.parametrize(("max_cpus", "has", "min_change"), [(3, 2, 1), (5, 4, 1), (4, 4, 4), (2, 2, 16)])
@@ -134,3 +134,31 @@ def test_what_is_above_a_lower_ceiling_goes_at_once_in_whole_cores(max_cpus: int
     assert (size(story, web), story.grant(web).cooling is not None) == (6, True)
     changed(story, rules=(_rule(2, max_cpus),), options=cores, min_change=min_change)
     assert size(story, web) == has
+
+
+def test_a_ceiling_that_is_lowered_while_the_engine_is_away_counts_at_once() -> None:
+    """By other settings; the notice begins once the engine is back."""
+    story = Dynamic(rules=(_rule(2, 6),))
+    web = story.arrive("web")
+    story.settle()
+    story.disconnect()
+    changed(story, rules=(_rule(2, 3),))
+    assert (story.granted(web), story.leaving(web)) == ("1-3", "4-6")
+    assert story.why(web) == "it may have at most 3 CPUs now"
+    assert not story.waiting(Purpose.GRACE)
+    story.connect()
+    story.settle()
+    story.over(Purpose.GRACE, web)
+    assert where(web) == "1-3"
+
+
+def test_a_look_that_lowers_a_ceiling_counts_at_once_though_the_engine_went_meanwhile() -> None:
+    """It shows another name, by which another rule is its own."""
+    story = Dynamic(rules=(_rule(2, 6), _rule(2, 3, name="old")))
+    web = story.arrive("web")
+    story.settle()
+    web.name = "old"
+    story.begin_look(web.key)
+    story.disconnect()
+    story.deliver_look(0)
+    assert (story.granted(web), story.leaving(web)) == ("1-3", "4-6")

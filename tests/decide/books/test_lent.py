@@ -164,3 +164,20 @@ def test_the_pool_keeps_what_replaces_a_cpu_that_a_new_owner_is_still_on(policy:
     story.take_inventory()
     story.settle()
     assert (where(user), where(new), str(story.world.state.lent)) == ("0-3", "4-7", "")
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_reserved_cpus_are_closed_to_none_if_all_of_them_are_being_left(restarts: bool) -> None:
+    """The owner leaves CPU 1 for CPU 3, which the pool would need until then; and it may wait nowhere but on CPU 1."""
+    story = Dynamic(uniform(cores=4), shared_min=2, reserved_cpus=cpus("0"))
+    owner, web = story.elastic("owner", 1, 1, 1), story.arrive("web")
+    story.settle()
+    assert (where(owner), where(web)) == ("1", "0,2-3")
+    leaving = Leaving(cpus=cpus("1"), number=0, cause=Said(""))
+    moved = replace(story.grant(owner), cpus=cpus("3"), original=cpus("3"), leaving=leaving)
+    story.world = replace(story.world, state=replace(story.world.state.holding(moved), takes=1, lent=cpus("3")))
+    if restarts:
+        story.stop(owner, restarts=True)
+    story.hotplug(0)
+    assert (str(story.world.state.reserved), str(story.world.state.lent), story.leaving(owner)) == ("1", "", "")
+    assert (owner.cpuset, where(web)) == ("3", "1-2")

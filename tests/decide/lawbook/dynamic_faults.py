@@ -186,7 +186,11 @@ def keeps_what_cools_down_above_its_ceiling(patch: pytest.MonkeyPatch) -> None:
 
 
 def keeps_what_is_above_a_ceiling_by_less_than_the_least_change(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(sizes, "_above_their_ceilings", lambda world, state: set())
+    patch.setattr(sizes, "above_their_ceilings", lambda world, state: set())
+
+
+def keeps_what_is_above_a_ceiling_while_the_engine_is_away(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(step, "within_ceilings", lambda world: world.state)
 
 
 def counts_ceilings_in_single_cpus(patch: pytest.MonkeyPatch) -> None:
@@ -327,6 +331,7 @@ FAULTS = (
     Fault(grows_above_the_ceiling, laws.BOOKS),
     Fault(keeps_what_cools_down_above_its_ceiling, takelaws.CEILINGS, first=3881),
     Fault(keeps_what_is_above_a_ceiling_by_less_than_the_least_change, takelaws.CEILINGS, first=11037),
+    Fault(keeps_what_is_above_a_ceiling_while_the_engine_is_away, takelaws.CEILINGS, first=10477),
     Fault(counts_ceilings_in_single_cpus, takelaws.CEILINGS, first=23141),
     Fault(grows_onto_granted_cpus, laws.BOOKS, first=5),
     Fault(shares_out_by_arrival, laws.FAIR, first=1595),

@@ -173,16 +173,16 @@ def unfair(world: World) -> list[str]:
 
 
 def above_their_ceilings(reality: Reality) -> Iterator[str]:
-    """Yield grants above their ceilings: whatever lowered one, what is above it goes at once, cooling down or not, and
-    however little it is. Under full-pcpus-only a ceiling is rounded down to whole cores, unless the number comes to
-    none; what the machine left of a core is a core of that width.
+    """Yield grants above their ceilings: whatever lowered one, what is above it goes at once, cooling down or not, also
+    while the engine is away, and however little it is. Under full-pcpus-only a ceiling is rounded down to whole cores,
+    unless the number comes to none; what the machine left of a core is a core of that width.
     """
     world, widths = reality.world, {len(core.cpus) for core in reality.machine.cores}
-    if world.settings.policy is not PolicyName.DYNAMIC or not world.is_ready or world.is_releasing:
+    if world.settings.policy is not PolicyName.DYNAMIC or world.is_releasing:
         return
     width, offline = max(widths), reality.machine.online - world.state.online
     for key, grant in world.state.assignments.items():
-        if key not in world.containers or world.is_absent(key):
+        if key not in world.containers or (world.is_ready and world.is_absent(key)):
             continue
         most, demand = grant.demand.ceiling, grant.demand
         is_by_cores = FULL_PCPUS_ONLY in Terms(world.settings, demand).options

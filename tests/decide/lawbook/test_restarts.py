@@ -37,6 +37,9 @@ def changed(seeds: Iterable[int]) -> list[str]:
         pytest.param(67010650, id="a task that ended as another container came"),
         pytest.param(75014374, id="CPUs that are lent to containers which are not on all of them"),
         pytest.param(69011651, id="CPUs for which a held start waits, while an order may follow it"),
+        pytest.param(77006405, id="a ceiling that was lowered while the engine was away"),
+        pytest.param(77109523, id="such a ceiling, after CPUs that were spare"),
+        pytest.param(77007160, id="an owner that rests on the only reserved CPU, which it is leaving"),
     ],
 )
 def test_a_restart_changes_nothing_after_rare_histories(seed: int) -> None:

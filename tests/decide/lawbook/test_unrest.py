@@ -80,6 +80,7 @@ def test_a_restart_in_the_middle_changes_nothing_in_rare_histories(seed: int) ->
         pytest.param(66008039, id="a CPU that went offline after the last look at one that is refused"),
         pytest.param(66009633, id="a CPU that went offline after the last look at one that rests"),
         pytest.param(66001913, id="what is lent while an owner cannot enter its CPUs"),
+        pytest.param(77105472, id="a CPU that went offline after the only glance at an owner"),
     ],
 )
 def test_a_restart_in_the_middle_changes_nothing_in_rare_long_histories(seed: int) -> None:

@@ -12,6 +12,7 @@ from sidecar.decide.moves.alone import is_alone, neighbours
 from sidecar.decide.moves.settled import is_settled
 from sidecar.decide.world import World, replace
 from state.cpuset import CPUSet
+from state.topology import uniform
 from tests.decide.long_run import history
 from tests.support.decide.real import Real
 from tests.support.decide.reality import Reality
@@ -107,8 +108,23 @@ def test_what_is_kept_off_its_cpus_does_not_count() -> None:
     assert alone(story, rt)
 
 
+def test_nothing_runs_on_a_cpu_that_is_offline() -> None:
+    """It was the only one on which a container, pinned there by hand, might have met the owner."""
+    story = Story(uniform(cores=4))
+    rt = story.arrive("rt", 2)
+    story.settle()
+    story.unseen("pinned", cpuset="2", starts=False)
+    story.take_inventory()
+    assert beside(story, rt) == ["pinned"]
+    story.toggle_cpu(2)
+    story.read_topology()
+    assert beside(story, rt) == []
+
+
 def test_its_neighbours_are_those_that_may_run_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In each World of random histories: all others that may run on one of its CPUs, and none besides."""
+    """In each World of random histories: all others that may run on one of its CPUs which is online, and none
+    besides.
+    """
     feed = Reality.feed
     asked, wrong, found = 0, [], 0
 
@@ -118,9 +134,8 @@ def test_its_neighbours_are_those_that_may_run_there(monkeypatch: pytest.MonkeyP
         for key, container in self.world.containers.items():
             if key not in self.world.state.assignments or container.is_idle:
                 continue
-            others = {
-                at for at, other in self.world.containers.items() if self.world.may_run(other) & container.footprint
-            }
+            where = container.footprint & self.world.topology.online.mask
+            others = {at for at, other in self.world.containers.items() if self.world.may_run(other) & where}
             told = {each.view.key for each in neighbours(self.world, container)}
             asked += 1
             found += bool(told)
