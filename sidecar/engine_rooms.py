@@ -15,7 +15,9 @@ from functools import partial
 import trio
 
 from sidecar.board import Board
+from sidecar.crashes import Crashes
 from sidecar.decide.facts import ContainerView, EngineDisconnected, EngineInfo, Fact
+from sidecar.decide.hand_facts import BornInside
 from sidecar.decide.orders import Update
 from sidecar.engines.host_tenants import HostedEngine
 from sidecar.failures import AlreadyRunning, ContainerGone, EngineUnavailable
@@ -23,6 +25,7 @@ from sidecar.lasting import LastingTasks
 from sidecar.log import Log
 from sidecar.observe.event_stream import LONGEST_RECONNECT_SECONDS, follow_events
 from sidecar.observe.looks import Looker
+from sidecar.observe.meeting_insiders import MeetingInsiders
 from sidecar.observe.pulse import keep_pulse
 from sidecar.ports import Engine, EngineEvent, KeepsBack, Kernel, Tickets, keeps_none
 from state.key import ContainerKey
@@ -66,6 +69,14 @@ class EngineRooms:
             for each in engines
         ]
         self._by_name = dict(zip(names, self._lookers, strict=True))
+        self._insiders = MeetingInsiders(
+            nursery,
+            Crashes(board, log),
+            is_known=self._is_known,
+            glance=self.calls.glance,
+            tell=self.tell,
+            engines=names if len(engines) > 1 else (),
+        )
 
     @property
     def first(self) -> Looker:
@@ -114,6 +125,15 @@ class EngineRooms:
         looker = self._of(container)
         if not looker.newcomers.born(container, is_answered=is_answered):
             looker.hints.born(container)
+
+    def born_inside(self, birth: BornInside) -> None:
+        """Report what was born inside an owner's group, unless no engine knows it."""
+        self._insiders.meet(birth)
+
+    def _is_known(self, container: ContainerKey) -> bool:
+        looker = self._of(container)
+        is_met = container in self._board.latest.containers or looker.is_looked_at(container)
+        return is_met or looker.newcomers.waits(container)
 
     def pinned(self, container: ContainerKey) -> None:
         """Hear that its runtime gave a newborn CPUs of its own."""

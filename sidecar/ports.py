@@ -178,26 +178,29 @@ class GroupBorn(msgspec.Struct, frozen=True):
     """A cgroup appeared below a watched parent. A hint, like an engine's event: what it is must be looked up.
 
     `id` is the full id of its container, "" if its name has none (a step of a build). `cpus` is what was written into
-    it, None if nothing was. `at` is in seconds of the monotonic clock.
+    it, None if nothing was. `at` is in seconds of the monotonic clock. `inside`: the id of the owner in whose group it
+    is, perhaps of the owner's own making; "" of all others.
     """
 
     id: str
     path: str
     cpus: CPUSet | None
     at: float
+    inside: str = ""
 
 
 class GroupGone(msgspec.Struct, frozen=True):
-    """A cgroup below a watched parent is gone; `id` as in GroupBorn."""
+    """A cgroup below a watched parent is gone, or is `inside` no owner's any more; as in GroupBorn."""
 
     id: str
     path: str
+    inside: str = ""
 
 
 class GroupOverwritten(msgspec.Struct, frozen=True):
-    """Another program wrote the cpuset of this container, so many times since the last such news, most recently
-    `found`; the hand wrote the expected set again. At most one in a second for each container, and one more when it
-    becomes wrested. `is_wrested`: what that program wrote has lately stood for a part of the time that counts.
+    """Another program wrote this container's cpuset, so many times since the last such news, last `found`; the hand
+    wrote the expected set again. At most one in a second for each container, and one more when it becomes wrested.
+    `is_wrested`: what that program wrote has lately stood for a part of the time that counts.
     """
 
     id: str
@@ -207,9 +210,7 @@ class GroupOverwritten(msgspec.Struct, frozen=True):
 
 
 class GroupPinned(msgspec.Struct, frozen=True):
-    """A program other than the hand gave a newborn group CPUs of its own, as the runtime of a container does that is
-    pinned by hand. Told once for each group that no order has written.
-    """
+    """Another program gave a newborn group CPUs of its own, as runtimes do: once for each that no order has written."""
 
     id: str
 

@@ -41,7 +41,9 @@ from sidecar.decide.container.news import AnswersTold, LetGo, WriteDone, WriteUn
 from sidecar.decide.facts import ContainerView, ViewKind
 from sidecar.decide.hand_facts import (
     AnswersHeld,
+    BornInside,
     CpusetWritten,
+    GoneInside,
     HandFact,
     HandLost,
     HandReady,
@@ -49,6 +51,7 @@ from sidecar.decide.hand_facts import (
     WriteFailed,
 )
 from sidecar.decide.hand_state import HandState
+from sidecar.decide.insiders import after_birth_inside, after_end_inside
 from sidecar.decide.orders import HoldAnswers, LookAgain, Order
 from sidecar.decide.world import World, replace
 from sidecar.systemd_names import parent_path
@@ -74,6 +77,10 @@ def after_hand(world: World, fact: HandFact) -> tuple[World, tuple[Order, ...]]:
             return _written(world, fact)
         case Overwritten():
             return _overwritten(world, fact), ()
+        case BornInside():
+            return after_birth_inside(world, fact)
+        case GoneInside():
+            return after_end_inside(world, fact), ()
 
 
 def _overwritten(world: World, fact: Overwritten) -> World:

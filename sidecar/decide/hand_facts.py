@@ -78,4 +78,22 @@ class Overwritten(msgspec.Struct, frozen=True, tag=True):
     is_wrested: bool = False
 
 
-HandFact = HandReady | HandLost | AnswersHeld | CpusetWritten | WriteFailed | Overwritten
+class BornInside(msgspec.Struct, frozen=True, tag=True):
+    """A group that is called like this container appeared inside the group of an owner, below the cgroup `parent`, a
+    path. It is that container, or of the owner's own making: what the engine knows of it tells.
+    """
+
+    container: ContainerKey
+    owner: ContainerKey
+    parent: str
+    began: int
+
+
+class GoneInside(msgspec.Struct, frozen=True, tag=True):
+    """That group is gone, or what it was in is no owner's any more."""
+
+    container: ContainerKey
+    owner: ContainerKey
+
+
+HandFact = HandReady | HandLost | AnswersHeld | CpusetWritten | WriteFailed | Overwritten | BornInside | GoneInside

@@ -18,6 +18,13 @@ from state.cpuset import EMPTY, CPUSet, union
 from state.key import ContainerKey
 
 
+class Insider(msgspec.Struct, frozen=True):
+    """What was born inside the group of this owner, as it was told with this ticket."""
+
+    owner: ContainerKey
+    since: int
+
+
 class HandState(msgspec.Struct, frozen=True, kw_only=True):
     """The hand, which watches these parents: paths below the hierarchy's root."""
 
@@ -42,6 +49,8 @@ class HandState(msgspec.Struct, frozen=True, kw_only=True):
     """By engine, where those were found."""
     wrested: frozenset[ContainerKey] = frozenset()
     """Containers whose cpuset another program writes more often than it surely undoes (`covering`)."""
+    insiders: Mapping[ContainerKey, Insider] = {}
+    """What was born inside owners' groups, and no look has shown since (`insiders`)."""
     met: tuple[str, ...] = ()
     """All parents that it has ever watched: it watches one that is gone as soon as it is there again, if it is free."""
 
@@ -106,6 +115,11 @@ class HandState(msgspec.Struct, frozen=True, kw_only=True):
 
 def _is_answered(order: HoldAnswers | None, key: ContainerKey) -> bool:
     return order is not None and order.answers.own.get(key, order.answers.others) is not None
+
+
+def is_insider(hand: HandState | None, key: ContainerKey) -> bool:
+    """Return whether a container was born inside the group of an owner, and no look has shown it since."""
+    return hand is not None and key in hand.insiders
 
 
 def has_place(view: ContainerView) -> bool:

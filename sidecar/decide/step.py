@@ -56,7 +56,17 @@ from sidecar.decide.facts import (
     TimerEnded,
     TopologyRead,
 )
-from sidecar.decide.hand_facts import AnswersHeld, CpusetWritten, HandLost, HandReady, Overwritten, WriteFailed
+from sidecar.decide.hand_facts import (
+    AnswersHeld,
+    BornInside,
+    CpusetWritten,
+    GoneInside,
+    HandLost,
+    HandReady,
+    Overwritten,
+    WriteFailed,
+)
+from sidecar.decide.insiders import looked_inside
 from sidecar.decide.moves.plan import plan
 from sidecar.decide.moves.release import start_releasing
 from sidecar.decide.moves.signals import after_failed_stop
@@ -127,6 +137,7 @@ def _fold(world: World, fact: Fact) -> tuple[World, tuple[Order, ...]]:
         case ContainerSeen():
             return _seen(world, fact.view, fact.began)
         case ContainerRemoved():
+            world = looked_inside(world, fact.container, fact.began)
             container = world.containers.get(fact.container)
             if container is None or container.known < fact.began:
                 return world.without_container(fact.container, fact.began), ()
@@ -181,6 +192,8 @@ def _fold(world: World, fact: Fact) -> tuple[World, tuple[Order, ...]]:
             return start_releasing(world), ()
         case HandReady() | HandLost() | AnswersHeld() | CpusetWritten() | WriteFailed() | Overwritten():
             return after_hand(world, fact)
+        case BornInside() | GoneInside():
+            return after_hand(world, fact)
     assert_never(fact)
 
 
@@ -215,6 +228,7 @@ def _seen(world: World, view: ContainerView, began: int) -> tuple[World, tuple[O
     """Return the world after a look, and an order to look again if it is outdated but shows a difference: it may be the
     only sign of a change (a start, while an order was being answered).
     """
+    world = world if view.is_glance else looked_inside(world, view.key, began)
     seen = sighted(world, view, began)
     if seen is world:
         return world, (LookAgain(view.key),) if differs(world, view) or awaits_cover(world, view) else ()

@@ -18,7 +18,7 @@ from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.footprint import Reach, reach_of
 from sidecar.decide.container.place import cpus_of
 from sidecar.decide.facts import EngineInfo, Load, Phase, Purpose, ViewKind
-from sidecar.decide.hand_state import HandState, has_place, owned_by_strays
+from sidecar.decide.hand_state import HandState, has_place, is_insider, owned_by_strays
 from sidecar.decide.settings import PolicyName, Settings, TenantRight
 from state.claim import claimed
 from state.cpuset import EMPTY, CPUSet
@@ -256,9 +256,9 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         If a container in the group is pinned to CPUs that the group does not have, the kernel lets it run on all of the
         group's, and withdraws them at the group's next change: it is sure of none of these. One that was only glanced
         at may be pinned so. One that is held back has no more than a look shows. One that is left alone is sure of none
-        as long as the hand may answer its birth, and from then on until the look that follows.
+        as long as the hand may answer its birth, and from then on until the look that follows; so is an insider.
         """
-        if self.is_let_go(container) or self._may_be_answered(container):
+        if is_insider(self.hand, container.view.key) or self.is_let_go(container) or self._may_be_answered(container):
             return EMPTY
         if not container.view.in_shared_group or self.group is None:
             return container.sure

@@ -12,6 +12,7 @@ The theory.
 4. What cannot be written now is tried again by itself for some seconds (a controller that the engine has not enabled
    yet, a parent that has no CPUs yet), and at the next event of its file.
 5. Events that the kernel dropped are replaced by reading the tree.
+6. Owners' groups are watched for births inside them, which are only told (`owners_groups`).
 
 A loop of foreign writes is answered each time, up to `MOST_ANSWERS` in a second for each group, and from then on every
 `CALM_SECONDS`. People are told once in a second.
@@ -39,6 +40,7 @@ from sidecar.hand.group_places import GroupPlaces
 from sidecar.hand.groups import Footing, GroupTable, WatchedGroup
 from sidecar.hand.libc_calls import IN_CREATE, IN_DELETE, IN_ISDIR, IN_MODIFY, IN_Q_OVERFLOW, InotifyEvent, Queue
 from sidecar.hand.news_room import NewsRoom
+from sidecar.hand.owners_groups import OwnersGroups
 from sidecar.hand.parents import default_parents, wanted_parents
 from sidecar.hand.reflex_queue import open_queue
 from sidecar.hand.standing_answers import StandingAnswers, parsed
@@ -86,6 +88,7 @@ class CgroupHand:
         self._due = Due()
         self._news = NewsRoom()
         self._enforcer = Enforcer(files, queue, self._table, self._places, self._due, self._news.add)
+        self._inside = OwnersGroups(files, queue, self._tree.needs, self._news.add)
         self._told_parents: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
         self._is_attempt_due = False
         self._watcher = Watcher(queue.fd, self._hear, self._end)
@@ -158,6 +161,7 @@ class CgroupHand:
                 if group.id in over or not self._enforcer.called(group):
                     self._enforcer.forget_order(group)
                 stuck |= self._enforcer.rewrite(group, now)
+            self._inside.follow((group.path, id) for id in compiled.owners for group in self._innermost(id))
             self._tell_parents(now)
             held = HeldAnswers(self._tree.parents, stuck)
         self._watcher.wake()
@@ -192,6 +196,10 @@ class CgroupHand:
 
     def _groups_of(self, id: str) -> list[WatchedGroup]:
         return [group for group in self._table.by_id.get(id, []) if self._enforcer.called(group)]
+
+    def _innermost(self, id: str) -> list[WatchedGroup]:
+        """Return the groups of a container without those that are watched as parents."""
+        return [group for group in self._groups_of(id) if group.path not in self._table.parents]
 
     async def news(self) -> Sequence[HandNews]:
         """Wait for news, and return all there are."""
@@ -273,16 +281,22 @@ class CgroupHand:
                     group.watch, group.is_answered = event.cookie, True
                     self._table.by_watch[group.watch] = group
                 self._welcome(group, now)
+            self._inside.created(event.watch, event.name)
             self._tell_parents(now)
         elif event.mask & IN_ISDIR and event.mask & IN_DELETE:
+            self._inside.deleted(event.watch, event.name)
             if gone := self._tree.deleted(event.watch, event.name):
+                self._inside.forget(gone.path)
                 self._news.add(GroupGone(gone.id, gone.path))
             self._tell_parents(now)
 
     def _welcome(self, group: WatchedGroup, now: float) -> None:
         self._enforcer.settle(group, now)
         wrote = parsed(group.line) if group.line and group.is_answered and not group.is_closed else None
-        self._news.add(GroupBorn(self._enforcer.called(group), group.path, wrote, now))
+        self._news.add(GroupBorn(called := self._enforcer.called(group), group.path, wrote, now))
+        if self._enforcer.answers and called in self._enforcer.answers.owners:
+            for each in self._innermost(called):
+                self._inside.add(each.path, called)
 
     def _read_all(self, now: float) -> None:
         """Read the tree in place of events that were lost."""
@@ -302,6 +316,7 @@ class CgroupHand:
                 self._welcome(group, now)
         for group in self._tree.settle(Footing.NEWBORN, now):
             self._welcome(group, now)
+        self._inside.read_all()
         self._news.add(NewsLost())
         self._tell_parents(now)
 

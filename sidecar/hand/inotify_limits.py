@@ -1,8 +1,9 @@
 """How many watches and inotify instances a user may have, and has: inotify(7), fs.inotify.* of sysctl.
 
-The hand needs one instance, and one watch for each container, each parent, and each directory above a parent. Without a
-watch a newborn is still written, but a later foreign write is not noticed. What hears writes where no hand guards needs
-an instance of its own.
+The hand needs one instance, and one watch for each container, each parent, and each directory above a parent; and one
+for the group of each owner, and each group inside it, 256 at most. Without a watch a newborn is still written, but a
+later foreign write is not noticed, and what is born inside an owner's group is known by a look alone. What hears writes
+where no hand guards needs an instance of its own.
 """
 
 from __future__ import annotations

@@ -14,13 +14,15 @@ from state.errors import CPUSetError
 class StandingAnswers:
     """Answers, ready to be written. Immutable."""
 
-    __slots__ = ("_left", "_others", "_others_text", "_own", "_owned")
+    __slots__ = ("_left", "_others", "_others_text", "_own", "_owned", "owners")
 
     def __init__(self, answers: Answers) -> None:
         self._own = {key.id: _text(cpus) for key, cpus in answers.own.items()}
         self._others = answers.others or EMPTY
         self._others_text = _text(answers.others)
         self._owned = answers.owned
+        self.owners = frozenset(key.id for key, cpus in answers.own.items() if cpus and cpus & answers.owned)
+        """The ids of containers that have owned CPUs."""
         self._left = {key.id: str(cpus).encode() for key, cpus in answers.left.items()}
 
     @property

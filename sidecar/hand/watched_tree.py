@@ -142,6 +142,10 @@ class WatchedTree:
             self._queue.leave(parent.watch)
         self._shut(parent)
 
+    def needs(self, watch: int) -> bool:
+        """Return whether this watch is one of a parent, or above one."""
+        return watch in self._table.parent_by_watch or watch in self._above
+
     def is_gone(self, parent: Parent) -> bool:
         """Return whether another directory, or none, has this parent's place now."""
         try:

@@ -13,6 +13,7 @@ One that could not be opened from the first is not tried again: what it lacks, a
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, Protocol
@@ -22,7 +23,7 @@ import trio
 from sidecar.board import BirthCounts, Board
 from sidecar.crashes import Crashes
 from sidecar.decide.facts import Fact
-from sidecar.decide.hand_facts import HandLost, HandReady, Overwritten
+from sidecar.decide.hand_facts import BornInside, GoneInside, HandLost, HandReady, Overwritten
 from sidecar.failures import CgroupClosed, CgroupError
 from sidecar.log import Log
 from sidecar.observe.foreign_writes import ToldWrites
@@ -72,6 +73,9 @@ class Hearing(Protocol):
 
     def born(self, container: ContainerKey, *, is_answered: bool) -> None:
         """Hear of a birth."""
+
+    def born_inside(self, birth: BornInside) -> None:
+        """Report what was born inside an owner's group, unless the engine does not know it."""
 
     def pinned(self, container: ContainerKey) -> None:
         """Hear that its runtime gave a newborn CPUs of its own."""
@@ -200,6 +204,13 @@ class Births:
 
     async def _hear(self, engine: str, each: HandNews) -> None:
         match each:
+            case GroupBorn(inside=owner) if owner:
+                found = self._hearing.key_of(engine, each.id), self._hearing.key_of(engine, owner)
+                self._hearing.born_inside(BornInside(*found, os.path.dirname(each.path), self._tickets()))
+            case GroupGone(inside=owner) if owner:
+                await self._outbox.send(
+                    GoneInside(self._hearing.key_of(engine, each.id), self._hearing.key_of(engine, owner))
+                )
             case GroupBorn():
                 self._count(answered=each.cpus is not None, unanswered=each.cpus is None)
                 if each.id:

@@ -89,7 +89,7 @@ class Looker:
         """When the kernel was last asked where a container runs."""
         self._under_way: dict[ContainerKey, bool] = {}
         self.hints = Hints(nursery, board, self.look, self._crashes)
-        self.newcomers = Newcomers(board, self.look, self._is_looked_at, lambda: engine.name)
+        self.newcomers = Newcomers(board, self.look, self.is_looked_at, lambda: engine.name)
         meet = partial(LastingTasks(board, log).keep, self.named("meeting newcomers"), self.newcomers.run)
         nursery.start_soon(meet)
         self._writes = ToldWrites(board, log, "updates")
@@ -138,7 +138,8 @@ class Looker:
         except trio.WouldBlock:
             self._nursery.start_soon(self._outbox.send, fact)
 
-    def _is_looked_at(self, container: ContainerKey) -> bool:
+    def is_looked_at(self, container: ContainerKey) -> bool:
+        """Return whether a look is under way, or its outcome may be outstanding."""
         return container in self._due or container in self._under_way
 
     def look_at_everything(self) -> None:

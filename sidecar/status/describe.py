@@ -17,7 +17,7 @@ from sidecar.decide.books.room import capacity, free
 from sidecar.decide.container.askers import is_standing
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.facts import Load, ViewKind
-from sidecar.decide.moves.alone import common, is_alone, neighbours
+from sidecar.decide.moves.alone import common, is_alone, neighbours, unknown_insiders
 from sidecar.decide.moves.exec_cpus import exec_cpus
 from sidecar.decide.moves.settled import awaits_answer, desired, is_left_alone, is_quota_lifted, is_where_it_should_be
 from sidecar.decide.moves.timers import longest_notice
@@ -139,7 +139,7 @@ def container_status(world: World, container: Container, deadlines: Deadlines) -
     refused = None if world.settings.policy is PolicyName.NONE else refused_now(world, key)
     wanted = None if is_left_alone(world, container) else desired(world, container)
     demand = assignment.demand if assignment else container.wish.demand
-    beside = neighbours(world, container)
+    beside, unknown = neighbours(world, container), unknown_insiders(world, container)
     made = ContainerStatus(
         id=key.id,
         name=container.view.name,
@@ -154,8 +154,8 @@ def container_status(world: World, container: Container, deadlines: Deadlines) -
         pending=container.order.update.cpus if container.order else EMPTY,
         is_settled=is_where_it_should_be(world, container, assignment, wanted),
         is_alone=is_alone(world, container),
-        neighbours=_shown(world, container, beside),
-        neighbour_count=len(beside),
+        neighbours=(*_born_inside(container, unknown), *_shown(world, container, beside))[:MOST_NEIGHBOURS],
+        neighbour_count=len(unknown) + len(beside),
         is_quota_lifted=is_quota_lifted(world, container, assignment),
         exec_cpus=exec_cpus(world, container),
         load=_load(world.loads.get(container.view.key)),
@@ -225,6 +225,12 @@ def _shown(world: World, container: Container, beside: Sequence[Container]) -> t
         )
         for each in beside[:MOST_NEIGHBOURS]
     )
+
+
+def _born_inside(container: Container, unknown: Sequence[ContainerKey]) -> list[NeighbourStatus]:
+    """Return what was born inside a container's group and is not known yet: it has at most the same CPUs."""
+    cpus = CPUSet.from_mask(container.footprint)
+    return [NeighbourStatus(name=each.short, sharing=SharingStatus.UNMANAGED, cpus=cpus) for each in unknown]
 
 
 def _leaving(world: World, assignment: Assignment, deadlines: Deadlines) -> LeavingStatus | None:

@@ -8,7 +8,7 @@ from typing import Final
 from sidecar.decide.books.clashes import Clash, clashes
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.facts import ViewKind
-from sidecar.decide.moves.alone import is_alone, neighbours
+from sidecar.decide.moves.alone import is_alone, neighbours, unknown_insiders
 from sidecar.decide.world import World
 from sidecar.words.counts import agree, named, some
 from sidecar.words.neighbour_names import SHOWN, may_run_there
@@ -18,6 +18,8 @@ _NEVER_MOVED: Final = "it is never moved, and no other container gets these CPUs
 _UNIT_NEVER_MOVED: Final = "it is never moved, and no container gets these CPUs exclusively"
 _NEVER_MOVED_AND_RESTS: Final = "it is never moved, but others may be granted these CPUs while it does not run"
 
+_BORN_INSIDE: Final = "just born inside its cgroup"
+
 UNSEEN: Final = "the engine does not answer, and its containers start without it: others may be there unseen"
 
 UNSEEN_UNITS: Final = "systemd does not answer: the host's own processes may be there unseen"
@@ -25,7 +27,9 @@ UNSEEN_UNITS: Final = "systemd does not answer: the host's own processes may be 
 
 def company(world: World, container: Container) -> str:
     """Return which containers may run on the CPUs of one with a grant, as a clause; "" if none."""
-    beside = may_run_there([(each.view.name, each.wish.standing.value) for each in neighbours(world, container)])
+    known = [(each.view.name, each.wish.standing.value) for each in neighbours(world, container)]
+    unknown = [(each.short, _BORN_INSIDE) for each in unknown_insiders(world, container)]
+    beside = may_run_there([*unknown, *known])
     unseen = UNSEEN if world.is_blind else "" if world.sources.are_seen else UNSEEN_UNITS
     return "; ".join(filter(None, (beside, unseen)))
 

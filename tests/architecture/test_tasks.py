@@ -38,6 +38,7 @@ CONTAINED = {
     ("sidecar/observe/brief.py", "self._judge"),
     ("sidecar/observe/looks.py", "self._look_in"),
     ("sidecar/observe/looks.py", "self._look_surely"),
+    ("sidecar/observe/meeting_insiders.py", "self._ask"),
 }
 """They come and go, and contain their errors (`sidecar/crashes.py`)."""
 

@@ -17,15 +17,17 @@ from sidecar.apply import executor
 from sidecar.crashes import Crashes
 from sidecar.decide import covering, sightings
 from sidecar.decide.container import wish
+from sidecar.decide.moves import alone
 from sidecar.decide.settings import TenantRight
 from sidecar.decide.world import replace
 from sidecar.engines.docker import docker_wire
 from sidecar.held_starts import Waiting
 from sidecar.observe import looks, turns
+from sidecar.observe.meeting_insiders import MeetingInsiders
 from sidecar.projection.belongings import NameClaims
 from tests import test_crashes
 from tests.api import test_many_starts
-from tests.daemon import test_daemon_locks, test_daemon_loops, test_daemon_tenants
+from tests.daemon import test_daemon_insiders, test_daemon_locks, test_daemon_loops, test_daemon_tenants
 from tests.decide.container import test_inside_another
 from tests.engines.docker import test_docker_wire
 
@@ -97,6 +99,15 @@ def takes_every_pin_for_one(patch: Patch) -> None:
     )
 
 
+def hears_no_birth_inside_an_owner(patch: Patch) -> None:
+    patch.setattr(alone, "insiders_of", lambda world, owner: ())
+
+
+def asks_no_engine_whose_it_is(patch: Patch) -> None:
+    honest = MeetingInsiders._tell_of
+    patch.setattr(MeetingInsiders, "meet", lambda self, birth: honest(self, birth, [birth.container]))
+
+
 PLANTED = (
     Planted(
         "H2",
@@ -121,6 +132,16 @@ PLANTED = (
     Planted("M2", takes_every_pin_for_one, test_daemon_tenants.test_a_pin_takes_no_cpu_from_an_owner),
     Planted("M5", gives_every_right, test_daemon_tenants.test_a_label_lifts_no_limit_beyond_what_it_pays_for),
     Planted("M1", gives_every_right, test_daemon_tenants.test_opting_out_needs_the_right),
+    Planted(
+        "inside",
+        hears_no_birth_inside_an_owner,
+        test_daemon_insiders.test_an_owner_is_not_alone_before_the_program_begins,
+    ),
+    Planted(
+        "inside",
+        asks_no_engine_whose_it_is,
+        test_daemon_insiders.test_what_the_engine_does_not_know_takes_alone_from_nobody,
+    ),
 )
 
 

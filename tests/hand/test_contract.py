@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from sidecar.decide.facts import ContainerView, Phase
@@ -12,26 +9,12 @@ from sidecar.decide.orders import Answers, Update
 from sidecar.failures import CgroupGone
 from sidecar.ports import GroupBorn, GroupGone, GroupOverwritten, GroupPinned, ParentsChanged
 from state.cpuset import EMPTY, CPUSet
-from tests.support.hand.stages import MemoryStage, Stage, news_until, until, v1_stage, v2_stage
+from tests.support.hand.stages import Stage, news_until, until
 from tests.support.keys import docker
 
 ONE, TWO, THREE, LAST = "a" * 64, "b" * 64, "c" * 64, "d" * 64
 POOL, OWN = CPUSet.of(0), CPUSet.of(1)
 ANSWERS = Answers(others=POOL, own={docker(TWO): OWN}, owned=OWN)
-
-
-@pytest.fixture(params=["v1", "v1 with the reflex", "v2", "v2 with the reflex", "simulated"])
-def stage(request: pytest.FixtureRequest, tmp_path: Path, reflex: str | None) -> Iterator[Stage]:
-    """Yield a stage with Docker's parent, before its hand begins."""
-    version, _, has_reflex = request.param.partition(" with ")
-    if has_reflex and reflex is None:
-        pytest.skip("needs a C compiler")
-    if version == "simulated":
-        yield MemoryStage()
-        return
-    opening = {"v1": v1_stage, "v2": v2_stage}[version]
-    with opening(tmp_path, reflex if has_reflex else None) as opened:
-        yield opened
 
 
 def begun(stage: Stage, *paths: str, answers: Answers | None = ANSWERS) -> Stage:

@@ -8,11 +8,9 @@ import pytest
 from sidecar.decide.orders import Update
 from sidecar.failures import CgroupGone
 from state.cpuset import EMPTY
-from tests.hand.test_contract import ANSWERS, LAST, ONE, OWN, POOL, THREE, TWO, at, begun, born, has, stage, view_of
+from tests.hand.test_contract import ANSWERS, LAST, ONE, OWN, POOL, THREE, TWO, at, begun, born, has, view_of
 from tests.support.hand.stages import Stage
 from tests.support.keys import docker
-
-__all__ = ["stage"]
 
 ELSEWHERE = msgspec.structs.replace(
     ANSWERS,

@@ -58,7 +58,7 @@ LANES: Final[Mapping[str, tuple[str, ...]]] = {
         "test_two_engines",
     ),
     "swarm": ("test_swarm",),
-    "tenants": ("test_tenants", "test_hostile_tenant", "test_tenants_inside", "test_tenants_deep"),
+    "tenants": ("test_tenants", "test_hostile_tenant", "test_tenants_inside", "test_tenants_deep", "test_born_inside"),
     # The host's engine, without a sidecar; contract tests on Docker have this lane too.
     "contract": ("test_alonejudge", "test_cgroups", "test_giant_label", "test_ground", "test_proxied"),
     HOST: (

@@ -15,7 +15,7 @@ from sidecar.board import BirthCounts, Board
 from sidecar.crashes import Crashes
 from sidecar.decide.covering import after_hand
 from sidecar.decide.facts import ContainerView, EngineInfo, Fact, Phase
-from sidecar.decide.hand_facts import HandLost, HandReady, Overwritten
+from sidecar.decide.hand_facts import BornInside, GoneInside, HandLost, HandReady, Overwritten
 from sidecar.decide.hand_state import HandState
 from sidecar.decide.orders import Answers, HoldAnswers
 from sidecar.decide.reconcile import begin
@@ -30,6 +30,7 @@ from sidecar.observe.foreign_writes import CALM_SECONDS
 from sidecar.observe.newcomers import Newcomers
 from sidecar.ports import (
     GroupBorn,
+    GroupGone,
     GroupOverwritten,
     GroupStuck,
     GroupWritten,
@@ -59,6 +60,7 @@ class Room:
         self.hints = Hints(nursery, board, looks.append, Crashes(board, Log(io.StringIO())))
         self.newcomers = Newcomers(board, looks.append, lambda _: False, lambda: "docker")
         self.inventories = 0
+        self.inside: list[BornInside] = []
 
     def key_of(self, engine: str, id: str) -> ContainerKey:
         return ContainerKey(engine, id)
@@ -69,6 +71,9 @@ class Room:
     def born(self, container: ContainerKey, *, is_answered: bool) -> None:
         if not self.newcomers.born(container, is_answered=is_answered):
             self.hints.born(container)
+
+    def born_inside(self, birth: BornInside) -> None:
+        self.inside.append(birth)
 
     def pinned(self, container: ContainerKey) -> None:
         self.newcomers.pinned(container)
@@ -287,6 +292,20 @@ async def test_births_and_overwrites_are_counted(bench: Bench, nursery: trio.Nur
     await trio.testing.wait_all_tasks_blocked()
     assert bench.board.births == BirthCounts(answered=1, unanswered=1, overwritten=2)
     assert not bench.board.problems, "two writes are a person's update"
+
+
+async def test_a_birth_inside_an_owner_is_met_and_its_end_is_a_fact(bench: Bench, nursery: trio.Nursery) -> None:
+    """It is no birth that the hand should have answered, and no hint for a look."""
+    nursery.start_soon(bench.births.run, lambda engine: bench.hand)
+    await bench.next()
+    path = f"/docker/{ONE}/deep/{TWO}"
+    bench.hand._send.send_nowait(GroupBorn(TWO, path, None, 0.0, ONE))
+    bench.hand._send.send_nowait(GroupGone(TWO, path, ONE))
+    assert await bench.news() == GoneInside(docker(TWO), docker(ONE))
+    [met] = bench.room.inside
+    assert (met.container, met.owner, met.parent) == (docker(TWO), docker(ONE), f"/docker/{ONE}/deep")
+    assert bench.board.births == BirthCounts()
+    assert bench.looks == []
 
 
 async def test_a_problem_of_a_container_ends_when_it_is_calm(

@@ -233,7 +233,8 @@ def _check_hand(config: Config, report: EngineReport, *, is_running: bool) -> It
         yield from check_speed(find_library(), tried_urgency())
         yield from check_modes(effective_capabilities())
     listens = listening(config, has_hand=has_hand)
-    yield from check_inotify(inotify_use(), listens, len(report.views), is_running=is_running)
+    owners = sum("cpuset.exclusive" in each.labels for each in report.views)
+    yield from check_inotify(inotify_use(), listens, len(report.views), owners, is_running=is_running)
 
 
 def _taken(config: Config, report: EngineReport, *, is_running: bool) -> tuple[str, ...]:

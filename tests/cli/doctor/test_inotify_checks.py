@@ -73,6 +73,17 @@ def test_without_a_hand_writes_are_listened_to_all_the_same() -> None:
     assert enough.verdict is Verdict.OK
 
 
+def test_one_that_asks_for_cpus_takes_a_watch_more_of_the_hand() -> None:
+    """For births inside its group; where births are not answered, there is none."""
+    use = InotifyUse(1000, 128, 10, 2)
+    [full] = check_inotify(use, listening(STATIC, has_hand=True), 500, 490, is_running=False)
+    assert full.verdict is Verdict.WARN
+    [enough] = check_inotify(use, listening(STATIC, has_hand=True), 500, 480, is_running=False)
+    assert enough.verdict is Verdict.OK
+    [same] = check_inotify(use, listening(STATIC, has_hand=False), 490, 490, is_running=False)
+    assert same.verdict is Verdict.OK
+
+
 def test_acknowledgements_are_listened_to_under_the_dynamic_policy() -> None:
     assert ACKNOWLEDGEMENTS not in listening(STATIC, has_hand=True).losses
     assert listening(DYNAMIC, has_hand=True).losses == (BIRTHS, WRITES, ACKNOWLEDGEMENTS)

@@ -36,6 +36,11 @@ class SimulatedGroup:
         """Whether the hand cannot write it."""
 
 
+def _id_in(path: str) -> str:
+    seen = recognized(path.rpartition("/")[2].encode(), ParentKind.GUESTS)
+    return seen.id if seen else ""
+
+
 class SimulatedHand:
     """A Hand whose host is driven by `make`, `remove` and `overwrite`, the work of runtimes and tenants."""
 
@@ -48,6 +53,8 @@ class SimulatedHand:
         self._there: dict[str, ParentKind] = {}
         self._elsewhere: set[str] = set()
         self._groups: dict[str, SimulatedGroup] = {}
+        self._inside: dict[str, str] = {}
+        """Groups inside those of owners that were told, by their paths, and the ids of these."""
         self.is_shut = False
         """Whether it was closed."""
         self._send, self._receive = trio.open_memory_channel[HandNews](math.inf)
@@ -71,6 +78,7 @@ class SimulatedHand:
         if seen is None:
             self._groups[path] = SimulatedGroup("", self._online)
             self._groups[path].footing = Footing.RELEASED
+            self._look_inside()
             return
         if seen.kind is GroupKind.PARENT:
             self._there[path] = seen.parent_kind
@@ -86,6 +94,9 @@ class SimulatedHand:
         if self._there.pop(path, None):
             self._send.send_nowait(ParentsChanged(self.parents))
         elif group := self._groups.pop(path, None):
+            self._look_inside()
+            if group.footing is Footing.RELEASED and not group.parent:
+                return
             self._send.send_nowait(GroupGone(group.id, path))
 
     def overwrite(self, path: str, cpus: CPUSet) -> None:
@@ -145,6 +156,7 @@ class SimulatedHand:
                 self._enforce(group)
                 wanted = parsed(self._expected(group) or b"")
                 stuck |= group.cpus if wanted and not group.cpus <= wanted else EMPTY
+        self._look_inside()
         return HeldAnswers(self.parents, stuck)
 
     def write(self, view: ContainerView, update: Update) -> CPUSet:
@@ -178,6 +190,25 @@ class SimulatedHand:
     def close(self) -> None:
         """Leave all groups as they are."""
         self.is_shut = True
+
+    def _look_inside(self) -> None:
+        """Tell what is inside owners' groups, and what is not any more."""
+        owners = {
+            path: called
+            for path, group in self._groups.items()
+            if self._answers and (called := self._called(group)) in self._answers.owners
+        }
+        there = {
+            path: owner
+            for path in self._groups
+            for above, owner in owners.items()
+            if path.startswith(f"{above}/") and _id_in(path)
+        }
+        for path in self._inside.keys() - there.keys():
+            self._send.send_nowait(GroupGone(_id_in(path), path, self._inside[path]))
+        for path in there.keys() - self._inside.keys():
+            self._send.send_nowait(GroupBorn(_id_in(path), path, None, self._clock(), there[path]))
+        self._inside = there
 
     def _called(self, group: SimulatedGroup) -> str:
         return group.id if self._places.stands_for(group.id, group.parent) else ""
