@@ -29,7 +29,7 @@ LONG = "60s"
 GRACE = 2.0
 
 FILL = {"cpuset.exclusive": "1", "cpuset.max": "4", "cpuset.grace": f"{GRACE}s"}
-SLOW_GRACE = 5.0
+SLOW_GRACE = 5.0 * PATIENCE
 """Long enough for something to happen in the middle of it."""
 
 SLOWLY = FILL | {"cpuset.grace": f"{SLOW_GRACE}s"}
@@ -46,7 +46,7 @@ def stage(ground: Ground, sidecar: SidecarProcess, workloads: Containers, tmp_pa
     yield made
     found = made.close()
     print("\n".join(made.figures()))
-    assert not found, "\n".join(found)
+    assert not found, "\n".join((*found, sidecar.log()[-6000:]))
 
 
 def grown(stage: Stage, *arguments: str, labels: dict[str, str] | None = None) -> Followed:
