@@ -11,6 +11,7 @@ Two rules apply to a name:
 
 from __future__ import annotations
 
+import posixpath
 import re
 from typing import Final
 
@@ -83,11 +84,21 @@ def slice_path(name: str) -> str:
     return "".join(f"/{_escaped('-'.join(parts[:depth]) + '.slice')}" for depth in range(1, len(parts) + 1))
 
 
+def cleaned_parent(parent: str) -> str:
+    """Return a cgroup parent that an engine was given as runtimes take it: of a path, without parts that are empty, `.`
+    or `..`, whatever was written. A tenant chooses the spelling, and what is compared with it is the kernel's.
+    """
+    parts = parent.removeprefix("/").rstrip("/").split("/")
+    if not parent.strip("/") or not {"", ".", ".."}.intersection(parts):
+        return parent
+    return posixpath.normpath(f"/{parent.strip('/')}")
+
+
 def parent_path(parent: str) -> str:
     """Return where the cgroup is that an engine was given as a parent, a slice or a path; "" for the engine's own."""
     if not parent:
         return ""
-    return slice_path(parent) if is_slice(parent) else f"/{parent.strip('/')}"
+    return slice_path(parent) if is_slice(parent) else f"/{cleaned_parent(parent).strip('/')}"
 
 
 def is_inside_a_container(parent: str, pod: str = "") -> bool:
@@ -111,7 +122,7 @@ def parent_in(group: str) -> str:
     or `parent.slice:prefix:ID` under systemd's driver.
     """
     is_unit = group.count(":") == 2 and "/" not in group
-    return group.partition(":")[0] if is_unit else group.rpartition("/")[0]
+    return group.partition(":")[0] if is_unit else cleaned_parent(group.rpartition("/")[0])
 
 
 def pod_in(group: str) -> str:

@@ -89,7 +89,7 @@ def _is_there(world: World, container: Container, wanted: CPUSet) -> bool:
     """
     if container.wish.standing is Standing.MEMBER and not container.is_held_back and world.group is not None:
         return _is_there(world, world.group, wanted)
-    is_sure = container.order is None and container.place.seen == container.sure == wanted
+    is_sure = container.order is None and container.place.seen == world.sure_of(container) == wanted
     return is_sure or awaits_answer(world, container)
 
 

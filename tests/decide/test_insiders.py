@@ -13,6 +13,7 @@ from sidecar.decide.step import step
 from sidecar.decide.world import World, replace, without
 from sidecar.projection.projection_of import projection_of
 from sidecar.status.describe import container_status
+from sidecar.systemd_names import cleaned_parent
 from sidecar.words.neighbours import company
 from state.cpuset import EMPTY
 from state.key import ContainerKey
@@ -122,6 +123,17 @@ def test_one_that_was_looked_at_before_its_start_counts_from_its_birth_on(host: 
     host.birth()
     assert (host.is_alone, host.beside) == (False, ["new"])
     assert projection_of(host.world, host.world.containers[NEW]).cpus == EMPTY
+
+
+@pytest.mark.parametrize("parent", ["{}", "{}/deep/er", "/x/..{}//deep/"])
+def test_one_that_would_start_inside_an_owner_is_told_no_cpus(host: Inside, parent: str) -> None:
+    """Its group has those of the owner's that this has then, and not the pool's."""
+    written = cleaned_parent(parent.format(host.group))
+    host.after(ContainerSeen(host.view(cgroup_parent=written, cpuset="0-7"), host.ticket()))
+    told = projection_of(host.world, host.world.containers[NEW])
+    assert (told.cpus, told.settled, told.alone) == (EMPTY, False, False)
+    host.birth(parent=written.rstrip("/"))
+    assert not host.is_alone
 
 
 def test_a_glance_ends_nothing_and_the_newcomer_is_told_no_cpus(host: Inside) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import posixpath
 import time
 from functools import partial
 from pathlib import Path
@@ -57,16 +58,19 @@ def is_beside(name: str, owner: ContainerStatus) -> bool:
     return not owner.is_alone and [each.name for each in owner.neighbours] == [name]
 
 
-@pytest.fixture(params=["", "/deep/er"], ids=["in its group", "deeper"])
-def below(request: pytest.FixtureRequest) -> str:
-    """Return where in the owner's group."""
+@pytest.fixture(
+    params=["{above}/{owner}", "{above}/{owner}/deep/er", "/x/..{above}//{owner}/../{owner}/./deep"],
+    ids=["in its group", "deeper", "written otherwise"],
+)
+def written(request: pytest.FixtureRequest) -> str:
+    """Return how the newcomer's author writes a parent in the owner's group."""
     return str(request.param)
 
 
 @pytest.mark.parametrize("way", ["at once", "after a look", "in a crowd"])
 def test_an_owner_is_not_alone_from_a_birth_inside_it_on(
     way: str,
-    below: str,
+    written: str,
     request: pytest.FixtureRequest,
     running: SidecarProcess,
     own_engine: PrivateEngine,
@@ -76,8 +80,8 @@ def test_an_owner_is_not_alone_from_a_birth_inside_it_on(
     """Its first instruction reads what the owner is told, and what it is told itself: no CPU that it has not."""
     owner = workloads.run("owner", labels=ONE)
     until_alone(running, owner)
-    parent = f"{own_engine.cgroup_parent}/{owner}{below}"
-    request.addfinalizer(partial(remove_groups, parent))
+    parent = written.format(above=own_engine.cgroup_parent, owner=owner)
+    request.addfinalizer(partial(remove_groups, posixpath.normpath(parent)))
     found = []
     for number in range(TURNS):
         eventually(lambda: (told := running.projection(owner)) and told.alone, "alone")

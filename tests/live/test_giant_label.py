@@ -61,7 +61,7 @@ async def test_a_stop_signal_of_any_length_is_that_containers(containers: Contai
         assert api.inspect(made)["Config"]["StopSignal"] == digits
         async with open_engine(f"unix://{api.socket_path}", machine=HostKernel()) as engine:
             # Docker itself cannot send any signal to it.
-            with pytest.raises(EngineError, match="(?i)invalid signal"):
+            with pytest.raises(EngineError, match=r"(?i)invalid signal"):
                 await engine.signal(made, "HUP")
             assert (await engine.inspect(made)).phase is Phase.RUNNING
     finally:

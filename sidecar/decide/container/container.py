@@ -27,6 +27,7 @@ from sidecar.decide.container.place import Place
 from sidecar.decide.container.start import Answered, Held, Plain, Start
 from sidecar.decide.facts import ContainerView, Phase
 from sidecar.decide.orders import ApplyCpuset
+from sidecar.systemd_names import is_inside_a_container
 from state.cpuset import EMPTY, CPUSet
 from state.demand import Demand, MemsRule
 from state.derived_property import derived_property
@@ -270,7 +271,10 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The CPUs that it has regardless of the outcome of orders outstanding or in doubt, and of unseen restarts; may
         be empty. Where an order leads that an earlier run of the sidecar left in the engine is not known. Nor is
         what the engine has configured, as long as a glance alone shows the container: what the kernel shows is sure.
+        One that would start inside another container gets what that has then.
         """
+        if not self.view.phase.is_live and is_inside_a_container(self.view.cgroup_parent, self.view.pod):
+            return EMPTY
         if not self.is_guarded and any(doubt.ends is Ends.ENGINE for doubt in self.doubts):
             return EMPTY
         mask = self.place.seen.mask

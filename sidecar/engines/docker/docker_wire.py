@@ -25,6 +25,7 @@ from sidecar.engines.docker.docker_signals import SideEffect, side_effect
 from sidecar.engines.int64 import Int64
 from sidecar.failures import EngineFailed, EngineLacks
 from sidecar.ports import EngineEvent
+from sidecar.systemd_names import cleaned_parent
 from state.codec import UNREADABLE
 
 T = TypeVar("T")
@@ -250,7 +251,7 @@ def view_of(body: bytes | bytearray, keep: frozenset[str] = frozenset()) -> Cont
         memory=limits.memory or 0,
         memory_reservation=limits.memory_reservation or 0,
         pid=state.pid or 0,
-        cgroup_parent=(limits.cgroup_parent or "")[:PATH_LENGTH],
+        cgroup_parent=cleaned_parent(limits.cgroup_parent or "")[:PATH_LENGTH],
         cgroup=(state.cgroup_path or "")[:PATH_LENGTH],
         runtime=(read.oci_runtime or limits.runtime or "")[:PATH_LENGTH],
         created_at=(read.created or "")[:STAMP_LENGTH],

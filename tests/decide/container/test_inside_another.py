@@ -16,7 +16,13 @@ from sidecar.decide.moves.starts_from_books import from_books
 from sidecar.decide.settings import Settings
 from sidecar.decide.sightings import sighted
 from sidecar.decide.world import World, replace, without
-from sidecar.systemd_names import is_inside_a_container, outside_containers
+from sidecar.systemd_names import (
+    cleaned_parent,
+    is_inside_a_container,
+    outside_containers,
+    parent_in,
+    parent_path,
+)
 from sidecar.words.refusals import warnings
 from state.cpuset import CPUSet
 from state.key import ContainerKey
@@ -66,6 +72,30 @@ def test_where_the_outermost_container_lies_is_watched(parent: str, place: str) 
     world = sighted(replace(story.world, hand=HandState(parents=("/docker",))), view, story.ticket())
     _, [order] = standing_answers(world)
     assert order.parents == tuple({place or parent} - {""})
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("", ""),
+        ("/", "/"),
+        ("team-a.slice", "team-a.slice"),
+        ("docker", "docker"),
+        ("/docker/", "/docker/"),
+        ("/docker//x", "/docker/x"),
+        ("//docker/x", "/docker/x"),
+        ("/docker/./x", "/docker/x"),
+        ("/elsewhere/../docker/x", "/docker/x"),
+        ("/docker/x/../x", "/docker/x"),
+        ("/../docker/x//deep/", "/docker/x/deep"),
+        ("../docker/x", "/docker/x"),
+        ("..", "/"),
+    ],
+)
+def test_a_parent_is_what_runtimes_make_of_it_however_it_is_written(written: str, meant: str) -> None:
+    assert cleaned_parent(written).rstrip("/") == meant.rstrip("/")
+    assert parent_path(written) == parent_path(meant)
+    assert parent_in(f"{written}/{ID}").strip("/") == meant.strip("/")
 
 
 def test_a_pod_is_no_container() -> None:
