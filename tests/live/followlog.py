@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -100,12 +100,14 @@ class FollowLog(NamedTuple):
                 granted |= look.cpus & (look.desired | look.leaving)
         return found
 
-    def untruths(self) -> list[str]:
-        """Return each look in which a file named a CPU that the process lacked, or in which it ran where it may not."""
+    def untruths(self, unvouched: Collection[int] = ()) -> list[str]:
+        """Return each look in which a file named a CPU that the process lacked, or in which it ran where it may not.
+        Files of the generations `unvouched` tell what was true when the sidecar was killed, and are not judged so.
+        """
         found: list[str] = []
         for look in self.looks:
             had = look.before | look.after
-            if not (look.cpus | look.file | look.leaving) <= had:
+            if look.generation not in unvouched and not (look.cpus | look.file | look.leaving) <= had:
                 found.append(f"told {look.cpus} (file {look.file}, leaving {look.leaving}), and had {had}: {look}")
             if not look.leaving <= look.cpus:
                 found.append(f"something leaves that is not there: {look}")

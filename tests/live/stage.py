@@ -36,6 +36,10 @@ class Followed:
         self.name = name
         self._path = log
         self._expected: set[CPUSet] = set()
+        self.unvouched: set[int] = set()
+        """The generations of its file that stood when the sidecar was killed: they tell what was true then. A start
+        that is under way goes on with what its engine had, and nothing puts that right before the next sidecar.
+        """
 
     def log(self) -> FollowLog:
         """Return all that it wrote."""
@@ -106,12 +110,20 @@ class Stage:
         self.sidecar.start()
         self._watcher.start()
 
+    def kill(self) -> None:
+        """Kill the daemon. From then on no file is vouched for that is as it was."""
+        self.sidecar.kill()
+        for each in self._followed:
+            if told := self.sidecar.projection(each.id):
+                each.unvouched.add(told.generation)
+            self._watcher.excuse(each.id)
+
     def close(self) -> list[str]:
         """End the watching; return what was wrong, of all that the watcher and the followers saw."""
         self._watcher.stop()
         found = list(self._watcher.violations)
         for each in self._followed:
-            found += each.log().untruths() + each.unkept()
+            found += each.log().untruths(each.unvouched) + each.unkept()
         return found
 
     def figures(self) -> list[str]:
