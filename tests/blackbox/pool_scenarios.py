@@ -44,3 +44,30 @@ REPLACED_WITH_NOTICE_AND = {
     "the start of the new owner is held": _STRICT,
 }
 """The same, and what else happens meanwhile."""
+
+HELD_WITH_AN_EXCHANGE: Scenario = {
+    "machine": {"cores": 3, "threads": 2},
+    "settings": {
+        "policy": "dynamic",
+        "reserved": "count:2",
+        "tenants_may": "pin",
+        "options": ["strict-cpu-reservation"],
+    },
+    "container": [
+        container("owner", "3", runtime="cpuset"),
+        {"name": "pinned", "cpuset": "2"},
+        {"name": "new", "runtime": "cpuset"},
+    ],
+    "event": told(
+        (1.0, "run", "owner"),
+        (6.21, "crash", None),
+        (8.21, "run", "new"),
+        (10.21, "stop", "owner"),
+        (10.21, "start", "owner"),
+        (12.21, "run", "pinned"),
+        (14.21, "restart", None),
+    ),
+}
+"""While no sidecar ran, an owner was started again, and another container was pinned onto one of its CPUs. The pool
+gets that CPU for one of its own. Orders of the killed sidecar may move the owner back there, but not before it started.
+"""

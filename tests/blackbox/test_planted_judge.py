@@ -23,6 +23,7 @@ from tests.blackbox.keeping_faults import (
     ALL_BUT_THE_OFFLINE,
     AN_ODD_CPU,
     ANOTHER_NUMBER,
+    BY_NODES_FROM_NOW_ON,
     KEPT_OUT,
     KILLED,
     LARGER_FLOOR,
@@ -31,6 +32,7 @@ from tests.blackbox.keeping_faults import (
     MORE_IS_SHARED,
     ONE_CPU_LESS,
     PINNED_ON_ALL,
+    REPLACED_ON_ITS_NODE,
     STARTED_AGAIN,
     WANTED_NO_MORE,
     cancels_no_take,
@@ -90,6 +92,7 @@ from tests.blackbox.planted_faults import (
     tells_whoever_is_settled_to_be_alone,
 )
 from tests.blackbox.pool_scenarios import (
+    HELD_WITH_AN_EXCHANGE,
     REPLACED_UNDER_A_STRICT_RESERVATION,
     REPLACED_WITH_NOTICE,
     REPLACED_WITH_NOTICE_AND,
@@ -99,6 +102,7 @@ from tests.decide.lawbook import (
     alone_faults,
     core_faults,
     dynamic_faults,
+    left_faults,
     pool_faults,
     queue_faults,
     refit_faults,
@@ -182,6 +186,11 @@ FAULTS = (
             *REPLACED_WITH_NOTICE_AND.values(),
         )
     ),
+    Planted(
+        left_faults.leaves_what_only_an_order_may_bring,
+        "the_pool_has_its_minimum_in_force",
+        scenario=HELD_WITH_AN_EXCHANGE,
+    ),
     Planted(dynamic_faults.takes_at_once, "notice_is_given", 21),
     Planted(strict_faults.takes_at_once_from_what_starts, "notice_is_given", scenario=WHILE_IT_STARTS),
     Planted(dynamic_faults.grants_less_than_the_floor, "sizes_are_in_range", 9),
@@ -200,6 +209,8 @@ FAULTS = (
     Planted(leaves_reserved_cpus_in_its_own_time, "what_is_reserved_is_left_at_once", scenario=RESERVED_ON_ITS_WAY),
     Planted(moves_everything_at_a_reload, "a_reload_leaves_what_it_may", scenario=RELOADED),
     Planted(moves_everything_at_a_reload, "a_reload_leaves_what_it_may", scenario=MORE_IS_SHARED),
+    Planted(moves_everything_at_a_reload, "a_reload_leaves_what_it_may", scenario=BY_NODES_FROM_NOW_ON),
+    Planted(moves_everything_at_a_reload, "a_reload_leaves_what_it_may", scenario=REPLACED_ON_ITS_NODE),
     Planted(leaves_it_where_its_rule_put_it, "at_rest_all_are_in_place", scenario=PINNED_AND_RULED),
     Planted(keeps_what_it_gained_beside_a_pin, "elastic_ones_make_room_for_a_pin", scenario=PINNED_ON_ALL),
     Planted(moves_what_is_pinned_by_hand, "what_is_left_alone_is_never_moved", scenario=PINNED),
