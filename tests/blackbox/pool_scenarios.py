@@ -71,3 +71,22 @@ HELD_WITH_AN_EXCHANGE: Scenario = {
 """While no sidecar ran, an owner was started again, and another container was pinned onto one of its CPUs. The pool
 gets that CPU for one of its own. Orders of the killed sidecar may move the owner back there, but not before it started.
 """
+
+HELD_IN_A_NOTICE: Scenario = {
+    "machine": {"cores": 3, "threads": 2},
+    "settings": {"policy": "dynamic", "reserved": "count:2", "options": ["strict-cpu-reservation"]},
+    "container": [
+        container("arrival", "2"),
+        container("owner", "2", labels={"cpuset.min": "1", "cpuset.grace": "20s"}, runtime="cpuset"),
+    ],
+    "event": told(
+        (1.0, "run", "owner"),
+        (7.05, "run", "arrival"),
+        (12.35, "crash", None),
+        (14.35, "remove", "arrival"),
+        (14.4, "stop", "owner"),
+        (14.4, "start", "owner"),
+        (16.4, "restart", None),
+    ),
+}
+"""While no sidecar ran, an owner that was leaving a CPU with notice was started again: its notice is over."""

@@ -92,6 +92,7 @@ from tests.blackbox.planted_faults import (
     tells_whoever_is_settled_to_be_alone,
 )
 from tests.blackbox.pool_scenarios import (
+    HELD_IN_A_NOTICE,
     HELD_WITH_AN_EXCHANGE,
     REPLACED_UNDER_A_STRICT_RESERVATION,
     REPLACED_WITH_NOTICE,
@@ -191,6 +192,7 @@ FAULTS = (
         "the_pool_has_its_minimum_in_force",
         scenario=HELD_WITH_AN_EXCHANGE,
     ),
+    Planted(left_faults.leaves_what_only_an_order_may_bring, "a_take_is_needed", scenario=HELD_IN_A_NOTICE),
     Planted(dynamic_faults.takes_at_once, "notice_is_given", 21),
     Planted(strict_faults.takes_at_once_from_what_starts, "notice_is_given", scenario=WHILE_IT_STARTS),
     Planted(dynamic_faults.grants_less_than_the_floor, "sizes_are_in_range", 9),
