@@ -24,6 +24,7 @@ from state.demand import Demand
 from state.key import ContainerKey
 from state.model import Assignment, State
 from state.topology import Topology
+from tests.blackbox.plain_values import Scenario
 from tests.blackbox.planted_faults import container, scenario, told
 
 
@@ -191,3 +192,23 @@ ANOTHER_NUMBER = scenario(
     rule=[{"match": {"name": "a"}, "exclusive": 2, "max": 6}],
 )
 """It keeps its number of two, and has the maximum of the rule that asks for three."""
+
+BY_NODES_FROM_NOW_ON: Scenario = {
+    "machine": {"nodes": 2, "cores": 5},
+    "settings": {"policy": "static", "reserved": "0"},
+    "container": [container("a", "4")],
+    "event": told(
+        (1.0, "run", "a"),
+        (40.0, "reload", {"numa": "single"}),
+        (80.0, "reload", {"reserved": "count:2"}),
+    ),
+}
+"""A NUMA rule that comes moves nothing. Later the grant gives up a CPU that its node cannot replace: all moves."""
+
+REPLACED_ON_ITS_NODE: Scenario = {
+    "machine": {"nodes": 2, "cores": 5},
+    "settings": {"policy": "static", "reserved": "0", "numa": "single"},
+    "container": [container("a", "3")],
+    "event": told((1.0, "run", "a"), (40.0, "reload", {"reserved": "count:2"})),
+}
+"""A grant that lies by nodes gives up a CPU, and its node has another one: the others stay."""

@@ -44,3 +44,49 @@ REPLACED_WITH_NOTICE_AND = {
     "the start of the new owner is held": _STRICT,
 }
 """The same, and what else happens meanwhile."""
+
+HELD_WITH_AN_EXCHANGE: Scenario = {
+    "machine": {"cores": 3, "threads": 2},
+    "settings": {
+        "policy": "dynamic",
+        "reserved": "count:2",
+        "tenants_may": "pin",
+        "options": ["strict-cpu-reservation"],
+    },
+    "container": [
+        container("owner", "3", runtime="cpuset"),
+        {"name": "pinned", "cpuset": "2"},
+        {"name": "new", "runtime": "cpuset"},
+    ],
+    "event": told(
+        (1.0, "run", "owner"),
+        (6.21, "crash", None),
+        (8.21, "run", "new"),
+        (10.21, "stop", "owner"),
+        (10.21, "start", "owner"),
+        (12.21, "run", "pinned"),
+        (14.21, "restart", None),
+    ),
+}
+"""While no sidecar ran, an owner was started again, and another container was pinned onto one of its CPUs. The pool
+gets that CPU for one of its own. Orders of the killed sidecar may move the owner back there, but not before it started.
+"""
+
+HELD_IN_A_NOTICE: Scenario = {
+    "machine": {"cores": 3, "threads": 2},
+    "settings": {"policy": "dynamic", "reserved": "count:2", "options": ["strict-cpu-reservation"]},
+    "container": [
+        container("arrival", "2"),
+        container("owner", "2", labels={"cpuset.min": "1", "cpuset.grace": "20s"}, runtime="cpuset"),
+    ],
+    "event": told(
+        (1.0, "run", "owner"),
+        (7.05, "run", "arrival"),
+        (12.35, "crash", None),
+        (14.35, "remove", "arrival"),
+        (14.4, "stop", "owner"),
+        (14.4, "start", "owner"),
+        (16.4, "restart", None),
+    ),
+}
+"""While no sidecar ran, an owner that was leaving a CPU with notice was started again: its notice is over."""

@@ -105,19 +105,21 @@ def _had(chronicle: Chronicle, at: float, name: str) -> bool:
 def a_reload_leaves_what_it_may(chronicle: Chronicle) -> Iterator[Finding]:
     """ "Grants keep the CPUs that they may keep"; "No container is moved because another place would be better"
     (upgrade-and-change-policy). It loses no more than what is reserved now, or what it has above what it asks for. Not
-    judged where whole cores, whole nodes or a strict reservation may cost it more; nor where grants have to end, since
-    "they would leave too little in the shared pool": they may be granted other CPUs at once.
+    judged where whole cores or a strict reservation may cost it more, or a NUMA rule because its nodes have too few for
+    what it has to give up; nor where grants have to end, since "they would leave too little in the shared pool": they
+    may be granted other CPUs at once.
     """
     for before, after in chronicle.pairs():
         if before.settings is after.settings or not chronicle.is_quiet(after.at - AFTERMATH, after.at - 1e-6):
             continue
         for name, place in after.places.items():
             had, asked = before.place(name).granted, chronicle.asked(name, after)
-            whole_cores = asked.whole_cores or chronicle.asks_now(name, after).whole_cores
+            asks_now = chronicle.asks_now(name, after)
+            whole_cores = asked.whole_cores or asks_now.whole_cores
             if had is None or place.granted is None or name in after.renewed or whole_cores or asked.pin:
                 continue
             stays = chronicle.stayed_online(before, after)
-            if asked.numa in ("single", "restricted") or after.is_strict or not had <= stays:
+            if after.is_strict or not had <= stays:
                 continue
             if _have_to_end_for_the_pool(chronicle, before, after):
                 continue
@@ -128,9 +130,20 @@ def a_reload_leaves_what_it_may(chronicle: Chronicle) -> Iterator[Finding]:
             strangers = [each for each in after.there if each != name and chronicle.is_stranger(each, after)]
             may_keep = had - after.reserved - joined(chronicle.asked(each, after).pin for each in strangers)
             least = asked.floor if after.is_dynamic else asked.number
+            # "A CPU that a grant has to give up is replaced, by the rules of a new request": all of it, where its nodes
+            # have too few. No NUMA rule that comes moves any other: "CPUs stay where they lie" (0072).
+            is_by_nodes = bool({asked.numa, asks_now.numa} & {"single", "restricted"})
+            if is_by_nodes and len(may_keep) < least and len(may_keep | _beside(chronicle, before, after, had)) < least:
+                continue
             if len(place.granted & may_keep) < min(least, len(may_keep)):
                 text = f"had {listed(had)}, could keep {listed(may_keep)}, and has {listed(place.granted)}"
                 yield Finding("a_reload_leaves_what_it_may", after.at, name, text)
+
+
+def _beside(chronicle: Chronicle, before: Stage, after: Stage, had: CPUs) -> CPUs:
+    """Return what could replace CPUs of a grant on its own nodes."""
+    nodes = joined(node for node in chronicle.plan.nodes if node & had)
+    return nodes & after.online - after.reserved - before.granted - after.granted - chronicle.pinned(after)
 
 
 def _have_to_end_for_the_pool(chronicle: Chronicle, before: Stage, after: Stage) -> bool:

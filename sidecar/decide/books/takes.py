@@ -5,7 +5,9 @@
 2. They are due when the workload acknowledges the take, when the grace is over (the take is then *forced*, and
    counted), or at once if nothing that could be notified runs or is about to start. From then on the plan orders the
    container off.
-3. CPUs that its footprint no longer touches are not leaving any more.
+3. CPUs that its footprint no longer touches are not leaving any more. Of a container whose start is held that is the
+   footprint before its answer (`following`): it runs nothing, and starts on its grant. What an order may bring after
+   that start, nothing that the answer waits for may wait for: the shared pool would keep CPUs of the grant until then.
 4. CPUs that it gains again are not leaving any more: a growth cancels a take.
 5. What was not in force yet when it was lost is not leaving: the container never had it as its own.
 6. A further shrink is a take of its own: CPUs that were leaving before are due when their own grace is over. An
@@ -22,6 +24,7 @@ from sidecar.decide.books.grants import keeps
 from sidecar.decide.container.askers import is_coming
 from sidecar.decide.container.container import Container
 from sidecar.decide.facts import TakeAcknowledged
+from sidecar.decide.following import footprint_before_what_follows
 from sidecar.decide.world import World, replace
 from state.cause import Cause
 from state.cpuset import EMPTY, CPUSet, union
@@ -102,7 +105,7 @@ def without_ended_takes(world: World, state: State) -> State:
         if leaving is None or container is None:
             continue
         # 3. Vacated.
-        rest = leaving.within(CPUSet.from_mask(container.footprint))
+        rest = leaving.within(CPUSet.from_mask(footprint_before_what_follows(container)))
         if rest and is_inert(container):
             # 2. Nothing runs that could be notified.
             rest = rest.over(rest.number)
@@ -128,7 +131,7 @@ def without_takes_of_what_was_not_its_own(world: World, state: State) -> State:
         else:
             had = container.place.seen if container and keeps(world, world.state, container) else EMPTY
         if container is not None:
-            had &= CPUSet.from_mask(container.footprint)
+            had &= CPUSet.from_mask(footprint_before_what_follows(container))
         # 5. Not in force yet.
         if each.leaving.cpus - had:
             state = state.holding(replace(each, leaving=each.leaving.within(had)))

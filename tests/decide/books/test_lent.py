@@ -9,6 +9,7 @@ import pytest
 from sidecar.decide.books.lent import with_lent
 from sidecar.decide.contacts import Contact, Ready
 from sidecar.decide.facts import Purpose
+from sidecar.decide.orders import AnswerStart
 from sidecar.decide.placement.options import FULL_PCPUS_ONLY, STRICT_CPU_RESERVATION
 from sidecar.decide.reconcile import begin
 from sidecar.decide.settings import PolicyName
@@ -21,6 +22,8 @@ from state.leaving import Leaving
 from state.model import Assignment, State
 from state.refusal import Said
 from state.topology import uniform
+from tests.decide.lawbook.left_faults import leaves_what_only_an_order_may_bring
+from tests.support.decide import strictstarts
 from tests.support.decide.dynamic import Dynamic
 from tests.support.decide.real import Real
 from tests.support.decide.stories import Story, cpus, static, where
@@ -181,3 +184,47 @@ def test_reserved_cpus_are_closed_to_none_if_all_of_them_are_being_left(restarts
     story.hotplug(0)
     assert (str(story.world.state.reserved), str(story.world.state.lent), story.leaving(owner)) == ("1", "", "")
     assert (owner.cpuset, where(web)) == ("3", "1-2")
+
+
+def held_beside_one_that_is_pinned(*, shares: bool) -> tuple[Dynamic, Real, Real | None]:
+    """Return a host whose pool gives CPU 3 to an owner for CPU 2, onto which a container was pinned while no sidecar
+    ran. The owner's start is held, and orders of the killed sidecar may follow it. A container `shares` CPU 3 or not.
+    """
+    story = Dynamic(uniform(cores=4), reserved_cpus=cpus("0"), options=(STRICT_CPU_RESERVATION,))
+    owner = story.elastic("owner", 2, 2, 2)
+    web = story.arrive("web") if shares else None
+    story.settle()
+    assert story.layout(owner) == ["1-2"]
+    story.crash([])
+    owner.asks = True
+    story.stop(owner)
+    owner.held = story.ticket()
+    story.unseen("pinned", cpuset="2")
+    story.crash([])
+    strictstarts.ask_again(story)
+    story.take_inventory()
+    story.settle()
+    assert story.layout(owner) == ["1,3"]
+    return story, owner, web
+
+
+def starts_of(story: Dynamic) -> list[str]:
+    """Return where starts were told to happen."""
+    return [str(each.update.cpus) for each in story.given if isinstance(each, AnswerStart) and each.update]
+
+
+@pytest.mark.parametrize("shares", [False, True])
+def test_a_held_start_waits_for_nothing_that_an_order_may_bring_after_it(shares: bool) -> None:
+    """It runs nothing, so it is leaving nothing: no CPU that it was granted is lent until it has left another."""
+    story, owner, web = held_beside_one_that_is_pinned(shares=shares)
+    assert (starts_of(story), story.leaving(owner), str(story.world.state.lent)) == (["1,3"], "", "")
+    strictstarts.go_on(story, owner, fails=False)
+    story.look(owner)
+    story.settle()
+    assert (where(owner), web and where(web)) == ("1,3", web and "2")
+
+
+def test_it_waits_if_it_counts_as_leaving_what_an_order_may_bring(monkeypatch: pytest.MonkeyPatch) -> None:
+    leaves_what_only_an_order_may_bring(monkeypatch)
+    story, owner, _ = held_beside_one_that_is_pinned(shares=False)
+    assert (starts_of(story), story.leaving(owner), str(story.world.state.lent)) == ([], "2", "3")

@@ -8,6 +8,7 @@ from functools import cached_property, partial
 import pytest
 
 from sidecar.decide import sightings
+from sidecar.decide.books import takes
 from sidecar.decide.container.container import Container
 from sidecar.decide.container.line import Ends
 from sidecar.decide.container.news import HoldBegan
@@ -50,6 +51,11 @@ def waits_for_what_waits_for_it(patch: pytest.MonkeyPatch) -> None:
     planted = cached_property(lambda container: False)
     planted.__set_name__(Container, "is_followed")
     patch.setattr(Container, "is_followed", planted)
+
+
+def leaves_what_only_an_order_may_bring(patch: pytest.MonkeyPatch) -> None:
+    """Record a container as still leaving CPUs to which only an order behind its held start may bring it back."""
+    patch.setattr(takes, "footprint_before_what_follows", lambda container: container.footprint)
 
 
 def _plant_holds(patch: pytest.MonkeyPatch, change: Callable[[Container, Container], Container]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sidecar.decide.container.container import Standing
+from sidecar.decide.following import before_what_follows
 from sidecar.decide.orders import HoldAnswers
 from sidecar.decide.placement.options import FULL_PCPUS_ONLY
 from sidecar.decide.settings import IsolatedRule, PolicyName
@@ -48,12 +49,16 @@ def cut_in_force(reality: Reality) -> list[str]:
 
 def cut_by_orders(reality: Reality) -> Iterator[str]:
     """Yield orders that leave a running container of the shared pool fewer CPUs than the minimum, though it had as many
-    of the pool in force, and is to have as many again.
+    of the pool in force, and is to have as many again. If it makes way for a held start, it may have to wait until that
+    is over for CPUs that are closed to it only by what an order may bring afterwards ("Nothing is lent of what a held
+    start waits for on account of what an order may bring after that start: each would wait for the other", 0034).
     """
     before, world = reality.planned_from, reality.world
     if not _is_placing(world):
         return
     pool, decided = in_force(world, before.state), _countable(world, world.state) - world.state.exclusive
+    waited_for = _waited_for(world)
+    behind = world.reach.exclusive & ~before_what_follows(world).exclusive if waited_for else 0
     for order in reality.new_moves:
         container = world.containers[order.container]
         if order.container in world.state.assignments or order.update.cpus is None:
@@ -61,8 +66,16 @@ def cut_by_orders(reality: Reality) -> Iterator[str]:
         if container.wish.standing is not Standing.MANAGED or container.is_idle or container.wish.pin:
             continue
         had, gets = container.place.seen & pool, order.update.cpus & _countable(world, world.state)
+        if had - gets <= waited_for:
+            gets |= decided & CPUSet.from_mask(behind)
         if len(gets) < min(max(1, world.settings.shared_min), len(had), len(decided)):
             yield f"{container.view.name} had {had}, is to have {decided}, and is ordered to {gets or 'none'}"
+
+
+def _waited_for(world: World) -> CPUSet:
+    """Return what is granted to containers whose start is held, if an order may follow it."""
+    grants = world.state.assignments.items()
+    return union(each.cpus for key, each in grants if key in world.containers and world.containers[key].is_followed)
 
 
 def in_force(world: World, state: State) -> CPUSet:
