@@ -198,8 +198,8 @@ class GroupGone(msgspec.Struct, frozen=True):
 
 
 class GroupOverwritten(msgspec.Struct, frozen=True):
-    """Another program wrote this container's cpuset, so many times since the last such news, last `found`; the hand
-    wrote the expected set again. At most one in a second for each container, and one more when it becomes wrested.
+    """Another program wrote this container's cpuset, so many times since the last such news, and `found` the last time;
+    the hand wrote the expected set again. At most once in a second for each container, and when it becomes wrested.
     `is_wrested`: what that program wrote has lately stood for a part of the time that counts.
     """
 

@@ -50,7 +50,7 @@ from sidecar.decide.hand_facts import (
     Overwritten,
     WriteFailed,
 )
-from sidecar.decide.hand_state import HandState
+from sidecar.decide.hand_state import HandState, may_mean
 from sidecar.decide.insiders import after_birth_inside, after_end_inside
 from sidecar.decide.orders import HoldAnswers, LookAgain, Order
 from sidecar.decide.world import World, replace
@@ -217,10 +217,7 @@ def birthplaces(world: World, key: ContainerKey) -> tuple[str, ...]:
 
 def _watched_as(world: World, hand: HandState, engine: str, parent: str) -> tuple[str, ...]:
     """Return the watched parents that a container of this engine may mean by this one, which it names."""
-    path, info = parent_path(parent), world.info_of(engine)
-    # A user's own engine is confined to the user's part of the hierarchy.
-    is_rootless = info is not None and info.is_rootless
-    return tuple(each for each in hand.parents if each == path or (is_rootless and each.endswith(path)))
+    return tuple(each for each in hand.parents if may_mean(parent, each, world.info_of(engine)))
 
 
 def home_of(world: World, hand: HandState) -> tuple[str, ...]:

@@ -11,9 +11,9 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
-from sidecar.decide.facts import ContainerView
+from sidecar.decide.facts import ContainerView, EngineInfo
 from sidecar.decide.orders import HoldAnswers
-from sidecar.systemd_names import is_group_of_pod
+from sidecar.systemd_names import is_group_of_pod, parent_path
 from state.cpuset import EMPTY, CPUSet, union
 from state.key import ContainerKey
 
@@ -120,6 +120,14 @@ def _is_answered(order: HoldAnswers | None, key: ContainerKey) -> bool:
 def is_insider(hand: HandState | None, key: ContainerKey) -> bool:
     """Return whether a container was born inside the group of an owner, and no look has shown it since."""
     return hand is not None and key in hand.insiders
+
+
+def may_mean(parent: str, path: str, info: EngineInfo | None) -> bool:
+    """Return whether a container that names this cgroup parent is born below the cgroup at this path, for all that is
+    known of its engine. A user's own engine is confined to the user's part of the hierarchy.
+    """
+    named, is_rootless = parent_path(parent), info is not None and info.is_rootless
+    return path == named or (is_rootless and bool(named) and path.endswith(named))
 
 
 def has_place(view: ContainerView) -> bool:

@@ -16,10 +16,9 @@ parent that the container names.
 from __future__ import annotations
 
 from sidecar.decide.hand_facts import BornInside, GoneInside
-from sidecar.decide.hand_state import Insider
+from sidecar.decide.hand_state import Insider, may_mean
 from sidecar.decide.orders import LookAgain, Order
 from sidecar.decide.world import World, replace, without
-from sidecar.systemd_names import parent_path
 from state.key import ContainerKey
 
 
@@ -67,6 +66,4 @@ def _may_be_there(world: World, fact: BornInside) -> bool:
     parent = by_the_books if container is None else world.parent_of(container)
     if parent is None:
         return True
-    path, info = parent_path(parent), world.info_of(fact.container.engine)
-    is_rootless = info is not None and info.is_rootless
-    return path == fact.parent or (is_rootless and bool(path) and fact.parent.endswith(path))
+    return may_mean(parent, fact.parent, world.info_of(fact.container.engine))

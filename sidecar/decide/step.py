@@ -190,9 +190,16 @@ def _fold(world: World, fact: Fact) -> tuple[World, tuple[Order, ...]]:
             return world, ()
         case ReleaseRequested():
             return start_releasing(world), ()
-        case HandReady() | HandLost() | AnswersHeld() | CpusetWritten() | WriteFailed() | Overwritten():
-            return after_hand(world, fact)
-        case BornInside() | GoneInside():
+        case (
+            HandReady()
+            | HandLost()
+            | AnswersHeld()
+            | CpusetWritten()
+            | WriteFailed()
+            | Overwritten()
+            | BornInside()
+            | GoneInside()
+        ):
             return after_hand(world, fact)
     assert_never(fact)
 

@@ -154,7 +154,7 @@ def container_status(world: World, container: Container, deadlines: Deadlines) -
         pending=container.order.update.cpus if container.order else EMPTY,
         is_settled=is_where_it_should_be(world, container, assignment, wanted),
         is_alone=is_alone(world, container),
-        neighbours=(*_born_inside(container, unknown), *_shown(world, container, beside))[:MOST_NEIGHBOURS],
+        neighbours=(*_born_inside(world, container, unknown), *_shown(world, container, beside))[:MOST_NEIGHBOURS],
         neighbour_count=len(unknown) + len(beside),
         is_quota_lifted=is_quota_lifted(world, container, assignment),
         exec_cpus=exec_cpus(world, container),
@@ -227,9 +227,9 @@ def _shown(world: World, container: Container, beside: Sequence[Container]) -> t
     )
 
 
-def _born_inside(container: Container, unknown: Sequence[ContainerKey]) -> list[NeighbourStatus]:
+def _born_inside(world: World, container: Container, unknown: Sequence[ContainerKey]) -> list[NeighbourStatus]:
     """Return what was born inside a container's group and is not known yet: it has at most the same CPUs."""
-    cpus = CPUSet.from_mask(container.footprint)
+    cpus = CPUSet.from_mask(container.footprint) & world.state.online
     return [NeighbourStatus(name=each.short, sharing=SharingStatus.UNMANAGED, cpus=cpus) for each in unknown]
 
 

@@ -15,7 +15,7 @@ from sidecar.projection.projection_of import projection_of
 from sidecar.status.describe import container_status
 from sidecar.systemd_names import cleaned_parent
 from sidecar.words.neighbours import company
-from state.cpuset import EMPTY
+from state.cpuset import EMPTY, CPUSet
 from state.key import ContainerKey
 from tests.support.decide.real import ENGINE, Real
 from tests.support.decide.stories import Story
@@ -79,6 +79,16 @@ def test_an_owner_is_not_alone_from_the_birth_on_and_the_newcomer_is_named(host:
     assert (told.is_alone, told.is_settled, told.neighbour_count) == (False, True, 1)
     assert [(each.name, each.cpus) for each in told.neighbours] == [(NEW.short, told.cpus)]
     assert not projection_of(host.world, owner).alone
+
+
+def test_it_is_told_on_cpus_that_are_online(host: Inside) -> None:
+    """An owner's CPU that went offline since the last look is none where anything runs."""
+    host.birth()
+    state = host.world.state
+    [first, *rest] = host.world.containers[host.owner.key].place.seen
+    host.world = replace(host.world, state=replace(state, online=state.online - CPUSet.of(first)))
+    told = container_status(host.world, host.world.containers[host.owner.key], {})
+    assert [each.cpus for each in told.neighbours] == [CPUSet(rest)]
 
 
 def test_the_end_of_the_group_ends_it(host: Inside) -> None:

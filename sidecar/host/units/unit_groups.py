@@ -144,7 +144,9 @@ class UnitGroups:
         self._told = {
             name: at for name, at in self._told.items() if name not in self._paths and now - at < SOON_SECONDS
         }
-        kept = (self._kept_names() | {SESSIONS}) - self._paths.keys() - self._holes.keys() - self._never
+        has_sessions = os.path.isdir(f"{self._root}{slice_path(SESSIONS)}")
+        kept = self._kept_names() | (set() if has_sessions else {SESSIONS})
+        kept -= self._paths.keys() | self._holes.keys() | self._never
         kept = {name for name in kept if not self._is_left(name)}
         elsewhere = paths_of(self._root, kept)
         self._paths |= {name: path for name, path in elsewhere.items() if not self._is_containers(path)}
@@ -183,7 +185,7 @@ class UnitGroups:
         return True
 
     def _is_new(self, name: str) -> bool:
-        """Return whether what is up now was not met, and is confined with nothing above it. Where it is, is known."""
+        """Return whether what is up was not met, and is not confined with a slice above it. Keep its path then."""
         if name.endswith(".service"):
             return not self._asking.is_known(name)
         path = slice_path(name) if name.endswith(".slice") else paths_of(self._root, {name}).get(name, "")

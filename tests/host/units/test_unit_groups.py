@@ -286,6 +286,15 @@ async def test_where_sessions_begin_is_confined_before_there_is_one(systemd: Sys
 
 
 @pytest.mark.trio
+async def test_where_sessions_begin_is_no_unit_with_an_owner_in_it(systemd: Systemd) -> None:
+    """It has a cgroup, so the tree tells what it is: it is not listed again as what has none yet."""
+    those = units(systemd, ruled=("user-0.slice",))
+    await those.meet()
+    assert "user.slice" not in those.all()
+    assert "user-0.slice" in those.all()
+
+
+@pytest.mark.trio
 async def test_what_is_up_is_met_where_it_is(systemd: Systemd) -> None:
     """Nothing tells of a scope before it runs, nor where it will be: a session beside a rootless container's, a machine
     of libvirt, another slice.
