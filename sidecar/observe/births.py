@@ -24,6 +24,7 @@ from sidecar.board import BirthCounts, Board
 from sidecar.crashes import Crashes
 from sidecar.decide.facts import Fact
 from sidecar.decide.hand_facts import BornInside, GoneInside, HandLost, HandReady, Overwritten
+from sidecar.decide.world import World
 from sidecar.failures import CgroupClosed, CgroupError
 from sidecar.log import Log
 from sidecar.observe.foreign_writes import ToldWrites
@@ -67,6 +68,9 @@ class Hearing(Protocol):
 
     def key_of(self, engine: str, id: str) -> ContainerKey:
         """Return the key of a container below a watched parent; `engine` is "" where it is not known."""
+
+    def look(self, container: ContainerKey) -> None:
+        """Look at a container soon."""
 
     def hear(self, container: ContainerKey) -> None:
         """Hear that a container may have started or ended."""
@@ -213,6 +217,8 @@ class Births:
                 )
             case GroupBorn():
                 self._count(answered=each.cpus is not None, unanswered=each.cpus is None)
+                for ended in perhaps_removed(self._board.latest):
+                    self._hearing.look(ended)
                 if each.id:
                     self._hearing.born(self._hearing.key_of(engine, each.id), is_answered=each.cpus is not None)
             case GroupGone():
@@ -254,3 +260,17 @@ def recorded_engine(state: State) -> str:
     """Return the name of the engine to which all recorded grants belong; "" if there is none, or more than one."""
     names = {key.engine for key in state.assignments}
     return names.pop() if len(names) == 1 else ""
+
+
+def perhaps_removed(world: World) -> tuple[ContainerKey, ...]:
+    """Return those owners that have ended, of engines that tell late of a removal. What starts now may ask for just
+    their CPUs, and would be refused until its next start.
+    """
+    return tuple(
+        key
+        for key in world.state.assignments
+        if (known := world.containers.get(key))
+        and known.is_idle
+        and (info := world.info_of(key.engine))
+        and info.traits.tells_late
+    )

@@ -5,7 +5,9 @@ from __future__ import annotations
 import shutil
 import stat
 import threading
+import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -94,6 +96,29 @@ def test_containers_of_the_command_line_are_confined_too(
         eventually(lambda: kernel.allowed(plain) == online(), "given back")
     finally:
         engine.run("rm", "-f", "-t0", "--ignore", *names)
+
+
+def test_a_successor_that_starts_right_after_a_removal_gets_the_cpus(
+    engine: PrivatePodman, made: Containers, sidecar: SidecarProcess, kernel: KernelView
+) -> None:
+    """Podman tells late of the removal, and the start is not refused for what is gone."""
+    sidecar.start()
+    owner = made.run("owner-0", labels={"cpuset.exclusive": "1"})
+    for turn in range(1, 13):
+        eventually(partial(runs_on, kernel, owner, LAST), "granted")
+        successor = made.create(f"owner-{turn}", labels={"cpuset.exclusive": "1"})
+        sidecar.until(successor, lambda it: bool(it.refusal), "refused before its start")
+        # Podman's log of events is read more seldom when nothing comes.
+        time.sleep(0.6)
+        engine.api.remove(owner)
+        engine.api.act(successor, "start")
+        owner = successor
+    eventually(partial(runs_on, kernel, owner, LAST), "granted")
+
+
+def runs_on(kernel: KernelView, id: str, cpus: CPUSet) -> bool:
+    """Return whether the kernel allows a container just these CPUs."""
+    return kernel.allowed(id) == cpus
 
 
 def test_a_limit_that_an_update_brings_is_lifted_though_podman_does_not_tell_it(

@@ -14,6 +14,7 @@ import trio.testing
 from sidecar.board import BirthCounts, Board
 from sidecar.crashes import Crashes
 from sidecar.decide.covering import after_hand
+from sidecar.decide.engine_traits import EngineTraits
 from sidecar.decide.facts import ContainerView, EngineInfo, Fact, Phase
 from sidecar.decide.hand_facts import BornInside, GoneInside, HandLost, HandReady, Overwritten
 from sidecar.decide.hand_state import HandState
@@ -61,6 +62,7 @@ class Room:
         self.newcomers = Newcomers(board, looks.append, lambda _: False, lambda: "docker")
         self.inventories = 0
         self.inside: list[BornInside] = []
+        self.look = looks.append
 
     def key_of(self, engine: str, id: str) -> ContainerKey:
         return ContainerKey(engine, id)
@@ -237,6 +239,28 @@ async def test_births_and_ends_are_hints(bench: Bench, nursery: trio.Nursery) ->
     bench.hand._send.send_nowait(NewsLost())
     await trio.testing.wait_all_tasks_blocked()
     assert (bench.looks, bench.room.inventories) == ([docker(ONE)] * 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("phase", "late", "looked"),
+    [(Phase.EXITED, 0.25, True), (Phase.EXITED, 0.0, False), (Phase.RUNNING, 0.25, False)],
+)
+async def test_a_birth_asks_for_a_look_at_owners_that_may_be_removed(
+    bench: Bench, nursery: trio.Nursery, phase: Phase, late: float, looked: bool
+) -> None:
+    """Those that have ended, where the engine tells of removals late: else what starts is refused for their CPUs."""
+    view = ContainerView(engine="docker", id=ONE, name="one", phase=phase)
+    demand = Demand(container=docker(ONE), name="one", cpus=1)
+    state = State(
+        assignments={docker(ONE): Assignment(demand=demand, cpus=CPUSet.of(1), original=CPUSet.of(1), since=1)}
+    )
+    known = EngineInfo(name="docker", version="1", api_version="1", ncpu=4, traits=EngineTraits(tells_late=late))
+    bench.board.post(sighted(with_info(replace(bench.board.latest, state=state), known), view, 2))
+    nursery.start_soon(bench.births.run, lambda engine: bench.hand)
+    await bench.next()
+    bench.hand.make(f"/docker/{TWO}")
+    await trio.testing.wait_all_tasks_blocked()
+    assert (docker(ONE) in bench.looks) is looked
 
 
 async def test_a_birth_that_could_not_be_written_is_tried_again(bench: Bench, nursery: trio.Nursery) -> None:
