@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 import msgspec
 import trio
 
+from sidecar.beat import beat
 from sidecar.board import Board
 from sidecar.commit.fallback_books import SparedCheckpoint
 from sidecar.config.config import Config
@@ -172,7 +173,7 @@ async def _follow(engine: HostedEngine, units: HostUnits, looker: Looker, log: L
 async def _watch(kernel: Kernel, looker: Looker, board: Board) -> None:
     """Look at each unit that no hint tells of when it is not where it was: a task or a thread of the kernel came."""
     while True:
-        await trio.sleep(WATCH_SECONDS)
+        await beat(WATCH_SECONDS)
         for key, known in board.latest.containers.items():
             is_watched = key.engine == HOST and known.order is None and not known.is_doubtful
             # What cannot be read now is read by the next inventory, which tells of it.

@@ -18,6 +18,7 @@ from typing import Final
 import trio
 
 from sidecar.apply.standing_orders import NAMED_SECONDS, StandingOrders, waited_for
+from sidecar.beat import beat
 from sidecar.board import Board
 from sidecar.decide.facts import Fact
 from sidecar.decide.hand_facts import AnswersHeld, CpusetWritten, WriteFailed
@@ -158,8 +159,9 @@ class HandOrders:
             if world.hand is None and world.handless:
                 with suppress(StateError):
                     standing.give(None, asks_all=True)
-            await trio.to_thread.run_sync(standing.forget_ended)
-            await trio.sleep(ENDED_SECONDS)
+            if standing.has_left_over():
+                await trio.to_thread.run_sync(standing.forget_ended)
+            await beat(ENDED_SECONDS)
 
     def _report(self, place: str, problem: str | None) -> None:
         if self._board.report(place, problem) and problem and self._log:

@@ -137,6 +137,14 @@ class StandingOrders:
         """Return whether a front wrote down that this container began by an order."""
         return os.path.exists(f"{self.folder}/{BEGUN}/{id}")
 
+    def has_left_over(self) -> bool:
+        """Return whether there may be anything for `forget_ended` to do. Costs no more than the look at a folder."""
+        try:
+            with os.scandir(f"{self.folder}/{BEGUN}") as written:
+                return self._content not in (None, self._copied) or next(written, None) is not None
+        except OSError:
+            return True
+
     def forget_ended(self) -> None:
         """Forget the starts whose runtimes have ended, and copy the order for a crash. Costs a sync: not for trio."""
         for id, _, pid in self._begun():

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-import trio
-
+from sidecar.beat import beat
 from sidecar.board import Board
 from sidecar.commit.fallback_books import SparedCheckpoint
 from sidecar.commit.state_lock import Lock
@@ -29,8 +28,8 @@ class DirectoryGuard:
 
         If no other one has taken its place, the State is written again first.
         """
-        while self._lock.is_in_place():  # noqa: ASYNC110 - the file system tells nobody
-            await trio.sleep(LOCK_SECONDS)
+        while self._lock.is_in_place():
+            await beat(LOCK_SECONDS)
         what = "another sidecar uses it now"
         if self._lock.is_free():
             self._checkpoints.save_at_its_path(self._board.latest.state)

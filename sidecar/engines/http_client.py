@@ -35,6 +35,7 @@ from sidecar.engines.docker import engine_identity
 from sidecar.engines.event_dialect import DOCKER, Dialect
 from sidecar.engines.event_feed import Feed
 from sidecar.engines.intakes import Entire, Intake
+from sidecar.engines.stream_end import next_chunk, wake_at_the_end
 from sidecar.failures import EngineError, EngineSilent, EngineUnavailable
 from sidecar.ports import EngineEvent
 
@@ -57,9 +58,6 @@ _GLANCES: Final = 16
 
 _GLANCE_SECONDS: Final = 0.5
 """How long such a look counts: one that waits for a lock longer keeps no other container waiting."""
-
-_CHECK_SECONDS: Final = 2.0
-"""How often a silent event stream is asked whether it still has a connection."""
 
 _OVERLAP_SECONDS: Final = 2.0
 """How far back the stream begins. The engine answers before it has subscribed, and its ring may hold events slightly
@@ -296,7 +294,9 @@ class Reader:
     async def _read(self, response: aiohttp.ClientResponse) -> None:
         lines = Lines(EVENT_BYTES)
         try:
-            while chunk := await _next_chunk(response):
+            protocol = response.connection.protocol if response.connection else None
+            wake_at_the_end(response.content, protocol.closed if protocol else None)
+            while chunk := await next_chunk(response.content):
                 for line in lines.feed(chunk):
                     self._push(line)
         except (aiohttp.ClientError, OSError) as error:
@@ -343,20 +343,6 @@ class Reader:
             self._feed.end(EngineUnavailable("the event stream was closed"))
         else:
             self._feed.end(task.exception())
-
-
-async def _next_chunk(response: aiohttp.ClientResponse) -> bytes:
-    """Return what comes next on a stream, b"" at its end. aiohttp.ClientError where it has no connection any more.
-
-    aiohttp closes a connection on which it cannot understand a chunk, and does not always wake the reader that waits
-    for more (3.14; tests/engines/docker/test_docker_streams.py).
-    """
-    while True:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_CHECK_SECONDS):
-                return await response.content.readany()
-        if response.connection is None or response.connection.transport is None:
-            raise aiohttp.ServerDisconnectedError("its connection was closed")
 
 
 def _session(connector: aiohttp.BaseConnector) -> aiohttp.ClientSession:

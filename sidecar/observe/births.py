@@ -52,9 +52,6 @@ _PARENTS: Final = "cgroup parents"
 _STUCK: Final = "newborn cgroups"
 """The place of the problem that another hand watches a parent."""
 
-_CHECK_SECONDS: Final = 5.0
-"""Between two checks whether the cpusets that other programs wrote are calm."""
-
 
 class UseHand(Protocol):
     """Begins to use a hand, or ends that; `lose` is told an unexpected error, after which it is used no more."""
@@ -173,7 +170,7 @@ class Births:
             await self._ready(hand, hand.parents, hand.taken)
             while True:
                 news: Sequence[HandNews] = ()
-                with trio.move_on_after(_CHECK_SECONDS):
+                with trio.move_on_at(self._writes.calm_at()):
                     news = await hand.news()
                 for key in self._writes.forget_calm(trio.current_time()):
                     await self._outbox.send(Overwritten(key, EMPTY, 0))

@@ -5,6 +5,7 @@ The hand hears of each write. Without one, a look shows that a container was upd
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import msgspec
@@ -46,9 +47,13 @@ class ForeignWrites:
         self._spells[key] = _Spell(total, now)
         return total
 
+    def calm_at(self) -> float:
+        """Return when the first container is calm again, infinity without any."""
+        return min((spell.latest + CALM_SECONDS for spell in self._spells.values()), default=math.inf)
+
     def forget_calm(self, now: float) -> tuple[ContainerKey, ...]:
         """Forget the containers that are calm again, and return them."""
-        calm = tuple(key for key, spell in self._spells.items() if now - spell.latest >= CALM_SECONDS)
+        calm = tuple(key for key, spell in self._spells.items() if now >= spell.latest + CALM_SECONDS)
         for key in calm:
             del self._spells[key]
         return calm
@@ -91,6 +96,10 @@ class ToldWrites:
         if is_first:
             what = noun(key)
             self._log.warning(f"another program writes the CPUs of a {what}", **{what: known.view.name}, cpus=found)
+
+    def calm_at(self) -> float:
+        """Return when the first container is calm again, infinity without any."""
+        return self._writes.calm_at()
 
     def forget_calm(self, now: float) -> tuple[ContainerKey, ...]:
         """Forget the containers that are calm again, and return them: they are no problem any more."""

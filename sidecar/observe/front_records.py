@@ -11,8 +11,8 @@ import os
 from typing import Final
 
 import msgspec
-import trio
 
+from sidecar.beat import beat
 from sidecar.board import Board
 from state import codec, files
 from state.errors import StateError
@@ -45,7 +45,7 @@ async def watch_fronts(board: Board, folder: str = FRONTS) -> None:
         if found != shown:
             board.tell_fronts(recorded(folder))
             shown = found
-        await trio.sleep(LOOK_SECONDS)
+        await beat(LOOK_SECONDS)
 
 
 def recorded(folder: str) -> frozenset[Front]:

@@ -16,6 +16,7 @@ from typing import Final
 import trio
 
 from sidecar.astray import Astray
+from sidecar.beat import beat
 from sidecar.board import Board
 from sidecar.crashes import Crashes
 from sidecar.decide.container.line import FaultKind
@@ -57,7 +58,10 @@ async def watch_cpus(
     while True:
         with crashes.contained(None, "hotplug"):
             await watch.look()
-        await trio.sleep(min(period_seconds, watch.pause()))
+        if watch.is_quick:
+            await trio.sleep(QUICK_SECONDS)
+        else:
+            await beat(period_seconds)
 
 
 class _Watch:
@@ -82,9 +86,10 @@ class _Watch:
         self._astray: tuple[Astray, ...] = ()
         self._unreadable = ""
 
-    def pause(self) -> float:
-        """Return the seconds until the next look, infinity for the usual period."""
-        return QUICK_SECONDS if self._quick else float("inf")
+    @property
+    def is_quick(self) -> bool:
+        """Whether the next look comes sooner than after the usual period."""
+        return self._quick > 0
 
     async def look(self) -> None:
         """Do one round."""

@@ -7,7 +7,7 @@ others (`turns`):
 1. An inventory waits for no look that is late. That look goes on by itself, and ends in a fact of its own. If the
    container is not known yet, a glance, which needs no lock, stands in for it.
 2. What took long is left out of inventories while it rests, and so is the list itself: less long if news was lost.
-3. Where containers run is read from the kernel every period, whatever the engine does meanwhile.
+3. Where containers run is read from the kernel every period, whatever the engine does meanwhile (`kernel_turns`).
 
 An engine that hangs keeps its event stream open and sends nothing: inventories detect that. An inventory without an
 answer ends the block of `while_answered`. A single container may hang, too, while its engine answers for all others: it
@@ -26,6 +26,7 @@ from typing import Final
 import msgspec
 import trio
 
+from sidecar.beat import next_beat
 from sidecar.board import Board
 from sidecar.crashes import Crashes
 from sidecar.decide.facts import ContainerRemoved, ContainerSeen, ContainerView, Fact, InventoryTaken
@@ -36,6 +37,7 @@ from sidecar.log import Log
 from sidecar.observe.brief import Hints
 from sidecar.observe.foreign_writes import ToldWrites, is_foreign
 from sidecar.observe.glances import Glances
+from sidecar.observe.kernel_turns import KernelTurns
 from sidecar.observe.looking_round import LookingRound
 from sidecar.observe.newcomers import Newcomers
 from sidecar.observe.turns import ListTurns, Rests, Turns
@@ -85,14 +87,20 @@ class Looker:
         self._list = ListTurns()
         self._lacked = self._lacks
         """What the last list lacked."""
-        self._checked: dict[ContainerKey, float] = {}
-        """When the kernel was last asked where a container runs."""
         self._under_way: dict[ContainerKey, bool] = {}
         self.hints = Hints(nursery, board, self.look, self._crashes)
         self.newcomers = Newcomers(board, self.look, self.is_looked_at, lambda: engine.name)
         meet = partial(LastingTasks(board, log).keep, self.named("meeting newcomers"), self.newcomers.run)
         nursery.start_soon(meet)
         self._writes = ToldWrites(board, log, "updates")
+        self._kernel_turns = KernelTurns(
+            board,
+            self._crashes,
+            self._writes,
+            complete=self._complete,
+            tell_moved=self._tell_moved,
+            is_ours=lambda key: not self._others or self._is_listed(key),
+        )
         self._counted: dict[ContainerKey, trio.CancelScope] = {}
         """Looks for inventories that are under way."""
         self._due: frozenset[ContainerKey] = frozenset()
@@ -166,9 +174,10 @@ class Looker:
     async def keep_inventory(self, period_seconds: float) -> None:
         """Take an inventory on request, and at least every period, until cancelled."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._check_kernel, period_seconds)
+            nursery.start_soon(self._kernel_turns.keep, period_seconds)
             while True:
-                with trio.move_on_after(min(period_seconds, self._list.owed_in())):
+                now = trio.current_time()
+                with trio.move_on_at(min(next_beat(now, period_seconds), now + self._list.owed_in())):
                     await self._everything.wait()
                 self._everything = trio.Event()
                 try:
@@ -180,25 +189,11 @@ class Looker:
                     self._report(f"containers cannot be listed: {error}")
                 else:
                     self._report(None)
+                self._kernel_turns.end_inventory()
 
-    async def _check_kernel(self, period_seconds: float) -> None:
-        """Ask the kernel every period where containers run at which no look has ended meanwhile (3)."""
-        while True:
-            await trio.sleep(period_seconds)
-            containers, now = self._board.latest.containers, trio.current_time()
-            self._writes.forget_calm(now)
-            self._checked = {key: at for key, at in self._checked.items() if key in containers}
-            for key, known in containers.items():
-                is_due = now - self._checked.get(key, -math.inf) >= period_seconds
-                if self._others and not self._is_listed(key):
-                    continue
-                # An order shows where it ends, and a doubt is ended by a look alone.
-                if not is_due or known.order or known.is_doubtful or known.is_held or known.view.is_glance:
-                    continue
-                with suppress(EngineFailed), self._crashes.contained(key, "look"):
-                    if (view := self._complete(known.view)) != known.view:
-                        self.tell(ContainerSeen(view, self._tickets()))
-                        self.look(key)
+    def _tell_moved(self, view: ContainerView) -> None:
+        self.tell(ContainerSeen(view, self._tickets()))
+        self.look(view.key)
 
     def give_up(self, error: EngineUnavailable) -> None:
         """Make the follower of the stream reconnect."""
@@ -393,7 +388,7 @@ class Looker:
         """Return the engine's view with the kernel's effective CPUs, which decide whether it runs. EngineFailed."""
         try:
             effective = self._kernel.effective_cpus(view)
-            self._checked[view.key] = trio.current_time()
+            self._kernel_turns.asked(view.key)
             shown = as_the_kernel_shows(view, effective)
             return msgspec.structs.replace(shown, found_below=self._kernel.parent_of(shown))
         except StateError as error:

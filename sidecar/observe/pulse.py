@@ -15,6 +15,7 @@ from typing import Final
 
 import trio
 
+from sidecar.beat import beat
 from sidecar.board import Board
 from sidecar.failures import EngineError, EngineUnavailable
 from sidecar.ports import Engine
@@ -29,7 +30,7 @@ async def keep_pulse(engine: Engine, board: Board, lose: Callable[[EngineUnavail
     one.
     """
     while True:
-        await trio.sleep(PULSE_SECONDS)
+        await beat(PULSE_SECONDS)
         # The answer proves nothing of the time after the question.
         asked_at = trio.current_time()
         try:

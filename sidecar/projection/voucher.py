@@ -25,6 +25,7 @@ from typing import Final
 
 import trio
 
+from sidecar.beat import next_beat
 from sidecar.board import Board
 from sidecar.projection.belongings import own_place, short_of
 from sidecar.projection.projection_of import has_projection
@@ -76,8 +77,6 @@ class Voucher:
         self._clock = clock
         self._shown: list[int | None] = [None] * len(signs)
         """What the signs were in the last round."""
-        self._judged_at = -math.inf
-        """When that was."""
         self._live_at = math.inf
         """When all signs were last there, or a round came after a stall."""
 
@@ -86,10 +85,11 @@ class Voucher:
         due = trio.current_time()
         try:
             while True:
-                in_time = trio.current_time() - due <= _LATE_SECONDS
-                if self._all_live(in_time=in_time) and in_time and self._hears_any():
+                now = trio.current_time()
+                in_time = now - due <= _LATE_SECONDS
+                if self._all_live(in_time=in_time, is_early=now < due) and in_time and self._hears_any():
                     await self._renew()
-                due = trio.current_time() + RENEW_SECONDS
+                due = next_beat(trio.current_time(), RENEW_SECONDS)
                 await self._pause(due)
         finally:
             self._board.vouched_at = 0.0
@@ -117,11 +117,10 @@ class Voucher:
         heard_at = self._board.heard.get(engine, -math.inf)
         return engine in self._board.latest.contacts and trio.current_time() - heard_at > _DEAF_SECONDS
 
-    def _all_live(self, *, in_time: bool) -> bool:
+    def _all_live(self, *, in_time: bool, is_early: bool) -> bool:
         before, self._shown = self._shown, [sign() for sign in self._signs]
         is_so = all(sign is None or sign != was for sign, was in zip(self._shown, before, strict=True))
         now = trio.current_time()
-        is_early, self._judged_at = now < self._judged_at + RENEW_SECONDS, now
         if is_so or not in_time or math.isinf(self._live_at):
             self._live_at = now
         if is_so:

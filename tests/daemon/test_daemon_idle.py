@@ -1,0 +1,124 @@
+"""The whole daemon while nothing happens: how often it is woken, in virtual time, and by which task.
+
+A wake-up is an instant at which any task runs: those of one instant are one wake-up of a real daemon. Whatever polls
+more often than the others is found here, and named.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from typing import Any
+
+import pytest
+import trio
+from hypothesis import given
+from hypothesis import strategies as st
+from trio.testing import MockClock
+
+from sidecar import daemon
+from sidecar.beat import beat, next_beat
+from sidecar.board import Board
+from tests.support.daemon.host import Host
+from tests.support.hand.kernel_hand import KernelHand
+
+MINUTES = 10
+
+CONTAINERS = 10
+
+MOST_A_MINUTE = 100
+"""Each second the online CPUs are looked at: 60. The rest falls together with that, but for the engine's answers: a
+ping each 5 s, and each 10 s the list and the looks.
+"""
+
+
+class WakeUps(trio.abc.Instrument):
+    """Counts instants at which tasks run, and names the task that ran first at each."""
+
+    def __init__(self) -> None:
+        self.tasks: Counter[str] = Counter()
+        self._last = -1.0
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        """Count the first task of an instant."""
+        if task.name.startswith("tests.") or "test_" in task.name:
+            return
+        if (now := trio.current_time()) != self._last:
+            self._last = now
+            self.tasks[task.name] += 1
+
+    @property
+    def total(self) -> int:
+        """How many there were."""
+        return sum(self.tasks.values())
+
+
+async def woken(host: Host, minutes: float = MINUTES) -> WakeUps:
+    """Run the daemon beside ten containers; return its wake-ups in these minutes, after one in which it settles."""
+    wake_ups = WakeUps()
+    for number in range(CONTAINERS):
+        await host.docker.run(f"idle{number}", labels={"cpuset.exclusive": "1"} if number == 0 else {})
+    async with host.running():
+        await trio.sleep(60.5)
+        trio.lowlevel.add_instrument(wake_ups)
+        await trio.sleep(60 * minutes)
+        trio.lowlevel.remove_instrument(wake_ups)
+    return wake_ups
+
+
+@pytest.fixture
+def idle(make_host: Any) -> Host:
+    """Return a host with a hand."""
+    host: Host = make_host(version=2)
+    host.open_hand = partial(KernelHand, host.kernel)
+    return host
+
+
+@pytest.mark.trio
+async def test_an_idle_daemon_is_woken_seldom(autojump_clock: MockClock, idle: Host) -> None:
+    """With everything on that is on by default."""
+    found = await woken(idle)
+    assert found.total <= MOST_A_MINUTE * MINUTES, found.tasks.most_common()
+
+
+@pytest.mark.trio
+async def test_a_task_that_polls_is_found(
+    autojump_clock: MockClock, idle: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pause of five seconds beside the beat is twelve wake-ups a minute."""
+
+    async def poll(board: Board) -> None:
+        while True:  # noqa: ASYNC110 - the fault
+            await trio.sleep(4.99)
+
+    monkeypatch.setattr(daemon, "watch_fronts", poll)
+    found = await woken(idle)
+    assert found.total > MOST_A_MINUTE * MINUTES
+
+
+@pytest.mark.trio
+async def test_what_has_the_same_period_wakes_it_once(autojump_clock: MockClock) -> None:
+    """However late each begins; and none waits for longer than its period."""
+    woken_at: Counter[float] = Counter()
+
+    async def keep(begins_at: float, period: float) -> None:
+        await trio.sleep(begins_at)
+        before = trio.current_time()
+        for _ in range(5):
+            await beat(period)
+            assert 0 < trio.current_time() - before <= period
+            before = trio.current_time()
+            woken_at[before] += 1
+
+    async with trio.open_nursery() as nursery:
+        for number in range(8):
+            nursery.start_soon(keep, 0.3 * number, 5.0)
+            nursery.start_soon(keep, 0.3 * number, 10.0)
+    assert woken_at == {5.0: 8, 10.0: 16, 15.0: 8, 20.0: 16, 25.0: 8, 30.0: 8, 40.0: 8, 50.0: 8}
+
+
+@given(now=st.floats(0, 1e9), period=st.floats(0.05, 3600))
+def test_the_next_beat_is_within_a_period(now: float, period: float) -> None:
+    """And later than now, however these were rounded."""
+    due = next_beat(now, period)
+    assert now < due <= now + period * (1 + 1e-6) + 1e-6

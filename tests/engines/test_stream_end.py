@@ -1,0 +1,73 @@
+"""A reader is woken by the end of its connection: at once, and by nothing before."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from sidecar.engines.stream_end import next_chunk, wake_at_the_end
+
+
+class Deaf:
+    """A stream whose reader nothing wakes when its connection ends, as one of aiohttp with a chunk that is none."""
+
+    def __init__(self) -> None:
+        self.waiting: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self.is_connected = True
+        self.has_ended = False
+
+    async def readany(self) -> bytes:
+        if not self.is_connected:
+            raise RuntimeError("Connection closed.")
+        return await self.waiting
+
+    def is_eof(self) -> bool:
+        return self.has_ended
+
+    def exception(self) -> BaseException | None:
+        return self.waiting.exception() if self.waiting.done() and not self.has_ended else None
+
+    def set_exception(self, exc: BaseException) -> None:
+        self.waiting.set_exception(exc)
+
+
+@pytest.mark.parametrize("error", [None, ConnectionError("reset")])
+def test_the_reader_of_a_closed_connection_fails_at_once(error: Exception | None) -> None:
+    async def read() -> None:
+        content, closed = Deaf(), asyncio.get_running_loop().create_future()
+        wake_at_the_end(content, closed)
+        reader = asyncio.create_task(next_chunk(content))
+        await asyncio.sleep(0)
+        assert not reader.done()
+        closed.set_exception(error) if error else closed.set_result(None)
+        with pytest.raises(ConnectionResetError, match="its connection was closed"):
+            await asyncio.wait_for(reader, 5)
+
+    asyncio.run(read())
+
+
+def test_one_that_ended_before_cannot_be_waited_for() -> None:
+    async def read() -> None:
+        content = Deaf()
+        content.is_connected = False
+        wake_at_the_end(content, None)
+        with pytest.raises(ConnectionResetError, match="its connection was closed"):
+            await next_chunk(content)
+
+    asyncio.run(read())
+
+
+def test_what_has_ended_by_itself_keeps_its_end() -> None:
+    """A stream that came to its end, as an HTTP answer does before its connection is closed."""
+
+    async def read() -> None:
+        content, closed = Deaf(), asyncio.get_running_loop().create_future()
+        wake_at_the_end(content, closed)
+        content.has_ended = True
+        content.waiting.set_result(b"")
+        closed.set_result(None)
+        await asyncio.sleep(0.001)
+        assert await next_chunk(content) == b""
+
+    asyncio.run(read())
