@@ -8,7 +8,7 @@ one engine its looker and its calls are used as they are.
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 
@@ -241,6 +241,11 @@ class RoutedEngine:
     async def containers(self) -> tuple[str, ...]:
         """Return the full ids of all containers of all engines."""
         return tuple([id for each in self._engines.values() for id in await each.containers()])
+
+    @property
+    def unstarted(self) -> Collection[str]:
+        """Of the last list, the ids of those that have never run."""
+        return [id for each in self._engines.values() for id in each.unstarted]
 
     async def inspect(self, container: str) -> ContainerView:
         """Return the view of one container."""

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 import msgspec
 import trio
 
-from sidecar.beat import beat
+from sidecar.beat import beat, next_beat
 from sidecar.board import Board
 from sidecar.commit.fallback_books import SparedCheckpoint
 from sidecar.config.config import Config
@@ -51,6 +51,9 @@ from state.model import Originals, State
 
 WATCH_SECONDS: Final = 1.0
 """How often tasks are looked for that came to the root group: none may be on exclusive CPUs for longer."""
+
+HOLES_SECONDS: Final = 10.0
+"""How long it may take until people are told what cannot be confined."""
 
 _AT_A_TIME: Final = 8
 """Units that are restored side by side."""
@@ -192,7 +195,11 @@ async def _follow_rules(engine: HostedEngine, looker: Looker, board: Board) -> N
 
 
 async def _tell_holes(engine: HostedEngine, board: Board) -> None:
-    async for _ in board.worlds():
+    count = 0
+    while True:
+        # Which there are may change without a world.
+        with trio.move_on_at(next_beat(trio.current_time(), HOLES_SECONDS)):
+            count = await board.changed_since(count)
         board.tell_host(HostConfinement(is_confining=True, holes=engine.holes()))
 
 

@@ -80,13 +80,16 @@ class Engine(Protocol):
     async def containers(self) -> tuple[str, ...]:
         """Return the full ids of all containers, including stopped ones."""
 
+    @property
+    def unstarted(self) -> Collection[str]:
+        """Of the last list, the ids of those that it says have never run; empty where a list does not tell."""
+
     async def inspect(self, container: str) -> ContainerView:
         """Return the engine's view of one container (`effective` is None). Raise ContainerGone if there is none."""
 
     async def glance(self, container: str) -> ContainerView:
-        """Return the parts of a container's view that need no lock, which a start holds: name, phase, labels, mounts.
-
-        The view has no CPUs and no limits (`is_glance`). Raise ContainerGone if there is no such container.
+        """Return the parts of a container's view that need no lock, which a start holds: name, phase, labels, mounts;
+        no CPUs and no limits (`is_glance`). Raise ContainerGone if there is no such container.
         """
 
     async def update(self, container: str, update: Update) -> None:
@@ -96,10 +99,8 @@ class Engine(Protocol):
         """Stop a container, with its own grace. Raise ContainerGone or EngineFailed."""
 
     async def signal(self, container: str, signal: str) -> None:
-        """Send a signal by its name (`HUP`) to a container's first process. Raise ContainerGone or EngineFailed.
-
-        Raise EngineRefused if the container does not run, or if sending would change more than that; the reason has the
-        cure.
+        """Send a signal by its name (`HUP`) to a container's first process. Raise ContainerGone or EngineFailed, and
+        EngineRefused, with the cure, if the container does not run, or if sending would change more than that.
         """
 
     def events(self, keeps_back: KeepsBack = keeps_none) -> AbstractAsyncContextManager[AsyncIterator[EngineEvent]]:

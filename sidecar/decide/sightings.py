@@ -233,6 +233,18 @@ def counted(world: World, fact: InventoryTaken) -> World:
     return replace(world, horizon=max(world.horizon, began), sources=world.sources.after(fact.lacks))
 
 
+def shows_news(world: World, fact: InventoryTaken) -> bool:
+    """Return whether an inventory shows anything but that it was taken."""
+    if fact.seen or fact.gone:
+        return True
+    return not is_same(world, counted(world, fact))
+
+
+def is_same(before: World, world: World) -> bool:
+    """Return whether two worlds differ in nothing but the newest inventory."""
+    return before is world or before == replace(world, horizon=before.horizon)
+
+
 def remembered(world: World, state: State) -> State:
     """Return the State that remembers the originals of each container that the sidecar places, as first seen: from then
     on, a change by another tool is drift, also after a restart. A glance does not show them. Books of an earlier

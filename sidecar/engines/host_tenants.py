@@ -9,7 +9,7 @@ container's has its engine, and its name.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from typing import Final
 
@@ -72,6 +72,11 @@ class HostedEngine:
         self._known = {name: each for each in self.units if each.source in self._met for name in each.all()}
         units = (str(ContainerKey(each.source, name)) for name, each in self._known.items())
         return (*units, *await self._engine.containers())
+
+    @property
+    def unstarted(self) -> Collection[str]:
+        """Of the last list, the ids of those that have never run."""
+        return self._engine.unstarted
 
     def hinted(self, units: HostUnits, name: str) -> ContainerKey:
         """Return the key of a unit that its source told of, and that can be looked at from now on."""

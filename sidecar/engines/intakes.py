@@ -79,8 +79,8 @@ class Sifted:
 
 
 def listed_ids() -> Sifted:
-    """Return an intake that keeps the ids of a large list of containers, and a usual one whole."""
-    return Sifted(lambda path: path[0] == "Id", OF_A_LIST, PLAIN_LIST_BYTES)
+    """Return an intake that keeps ids and states of a large list of containers, and a usual one whole."""
+    return Sifted(lambda path: path[0] in ("Id", "State"), OF_A_LIST, PLAIN_LIST_BYTES)
 
 
 class EachLine:

@@ -8,7 +8,7 @@ nothing that is known of the containers holds; the sidecar reports that and wait
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final
 
@@ -87,6 +87,11 @@ class FoundEngine:
     async def containers(self) -> tuple[str, ...]:
         """Return the full ids of all containers, including stopped ones."""
         return await (await self._found()).containers()
+
+    @property
+    def unstarted(self) -> Collection[str]:
+        """Of the last list, the ids of those that have never run."""
+        return self._engine.unstarted if self._engine else ()
 
     async def inspect(self, container: str) -> ContainerView:
         """Return the engine's view of one container."""

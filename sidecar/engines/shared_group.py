@@ -15,7 +15,7 @@ A glance has no cgroup parent: there, only running containers are marked.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from typing import Final, Protocol
 
@@ -94,6 +94,11 @@ class SlicedEngine:
     async def containers(self) -> tuple[str, ...]:
         """Return the group first, then the full ids of all containers."""
         return (self._id, *await self._engine.containers())
+
+    @property
+    def unstarted(self) -> Collection[str]:
+        """Of the last list, the ids of those that have never run."""
+        return self._engine.unstarted
 
     async def inspect(self, container: str) -> ContainerView:
         """Return the engine's view of one container, marked if it is a member; or the group's."""

@@ -6,8 +6,10 @@ others (`turns`):
 
 1. An inventory waits for no look that is late. That look goes on by itself, and ends in a fact of its own. If the
    container is not known yet, a glance, which needs no lock, stands in for it.
-2. What took long is left out of inventories while it rests, and so is the list itself: less long if news was lost.
+2. What took long is left out of inventories while it rests, and so is the list itself: less long if news was lost. What
+   has never run is left out while the list says so (`unstarted`).
 3. Where containers run is read from the kernel every period, whatever the engine does meanwhile (`kernel_turns`).
+4. An inventory from which nothing follows is not told (`quiet`).
 
 An engine that hangs keeps its event stream open and sends nothing: inventories detect that. An inventory without an
 answer ends the block of `while_answered`. A single container may hang, too, while its engine answers for all others: it
@@ -18,8 +20,8 @@ after the answer, which may itself wait for the inventory.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -40,8 +42,11 @@ from sidecar.observe.glances import Glances
 from sidecar.observe.kernel_turns import KernelTurns
 from sidecar.observe.looking_round import LookingRound
 from sidecar.observe.newcomers import Newcomers
+from sidecar.observe.quiet import Quiet
+from sidecar.observe.silence import Silence
 from sidecar.observe.turns import ListTurns, Rests, Turns
 from sidecar.observe.unseen import Unseen
+from sidecar.observe.unstarted import Unstarted
 from sidecar.ports import Engine, Kernel, Tickets
 from sidecar.words.units import noun
 from state.cpuset import EMPTY
@@ -106,8 +111,10 @@ class Looker:
         self._due: frozenset[ContainerKey] = frozenset()
         """The containers of the last inventory at which it looked: its outcome may be outstanding."""
         self._everything = trio.Event()
-        self._following: trio.CancelScope | None = None
-        self._silence: EngineUnavailable | None = None
+        silence = Silence()
+        self.while_answered, self.give_up = silence.while_answered, silence.give_up
+        self._unstarted = Unstarted(board)
+        self._quiet = Quiet(board)
         self._unseen = Unseen(board, log)
 
     def named(self, work: str) -> str:
@@ -159,29 +166,17 @@ class Looker:
         """The same, as something to wait for."""
         self.look_at_everything()
 
-    @contextmanager
-    def while_answered(self) -> Iterator[None]:
-        """Leave the block when an inventory gets no answer. Raise EngineUnavailable with the reason."""
-        self._silence = None
-        try:
-            with trio.CancelScope() as self._following:
-                yield
-        finally:
-            self._following = None
-        if self._silence is not None:
-            raise self._silence
-
     async def keep_inventory(self, period_seconds: float) -> None:
         """Take an inventory on request, and at least every period, until cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._kernel_turns.keep, period_seconds)
             while True:
                 now = trio.current_time()
-                with trio.move_on_at(min(next_beat(now, period_seconds), now + self._list.owed_in())):
+                with trio.move_on_at(min(next_beat(now, period_seconds), now + self._list.owed_in())) as pause:
                     await self._everything.wait()
                 self._everything = trio.Event()
                 try:
-                    await self.take_inventory()
+                    await self.take_inventory(is_asked_for=not pause.cancelled_caught)
                 except EngineUnavailable as error:
                     self._log.debug("no inventory", reason=error)
                     self.give_up(error)
@@ -195,27 +190,24 @@ class Looker:
         self.tell(ContainerSeen(view, self._tickets()))
         self.look(view.key)
 
-    def give_up(self, error: EngineUnavailable) -> None:
-        """Make the follower of the stream reconnect."""
-        if self._following is not None:
-            self._silence = error
-            self._following.cancel()
-
     def _report(self, problem: str | None) -> None:
         if self._board.report("inventory", problem) and problem is not None:
             self._log.error(problem)
 
-    async def take_inventory(self) -> None:
+    async def take_inventory(self, *, is_asked_for: bool = True) -> None:
         """Look at every container, and report the differences from the latest world. An EngineError reports nothing."""
         began = self._tickets()
         has_list = self._list.is_due() or not self._is_ready()
+        self._unstarted.listed(())
         listed = await self._listed() if has_list else self._known()
         views = await self._views(listed)
         world = self._board.latest
         seen = tuple(sorted((view for view in views if differs(world, view)), key=lambda view: view.age))
         gone = tuple(sorted(set(self._known()) - set(listed))) if has_list else ()
         name = self._engine.name if self._others else ""
-        await self._outbox.send(InventoryTaken(seen, gone, began, lacks=self._lacked, engine=name, has_list=has_list))
+        taken = InventoryTaken(seen, gone, began, lacks=self._lacked, engine=name, has_list=has_list)
+        if not self._quiet.holds(taken, is_awaited=bool(is_asked_for or self._under_way or self._counted)):
+            await self._outbox.send(taken)
 
     def _known(self) -> tuple[ContainerKey, ...]:
         """Return those of the known containers that the engine would list."""
@@ -223,8 +215,11 @@ class Looker:
 
     async def _listed(self) -> tuple[ContainerKey, ...]:
         """Return the containers that the engine lists. From now on the list rests (2)."""
+        had_lost_news = self._list.has_lost_news
         with self._list.taken():
             listed = tuple(ContainerKey.listed(self._engine.name, id) for id in await self._engine.containers())
+        if not had_lost_news:
+            self._unstarted.listed(self._engine.unstarted)
         # As it is now: what can be listed later was not.
         self._lacked = self._lacks
         self._rests.forget_all_but(listed)
@@ -248,7 +243,8 @@ class Looker:
     async def _views(self, containers: tuple[ContainerKey, ...]) -> list[ContainerView]:
         """Look at all containers in parallel. An error is raised after all have ended or are left out."""
         known = self._board.latest.containers
-        due = [each for each in containers if each not in known or self._rests.is_over(each)]
+        due = [each for each in containers if self._unstarted.needs_a_look(each)]
+        due = [each for each in due if each not in known or self._rests.is_over(each)]
         # First this: from now on none of these begins to wait.
         self._due = frozenset(due)
         if self._is_ready():
@@ -382,6 +378,7 @@ class Looker:
             self._rests.begin(container, trio.current_time() - began)
             raise
         self._rests.begin(container, trio.current_time() - began)
+        self._unstarted.looked(container)
         return view
 
     def _complete(self, view: ContainerView) -> ContainerView:

@@ -106,11 +106,12 @@ class ListTurns:
     def __init__(self) -> None:
         self._ended = -math.inf
         self._took = 0.0
-        self._has_lost_news = self._is_owed = False
+        self.has_lost_news = self._is_owed = False
+        """Whether containers may have come or gone of which nothing told since the last list began."""
 
     def lose_news(self) -> None:
         """Take it that containers may have come or gone of which nothing told since the last list began."""
-        self._has_lost_news = True
+        self.has_lost_news = True
 
     def is_due(self) -> bool:
         """Return whether to ask for it now. If not, it is owed."""
@@ -124,15 +125,15 @@ class ListTurns:
     @contextmanager
     def taken(self) -> Iterator[None]:
         """Ask for it in the block; its rest begins when it is there."""
-        began, had_lost_news, self._has_lost_news = trio.current_time(), self._has_lost_news, False
+        began, had_lost_news, self.has_lost_news = trio.current_time(), self.has_lost_news, False
         try:
             yield
         except BaseException:
-            self._has_lost_news = self._has_lost_news or had_lost_news
+            self.has_lost_news = self.has_lost_news or had_lost_news
             raise
         self._ended, self._is_owed = trio.current_time(), False
         self._took = self._ended - began
 
     def _left(self) -> float:
-        factor = 1 if self._has_lost_news else REST_FACTOR
+        factor = 1 if self.has_lost_news else REST_FACTOR
         return max(0.0, self._ended + factor * self._took - trio.current_time())

@@ -18,6 +18,7 @@ from typing import Final
 
 import trio
 
+from sidecar.beat import next_beat
 from sidecar.board import Board
 from sidecar.crashes import Crashes
 from sidecar.decide.books.give_up import refused_now
@@ -51,7 +52,10 @@ BRIEF_SECONDS: Final = 1.0
 """How long a container may wait for its first projection if it cannot have mounted it."""
 
 CHECK_SECONDS: Final = 5.0
-"""How long what workloads do to their files may stay unnoticed, once there is anything to tell, as by an inventory."""
+"""How long what workloads do to their files may stay unnoticed, once there is anything to tell."""
+
+SILENT_SECONDS: Final = 10.0
+"""Between two looks at the files while there is nothing to tell."""
 
 CHECKED_AT_ONCE: Final = 16
 """Containers whose files are read before anything else has its turn: half a millisecond."""
@@ -100,14 +104,22 @@ class Teller:
         """Write projections until cancelled."""
         count = 0
         while True:
-            with trio.move_on_at(min(self._due.values(), default=math.inf)):
+            due = min(self._due.values(), default=math.inf)
+            with trio.move_on_at(min(due, next_beat(trio.current_time(), SILENT_SECONDS))) as silence:
                 count = await self._board.changed_since(count)
+            if silence.cancelled_caught and trio.current_time() < due and await self._is_intact():
+                continue
             await trio.sleep(PAUSE)
             world = self._board.latest
             if (world.is_ready or world.is_blind) and (world.is_ready or self._has_swept):
                 await self._tell_or_withdraw(world)
             self._told = world
             self._rounds += 1
+
+    async def _is_intact(self) -> bool:
+        """Return whether nothing was done to what is written, as far as it is kept now."""
+        errors: list[str] = []
+        return not self._board.latest.is_ready or not (await self._forget_lost(errors) or errors)
 
     async def _tell_or_withdraw(self, world: World) -> None:
         if world.settings.policy is not PolicyName.NONE:

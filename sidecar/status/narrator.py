@@ -7,13 +7,14 @@ from typing import Final
 import msgspec
 import trio
 
+from sidecar.beat import next_beat
 from sidecar.board import Board
 from sidecar.crashes import Crashes
 from sidecar.decide.facts import ViewKind
 from sidecar.decide.settings import PolicyName
 from sidecar.log import Log, now
 from sidecar.status.present_status import PresentStatus
-from sidecar.status.status_file import write_status
+from sidecar.status.status_file import is_written, write_status
 from sidecar.status.status_lease import end_status_lease
 from sidecar.words.changes import news
 from sidecar.words.missing_rights import missing_rights
@@ -31,6 +32,9 @@ STEADY_PAUSE: Final = 1.0
 
 MOST_AT_ONCE: Final = 10
 """Documents that may come in a row without that."""
+
+SILENT_SECONDS: Final = 10.0
+"""Between two looks whether the document is still there, while nothing changes."""
 
 
 class DocumentPace:
@@ -92,8 +96,12 @@ class Narrator:
 
     async def keep_status(self) -> None:
         """Keep the status document current until cancelled, no faster than people read."""
-        pace = DocumentPace()
-        async for _ in self._board.worlds():
+        pace, count = DocumentPace(), 0
+        while True:
+            with trio.move_on_at(next_beat(trio.current_time(), SILENT_SECONDS)) as silence:
+                count = await self._board.changed_since(count)
+            if silence.cancelled_caught and is_written(self._state_dir):
+                continue
             await trio.sleep(READERS_PAUSE)
             self.write_status()
             await trio.sleep(pace.pause(trio.current_time()))

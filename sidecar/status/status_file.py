@@ -41,6 +41,11 @@ def write_status(state_dir: str | Path, status: Status) -> None:
         files.replace(at, NAME, codec.encode(status) + b"\n", mode=_MODE | (0o040 if is_shared else 0))
 
 
+def is_written(state_dir: str | Path) -> bool:
+    """Return whether there is a document."""
+    return os.path.lexists(os.path.join(state_dir, NAME))
+
+
 def read_status(state_dir: str | Path) -> Status:
     """Return the last document. Raise StateError, with the cure, if there is none that can be understood."""
     if not os.path.lexists(state_dir):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from typing import TextIO
 
@@ -49,6 +49,11 @@ class TimedEngine:
     async def containers(self) -> tuple[str, ...]:
         """Ask the engine."""
         return await self._engine.containers()
+
+    @property
+    def unstarted(self) -> Collection[str]:
+        """Return what its list says."""
+        return self._engine.unstarted
 
     async def inspect(self, container: str) -> ContainerView:
         """Ask the engine."""

@@ -6,6 +6,7 @@ more often than the others is found here, and named.
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from functools import partial
 from typing import Any
@@ -19,14 +20,18 @@ from trio.testing import MockClock
 from sidecar import daemon
 from sidecar.beat import beat, next_beat
 from sidecar.board import Board
+from sidecar.commit.fallback_books import SparedCheckpoint
+from sidecar.projection.teller import SILENT_SECONDS
+from sidecar.status.status_file import read_status
 from tests.support.daemon.host import Host
 from tests.support.hand.kernel_hand import KernelHand
+from tests.support.keys import docker
 
 MINUTES = 10
 
 CONTAINERS = 10
 
-MOST_A_MINUTE = 100
+MOST_A_MINUTE = 80
 """Each second the online CPUs are looked at: 60. The rest falls together with that, but for the engine's answers: a
 ping each 5 s, and each 10 s the list and the looks.
 """
@@ -122,3 +127,56 @@ def test_the_next_beat_is_within_a_period(now: float, period: float) -> None:
     """And later than now, however these were rounded."""
     due = next_beat(now, period)
     assert now < due <= now + period * (1 + 1e-6) + 1e-6
+
+
+@pytest.mark.trio
+async def test_nothing_is_written_while_nothing_happens(autojump_clock: MockClock, idle: Host) -> None:
+    """No journal, no document, no projection: an inventory without news is none for them. Only leases go on."""
+    await idle.docker.run("owner", labels={"cpuset.exclusive": "1"})
+
+    def written() -> dict[str, int]:
+        found = [each for each in idle.path.rglob("*") if each.is_file() and "lease" not in each.name]
+        return {str(each): each.stat().st_mtime_ns for each in found}
+
+    async with idle.running():
+        await trio.sleep(60.5)
+        before, looks = written(), len(idle.engine.inspects)
+        await trio.sleep(600)
+        assert written() == before
+        assert len(idle.engine.inspects) - looks >= 60
+
+
+@pytest.mark.trio
+async def test_what_people_remove_comes_back_though_nothing_happens(autojump_clock: MockClock, idle: Host) -> None:
+    """The files of a container, its whole directory, and the status."""
+    id = await idle.docker.run("owner", labels={"cpuset.exclusive": "1"})
+    own = idle.path / "cpus" / "by-id" / id[:12]
+    async with idle.running():
+        await trio.sleep(60.5)
+        for remove in (
+            partial(shutil.rmtree, own),
+            (own / "cpuset").unlink,
+            (idle.path / "state" / "status.json").unlink,
+            partial((own / "cpuset").write_text, "0-7\n"),
+        ):
+            before = (own / "cpuset").read_text()
+            remove()
+            await trio.sleep(SILENT_SECONDS + 0.1)
+            assert (own / "cpuset").read_text() == before
+            assert read_status(idle.path / "state").is_ready
+            await trio.sleep(30)
+
+
+@pytest.mark.trio
+async def test_a_state_that_was_not_saved_is_saved_though_nothing_happens(
+    autojump_clock: MockClock, idle: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An inventory without news is told while there is a problem: a decision saves again."""
+    async with idle.running():
+        await trio.sleep(60.5)
+        with monkeypatch.context() as broken:
+            broken.setattr(SparedCheckpoint, "save", lambda *_: "the disk is full")
+            id = await idle.docker.run("owner", labels={"cpuset.exclusive": "1"})
+            await trio.sleep(60)
+            assert docker(id) not in idle.books().assignments
+        await idle.until(lambda: docker(id) in idle.books().assignments, seconds=10.1)

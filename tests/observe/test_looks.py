@@ -134,6 +134,7 @@ async def test_an_inventory_is_taken_every_period_and_when_asked(autojump_clock:
     bench.nursery.start_soon(bench.looker.keep_inventory, 10.0)
     await bench.next()
     first = trio.current_time()
+    await bench.docker.run("one")
     await bench.next()
     assert 10 <= trio.current_time() - first < 10.1
     bench.looker.look_at_everything()

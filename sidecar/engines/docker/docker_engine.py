@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager, suppress
 from typing import Final
 
@@ -41,6 +41,7 @@ class DockerEngine:
         self._client = client
         self._patience = patience
         self._home = ""
+        self._unstarted: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:
@@ -85,7 +86,14 @@ class DockerEngine:
 
     async def containers(self) -> tuple[str, ...]:
         """Return the full ids of all containers, including stopped ones."""
-        return docker_wire.ids_of(await self._ask("GET", "containers/json", into=listed_ids(), params={"all": "1"}))
+        answer = await self._ask("GET", "containers/json", into=listed_ids(), params={"all": "1"})
+        ids, self._unstarted = docker_wire.listed_in(answer)
+        return ids
+
+    @property
+    def unstarted(self) -> Collection[str]:
+        """Of the last list, the ids of those that have never run."""
+        return self._unstarted
 
     async def inspect(self, container: str) -> ContainerView:
         """Return the engine's view of one container."""

@@ -90,6 +90,7 @@ class _Event(msgspec.Struct):
 
 class _Listed(msgspec.Struct, rename="pascal"):
     id: str = ""
+    state: str | None = None
 
 
 class _State(msgspec.Struct, rename="pascal"):
@@ -201,7 +202,13 @@ def _event(container: str, action: str, time_nano: int, actions: Container[str])
 
 def ids_of(body: bytes | bytearray) -> tuple[str, ...]:
     """Return the ids in an answer of the list route, in its order."""
-    return tuple(each.id for each in decoded(body, list[_Listed]) if _ID.fullmatch(each.id))
+    return listed_in(body)[0]
+
+
+def listed_in(body: bytes | bytearray) -> tuple[tuple[str, ...], frozenset[str]]:
+    """Return the ids in an answer of the list route, in its order, and those of them that have never run."""
+    listed = [each for each in decoded(body, list[_Listed]) if _ID.fullmatch(each.id)]
+    return tuple(each.id for each in listed), frozenset(each.id for each in listed if each.state == Phase.CREATED)
 
 
 def is_wanted(path: tuple[str, ...]) -> bool:

@@ -15,7 +15,7 @@ Where Podman differs from Docker, measured on 4.3.1 and 5.4.2 (`libpod_wire`, `p
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager, suppress
 from typing import Final, Protocol
 
@@ -104,6 +104,11 @@ class PodmanEngine:
     async def containers(self) -> tuple[str, ...]:
         """Return the full ids of all containers, including stopped ones."""
         return await self._room.call(self._list)
+
+    @property
+    def unstarted(self) -> Collection[str]:
+        """Return none: a Podman without a service does not tell of every change, so each is looked at."""
+        return ()
 
     async def inspect(self, container: str) -> ContainerView:
         """Return the engine's view of one container, with the limits that were written to it."""

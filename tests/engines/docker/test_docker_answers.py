@@ -225,6 +225,18 @@ async def test_a_million_labels_hide_all_without_the_sieve(daemon: RawDaemon, mo
 
 
 @pytest.mark.trio
+async def test_the_list_tells_which_containers_have_never_run(daemon: RawDaemon) -> None:
+    """Also one that is sifted, because it is large."""
+    for labels in ({}, {f"a{number}": "x" * 60_000 for number in range(300)}):
+        created, exited = {"Id": ONE, "State": "created", "Labels": labels}, {"Id": TWO, "State": "exited"}
+        daemon.scripts["/containers/json"] = answer(200, [created, exited, {"Id": "c" * 64, "State": None}])
+        async with open_docker(daemon.address) as engine:
+            assert set(engine.unstarted) == set()
+            assert await engine.containers() == (ONE, TWO, "c" * 64)
+            assert set(engine.unstarted) == {ONE}
+
+
+@pytest.mark.trio
 async def test_an_answer_beyond_all_bounds_is_not_read(daemon: RawDaemon) -> None:
     """A refusal to read on, not a death by memory; the other containers are still seen."""
     mounts = [{"Source": "/" + "x" * 60_000, "Destination": "/y"}] * 100

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -94,6 +94,11 @@ class SimulatedEngine:
         """Return the full ids of all containers, stopped ones too."""
         await self._look()
         return self.docker.ids()
+
+    @property
+    def unstarted(self) -> Collection[str]:
+        """Of the last list, the ids of those that have never run."""
+        return [id for id in self.docker.ids() if self.docker.container(id).view().phase is Phase.CREATED]
 
     async def inspect(self, container: str) -> ContainerView:
         """Return the engine's view of one container."""
