@@ -183,6 +183,11 @@ def will_cover(world: World, container: Container) -> bool:
     return _is_watched(world, hand, container)
 
 
+def is_heard(world: World, container: Container) -> bool:
+    """Return whether the hand hears the birth of this container, for all that is known, whatever it answers."""
+    return world.hand is not None and _is_watched(world, world.hand, container)
+
+
 def _is_watched(world: World, hand: HandState, container: Container) -> bool:
     """Return whether this container is born below a parent that the hand watches, for all that is known."""
     if not is_answered(container):

@@ -17,7 +17,9 @@ from sidecar.beat import beat
 from sidecar.board import Board
 from sidecar.crashes import Crashes
 from sidecar.decide.container.container import Container
-from sidecar.decide.facts import ContainerView
+from sidecar.decide.covering import is_heard
+from sidecar.decide.facts import ContainerView, Phase
+from sidecar.decide.world import World
 from sidecar.failures import EngineFailed
 from sidecar.observe.foreign_writes import ToldWrites
 from state.key import ContainerKey
@@ -67,18 +69,19 @@ class KernelTurns:
             began = await beat(period_seconds)
             with trio.move_on_after(min(INVENTORY_SECONDS, period_seconds / 2)):
                 await self._inventory.wait()
-            containers = self._board.latest.containers
+            world = self._board.latest
             self._writes.forget_calm(trio.current_time())
-            self._asked = {key: at for key, at in self._asked.items() if key in containers}
-            for key, known in containers.items():
-                if self._asked.get(key, -math.inf) < began and self._is_ours(key) and _tells(known):
+            self._asked = {key: at for key, at in self._asked.items() if key in world.containers}
+            for key, known in world.containers.items():
+                if self._asked.get(key, -math.inf) < began and self._is_ours(key) and _tells(world, known):
                     with suppress(EngineFailed), self._crashes.contained(key, "look"):
                         if (view := self._complete(known.view)) != known.view:
                             self._tell_moved(view)
 
 
-def _tells(known: Container) -> bool:
+def _tells(world: World, known: Container) -> bool:
     """Return whether the kernel shows anything of a container: an order shows where it ends, and a doubt is ended by a
-    look alone.
+    look alone. Of one that has never run, the hand hears the birth; to find that it has no cgroup takes long.
     """
-    return not (known.order or known.is_doubtful or known.is_held or known.view.is_glance)
+    is_unborn = known.view.phase is Phase.CREATED and is_heard(world, known)
+    return not (known.order or known.is_doubtful or known.is_held or known.view.is_glance or is_unborn)

@@ -3,8 +3,8 @@
 The list is one answer for all, with the state of each; a look is a question for each. A host may have hundreds of
 containers that were created and never started. Nothing moves them, no start of one goes unseen (the list has another
 state then), and what people change in one is an event. So a look at one that is listed as before is spared for
-`LOOK_SECONDS`, unless news was lost. The kernel is asked about them as about all others: an engine may call a container
-created whose processes run.
+`LOOK_SECONDS`, unless news was lost. An engine may call a container created whose processes run: where no hand hears
+births, the kernel is asked about them as about all others.
 """
 
 from __future__ import annotations

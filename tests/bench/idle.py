@@ -1,33 +1,45 @@
 """The cost of the daemon when nothing happens: `python -m tests.bench.idle [--seconds 60] [--containers 10]`.
 
 CPU time, wake-ups (voluntary context switches of all its threads), resident memory and threads over the time, and the
-time from its start to ready. Use an engine of your own.
+time from its start to ready. `--created` is how many more containers there are that never run. Use an engine of your
+own; births of other engines' containers below the same parents wake the hand's threads, so each thread is shown too.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.bench.latency import IMAGE, engine_at
 
+SETTLES_SECONDS = 15
+"""After two inventories nothing is new any more."""
 
-def used(pid: int) -> tuple[float, int]:
-    """Return CPU seconds and voluntary context switches so far."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    switches = 0
-    for status in Path(f"/proc/{pid}/task").glob("*/status"):
-        for text in status.read_text().splitlines():
-            if text.startswith("voluntary_ctxt_switches"):
-                switches += int(text.split()[1])
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"), switches
+
+class Used(NamedTuple):
+    """What a thread has used so far: seconds of CPU, by the scheduler's own account, and voluntary context switches."""
+
+    name: str
+    seconds: float
+    switches: int
+
+
+def used(pid: int) -> dict[int, Used]:
+    """Return what each thread of a process has used so far, by its number."""
+    found = {}
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        status = dict(text.split(":", 1) for text in (task / "status").read_text().splitlines())
+        nanoseconds = int((task / "schedstat").read_text().split()[0])
+        name, switches = status["Name"].strip(), int(status["voluntary_ctxt_switches"])
+        found[int(task.name)] = Used(name, nanoseconds / 1e9, switches)
+    return found
 
 
 def main() -> int:
@@ -36,16 +48,18 @@ def main() -> int:
     parser.add_argument("--socket", default="/var/run/docker.sock")
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--containers", type=int, default=10)
+    parser.add_argument("--created", type=int, default=0)
     args = parser.parse_args()
     api = engine_at(args.socket)
     ids = [api.create(f"bench-idle-{number}", IMAGE, "sleep", "3600") for number in range(args.containers)]
+    rest = [api.create(f"bench-rest-{number}", IMAGE, "sleep", "3600") for number in range(args.created)]
     try:
         for id in ids:
             api.act(id, "start")
         with tempfile.TemporaryDirectory() as scratch:
             measure(Path(scratch), args.socket, args.seconds)
     finally:
-        for id in ids:
+        for id in (*ids, *rest):
             api.ask("DELETE", f"containers/{id}", force="1")
     return 0
 
@@ -73,17 +87,25 @@ def measure(scratch: Path, socket: str, seconds: float) -> None:
         (scratch / "state" / "status.json").unlink()
     daemon, milliseconds = start(scratch, flags)
     starts.append(milliseconds)
-    time.sleep(2)
-    cpu, switches = used(daemon.pid)
+    time.sleep(SETTLES_SECONDS)
+    before = used(daemon.pid)
     time.sleep(seconds)
-    cpu_later, switches_later = used(daemon.pid)
+    after = used(daemon.pid)
     memory = Path(f"/proc/{daemon.pid}/status").read_text()
     rss = next(text.split()[1] for text in memory.splitlines() if text.startswith("VmRSS"))
     threads = next(text.split()[1] for text in memory.splitlines() if text.startswith("Threads"))
     daemon.send_signal(signal.SIGTERM)
     daemon.wait(10)
     print(f"start to ready: {sorted(starts)[2]:.0f} ms (median of 5)")
-    print(f"over {seconds:g} s: {(cpu_later - cpu) * 1e3:.0f} ms of CPU, {switches_later - switches} wake-ups")
+    none = Used("", 0.0, 0)
+    spent = [
+        Used(later.name, later.seconds - sooner.seconds, later.switches - sooner.switches)
+        for later, sooner in ((each, before.get(number, none)) for number, each in after.items())
+    ]
+    cpu, switches = sum(each.seconds for each in spent), sum(each.switches for each in spent)
+    print(f"over {seconds:g} s: {cpu * 1e3:.0f} ms of CPU, {switches} wake-ups")
+    for each in spent:
+        print(f"    {each.name}: {each.seconds * 1e3:.1f} ms, {each.switches}")
     print(f"resident: {int(rss) / 1024:.1f} MiB; threads: {threads}")
 
 

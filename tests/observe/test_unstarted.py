@@ -8,6 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from sidecar.decide.facts import ContainerView
 from sidecar.observe.unstarted import LOOK_SECONDS
 from sidecar.simulation.model_limits import Limits
 from state.cpuset import CPUSet
@@ -68,3 +69,31 @@ async def test_an_update_of_which_no_event_tells_is_undone(autojump_clock: MockC
         crowded.docker.event_faults.lose_next = 1
         await crowded.docker.change(created[0], Limits(cpuset=crowded.where(owner)))
         await crowded.until(lambda: crowded.configured(created[0]) == before, seconds=LOOK_SECONDS + 10.5)
+
+
+@pytest.mark.parametrize("has_hand", [False, True])
+async def test_the_kernel_is_asked_where_no_hand_hears_births(
+    autojump_clock: MockClock, crowded: Host, monkeypatch: pytest.MonkeyPatch, has_hand: bool
+) -> None:
+    """In each period; about what runs in any case."""
+    asked: list[str] = []
+    effective = crowded.kernel.effective_cpus
+
+    def noted(view: ContainerView) -> CPUSet | None:
+        asked.append(view.id)
+        return effective(view)
+
+    if has_hand:
+        crowded.open_hands()
+    async with crowded.running():
+        created = await crowd(crowded)
+        await trio.sleep(60.5)
+        monkeypatch.setattr(crowded.kernel, "effective_cpus", noted)
+        await trio.sleep(60)
+    runs = set(asked) - set(created)
+    assert all(asked.count(each) >= 6 for each in runs)
+    assert len(runs) == 1
+    if has_hand:
+        assert len(asked) <= 15 + CROWD
+    else:
+        assert all(asked.count(each) >= 6 for each in created)
