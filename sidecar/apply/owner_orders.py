@@ -15,10 +15,10 @@ from typing import Final
 
 from sidecar.apply.standing_file import StandingFile
 from sidecar.runtime import owner_start, standing
-from sidecar.runtime.owner_start import Owners
+from sidecar.runtime.owner_start import OwnersTold
 from sidecar.runtime.standing import OWNERS
 
-_NOTHING: Final = Owners(0, "", {})
+_NOTHING: Final = OwnersTold(0, "", {})
 
 
 class OwnerOrders:
@@ -43,7 +43,7 @@ class OwnerOrders:
         if answers == self._written:
             return
         self._written = None
-        content = owner_start.encoded(Owners(self._number(), self._boot, dict(answers))) if answers else None
+        content = owner_start.encoded(OwnersTold(self._number(), self._boot, dict(answers))) if answers else None
         self._file.put(content)
         self._written = answers
 
@@ -61,6 +61,6 @@ class OwnerOrders:
         self._file.close()
 
 
-def _read(content: bytes) -> Owners:
+def _read(content: bytes) -> OwnersTold:
     """Return the answers in a file. What cannot be understood is followed by no front."""
     return owner_start.decoded(content) or _NOTHING

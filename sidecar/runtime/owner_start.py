@@ -7,7 +7,7 @@ each container that holds CPUs. It is replaced, locked and checked in the same w
    shared lock, and holds that until the real runtime has created the container. The daemon gives the owner's CPUs to no
    other before.
 2. An answer counts in the boot in which it was written, and as a whole: if one of its CPUs is offline, it is none.
-   After a boot the books alone tell who has which CPUs.
+   After a boot the books alone tell which CPUs it has.
 3. A container is known by its whole id, which its engine made. Nothing that it says of itself counts.
 
 It runs under any Python from 3.9 on.
@@ -30,7 +30,7 @@ MOST_BYTES = 1024 * 1024
 """Ten thousand owners, on neighbouring CPUs."""
 
 
-class Owners:
+class OwnersTold:
     """The answers to owners, as JSON by their ids, with the number and the boot of the file."""
 
     def __init__(self, epoch: int, boot: str, answers: dict[str, str]) -> None:
@@ -39,7 +39,7 @@ class Owners:
         self.answers = answers
 
 
-def encoded(owners: Owners) -> bytes:
+def encoded(owners: OwnersTold) -> bytes:
     """Return the answers as a file has them. Those that are too many for it are left out."""
     lines, size = [f"epoch {owners.epoch}\n", f"boot {owners.boot}\n"], len(HEAD) + 200
     for id, answer in sorted(owners.answers.items()):
@@ -51,7 +51,7 @@ def encoded(owners: Owners) -> bytes:
     return standing.sealed(HEAD, "".join(lines))
 
 
-def decoded(content: bytes) -> Owners | None:
+def decoded(content: bytes) -> OwnersTold | None:
     """Return the answers in a file; None if it is torn, or something else."""
     found, answers = {"epoch": "", "boot": ""}, {}
     try:
@@ -63,7 +63,7 @@ def decoded(content: bytes) -> Owners | None:
             found[key] = rest
         if len(found["epoch"]) > 18 or not found["epoch"].isdecimal():
             return None
-        return Owners(int(found["epoch"]), found["boot"], answers)
+        return OwnersTold(int(found["epoch"]), found["boot"], answers)
     except ValueError:
         return None
 
@@ -93,7 +93,7 @@ def taken(folder: str, container: str) -> tuple[dict[str, Any], standing.Order, 
     return answer, standing.Order(owners.epoch, cpus, "", owners.boot, ""), opened
 
 
-def answer_in(owners: Owners, container: str) -> dict[str, Any] | None:
+def answer_in(owners: OwnersTold, container: str) -> dict[str, Any] | None:
     """Return the answer for this container, whose CPUs are all online; None without one."""
     try:
         answer = loaded(owners.answers.get(container, "").encode())

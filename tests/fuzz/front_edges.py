@@ -218,7 +218,7 @@ def front_owners(chance: Random) -> None:
     answer = json.dumps(chance.choice([{"update": update}, {"update": update, "projection": {}}, [], "x", {}]))
     others = {"e" * 64: "{}", chance.choice([ID, ID[:-1], ID + "d", "own", ""]): answer}
     content = owner_start.encoded(
-        owner_start.Owners(chance.choice([0, 7, 2**40, 10**18]), chance.choice(["a boot", "", "b"]), others)
+        owner_start.OwnersTold(chance.choice([0, 7, 2**40, 10**18]), chance.choice(["a boot", "", "b"]), others)
     )
     if chance.random() < 0.3:
         lines = standing.unsealed(owner_start.HEAD, content)

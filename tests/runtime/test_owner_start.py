@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from sidecar.runtime import owner_start, standing
-from sidecar.runtime.owner_start import Owners
+from sidecar.runtime.owner_start import OwnersTold
 from sidecar.runtime.standing import ASK_ALL, BEGUN, FOLDER, OWNERS
 from tests.runtime.bench import ID, Workbench, granted, until
 from tests.runtime.test_standing_front import Host
@@ -44,7 +44,7 @@ class Owner(Host):
     def own(self, answers: dict[str, str], *, boot: str | None = None) -> None:
         """Write these answers, as of this boot."""
         path = self.folder / OWNERS
-        path.write_bytes(owner_start.encoded(Owners(9, standing.boot_of() if boot is None else boot, answers)))
+        path.write_bytes(owner_start.encoded(OwnersTold(9, standing.boot_of() if boot is None else boot, answers)))
         path.chmod(0o600)
 
     def refusal(self) -> str:
@@ -255,7 +255,7 @@ def test_the_lock_is_held_until_the_runtime_has_ended(owner: Owner) -> None:
 def test_more_owners_than_there_is_room_for_are_refused(owner: Owner) -> None:
     """The file stays one that a front reads whole."""
     many = {f"{number:064x}": answered("0") for number in range(9000)}
-    content = owner_start.encoded(Owners(9, standing.boot_of(), many))
+    content = owner_start.encoded(OwnersTold(9, standing.boot_of(), many))
     assert len(content) <= owner_start.MOST_BYTES
     found = owner_start.decoded(content)
     assert found is not None

@@ -2,11 +2,11 @@
 (`runtime/owner_start`). Pure.
 
 1. It is the answer that the owner would get at once (`starts`, 2): on its whole grant, where no other container may be.
-2. The hand holds these CPUs as the owner's answer, and none besides. So they are in its footprint whatever becomes of
+2. The hand holds these CPUs as the owner's only answer. So they are in its footprint whatever becomes of
    its start, seen or not, until newer answers are held; and those are held only when no front holds an older start
    (`apply/owner_orders`). No decision needs to know more of such a start than that.
-3. CPUs that are on their way to or from anybody are nobody's to start on: what is lent, is being left, or may be
-   somebody's pin. So is a grant that has lost a CPU which went offline.
+3. No owner is started on CPUs that are on their way: what is lent, is being left, or may be another's pin. Nor is one
+   of whose CPUs one went offline.
 4. An engine that is away changes nothing: it starts its containers before it answers.
 """
 
@@ -18,7 +18,6 @@ from sidecar.decide.books.give_up import refused_now
 from sidecar.decide.container.container import Container
 from sidecar.decide.covering import is_answered
 from sidecar.decide.facts import Phase
-from sidecar.decide.moves.settled import desires
 from sidecar.decide.moves.starts import bundle_of
 from sidecar.decide.orders import AnswerStart
 from sidecar.decide.settings import PolicyName
@@ -31,7 +30,7 @@ def own_starts(world: World) -> Mapping[ContainerKey, AnswerStart]:
     hand, state = world.hand, world.state
     if hand is None or not hand.is_answering or world.is_releasing or world.settings.policy is PolicyName.NONE:
         return {}
-    where, found = desires(world), {}
+    found = {}
     # 1. and 3.
     closed = (world.reach.crowded & ~state.reserved.mask) | (state.lent | state.leaving | state.unlooked).mask
     closed |= world.strangers.mask
@@ -40,8 +39,7 @@ def own_starts(world: World) -> Mapping[ContainerKey, AnswerStart]:
         if container is None or grant.leaving or grant.cpus.mask & closed or not grant.cpus <= state.online:
             continue
         # 2.
-        is_told = container.answers == (grant.cpus,) and _is_placed(container)
-        if is_told and where(container) == grant.cpus and refused_now(world, key) is None:
+        if container.answers == (grant.cpus,) and _is_placed(container) and refused_now(world, key) is None:
             found[key] = AnswerStart(key, 0, update=bundle_of(world, container, grant.cpus), exclusive=True)
     return found
 
