@@ -118,11 +118,12 @@ def test_a_container_without_an_answer_of_its_own_is_refused(owner: Owner) -> No
 
 
 def test_one_inside_the_cgroup_of_another_has_no_answer(owner: Owner) -> None:
-    """It was placed where that is not."""
+    """It was placed where that is not. Whether it chose this runtime or not."""
     spec = owner.bench.spec()
     spec["linux"]["cgroupsPath"] = f"/docker/{OTHER}/{ID}"
     owner.bench.put(spec)
     assert "nothing answers on" in owner.refusal()
+    assert "nothing answers on" in owner.bench.create().stderr
 
 
 def of_an_earlier_boot(owner: Owner) -> None:

@@ -9,7 +9,6 @@ import pytest
 from sidecar.decide.facts import GiveUpRequested, Phase
 from sidecar.decide.hand_facts import HandLost
 from sidecar.decide.moves.own_starts import own_starts
-from sidecar.decide.orders import AnswerStart
 from sidecar.decide.world import replace
 from state.cpuset import CPUSet
 from state.demand import QuotaRule
@@ -25,7 +24,7 @@ def host() -> Host:
 def answers(host: Host) -> Mapping[str, CPUSet]:
     """Return them by the names of the owners."""
     found = own_starts(host.world)
-    assert all(isinstance(each, AnswerStart) and each.exclusive and each.refusal is None for each in found.values())
+    assert all(each.exclusive and each.refusal is None for each in found.values())
     return {host.world.containers[key].view.name: each.update.cpus for key, each in found.items() if each.update}
 
 
