@@ -18,8 +18,6 @@ from __future__ import annotations
 import os
 
 from . import standing
-from .bundle import StartRefused, loaded, table, text
-from .exec_place import is_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,6 +78,9 @@ def taken(folder: str, container: str) -> tuple[dict[str, Any], standing.Order, 
     """Return the answer for this container, as an order of its own, with the descriptor that locks it; None if there
     is none that counts. The caller closes the descriptor when the container is created.
     """
+    from .bundle import table, text  # Only here: the daemon, which writes the file, reads no bundle.
+    from .exec_place import is_id
+
     found = standing.locked(f"{folder}/{standing.OWNERS}", MOST_BYTES, decoded) if is_id(container) else None
     if found is None:
         return None
@@ -95,6 +96,8 @@ def taken(folder: str, container: str) -> tuple[dict[str, Any], standing.Order, 
 
 def answer_in(owners: OwnersTold, container: str) -> dict[str, Any] | None:
     """Return the answer for this container, whose CPUs are all online; None without one."""
+    from .bundle import StartRefused, loaded, table, text
+
     try:
         answer = loaded(owners.answers.get(container, "").encode())
         words = text(table(answer, "update"), "cpus")
