@@ -207,7 +207,7 @@ def play(monkeypatch: pytest.MonkeyPatch, seeds: range, kind: type[OwnStarts] = 
     return begun, dead
 
 
-@pytest.mark.parametrize(("first", "last"), [(0, HISTORIES), pytest.param(HISTORIES, 190, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("first", "last"), [(0, HISTORIES), pytest.param(HISTORIES, 200, marks=pytest.mark.slow)])
 def test_no_container_meets_an_owner_that_starts_unanswered(
     first: int, last: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
