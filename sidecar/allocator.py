@@ -1,7 +1,8 @@
 """THE LOOP: receive a burst, step, commit, post, start the orders. The one task that owns the World.
 
 1. Receive: all waiting facts are one burst, up to `BURST`.
-2. Step: pure; the new world and the orders.
+2. Step: pure; the new world and the orders. What fronts answer to owners without the sidecar is withdrawn if it is not
+   so any more, before the books say otherwise; what is new of it is written in the end.
 3. Commit: the burst in the journal, and the State in the checkpoint, on disk, before any order that needs it is sent.
 4. Post: readers see the new world, and pause a little before they work on it.
 5. Tell: the container's files stop naming the CPUs that an order takes, or that it will not have at its birth, before
@@ -24,12 +25,14 @@ needs it, or within `SAVE_SECONDS`.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 import trio
 
+from sidecar.api.owner_answers import OwnerAnswers
 from sidecar.board import Board
 from sidecar.commit.unsaved import may_be_saved_later, needs_books
 from sidecar.crashes import Crashes
@@ -68,6 +71,7 @@ class Allocator:
         checkpoints: Checkpoints,
         journal: Journals,
         projections: Telling,
+        owners: OwnerAnswers,
         start_order: StartOrder,
         log: Log,
     ) -> None:
@@ -76,6 +80,7 @@ class Allocator:
         self._checkpoints = checkpoints
         self._journal = journal
         self._projections = projections
+        self._owners = owners
         self._start_order = start_order
         self._log = log
         self._crashes = Crashes(board, log)
@@ -116,6 +121,7 @@ class Allocator:
         before = self._board.latest
         # 2. Step.
         world, orders, burst = decide(before, burst, self._crashes)
+        self._have_owners_answered(partial(self._owners.narrow, world))
         # 3. Commit.
         if world is not before:
             self._write_down(burst)
@@ -143,6 +149,21 @@ class Allocator:
         if hurried and waiting:
             await trio.lowlevel.checkpoint()
         self._start(waiting)
+        if self._have_owners_answered(partial(self._owners.extend, self._saved)):
+            self._report("owners", None)
+
+    def _have_owners_answered(self, write: Callable[[], None]) -> bool:
+        """Write what fronts answer to owners without the sidecar; return whether that is written."""
+        problem = _UNEXPECTED
+        with self._crashes.contained(None, "starts of owners"):
+            try:
+                write()
+                problem = ""
+            except StateError as error:
+                problem = str(error)
+        if problem:
+            self._report("owners", f"what fronts answer to owners without the sidecar cannot be written: {problem}")
+        return not problem
 
     def _start(self, orders: Sequence[Order]) -> None:
         for order in orders:

@@ -26,6 +26,7 @@ import msgspec
 import trio
 
 from sidecar.allocator import Allocator
+from sidecar.api.owner_answers import OwnerAnswers
 from sidecar.api.served_socket import ServedSocket
 from sidecar.api.tcp_listener import TcpListener, listening_on
 from sidecar.api.unix_socket import group_id, path_in
@@ -316,6 +317,7 @@ class _Daemon:
             checkpoints=self._checkpoints,
             journal=self._journal,
             projections=self._projections,
+            owners=OwnerAnswers(self._standing.owners.keep),
             start_order=start,
             log=self._log,
         )

@@ -123,7 +123,10 @@ class EngineRooms:
         if container.engine not in self._by_name and len(self._lookers) > 1:
             return
         looker = self._of(container)
-        if not looker.newcomers.born(container, is_answered=is_answered):
+        if self._board.latest.is_away(container):
+            # Nothing else will tell of it.
+            looker.look(container)
+        elif not looker.newcomers.born(container, is_answered=is_answered):
             looker.hints.born(container)
 
     def born_inside(self, birth: BornInside) -> None:

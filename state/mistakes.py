@@ -173,6 +173,13 @@ class OfPod(Flaw, frozen=True):
     """A pod has this label, and it reaches only the container that holds the pod together."""
 
 
+class NotInPod(Flaw, frozen=True):
+    """No container of the pod has the name that this label is for; `names` are the first of the `count` that it has."""
+
+    names: tuple[str, ...]
+    count: int
+
+
 class NotAllowed(Flaw, frozen=True):
     """The owner of the host does not give tenants the `right` that this label needs."""
 
@@ -219,6 +226,7 @@ AnyFlaw = (
     | NoEffect
     | NotOfUnits
     | OfPod
+    | NotInPod
     | NotAllowed
     | Cut
     | NoSuchDevice

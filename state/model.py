@@ -266,6 +266,11 @@ class State(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         known = self.refusals.get(key) or self.assignments.get(key)
         return self.asks if known is None or known.asked is None else known.asked
 
+    def has_records(self, container: ContainerKey) -> bool:
+        """Return whether anything is recorded of a container: what it has or was refused, or what is to be put back."""
+        records = (self.assignments, self.refusals, self.originals, self.lifts)
+        return any(container in each for each in records)
+
     def released(self, container: ContainerKey) -> State:
         """Return the State after a container released its CPUs, or its request: it may ask again."""
         if container not in self.assignments and container not in self.refusals:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 
 import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from sidecar.allocator import BURST, Allocator
+from sidecar.api.owner_answers import OwnerAnswers
 from sidecar.board import Board
 from sidecar.decide.facts import (
     ContainerSeen,
@@ -29,7 +31,7 @@ from sidecar.decide.world import World
 from sidecar.failures import StateUnwritable
 from sidecar.log import Log
 from state.cpuset import CPUSet
-from state.errors import FileUnwritable, ProjectionError
+from state.errors import FileUnwritable, ProjectionError, StateError
 from state.model import State
 from state.projection import Projection
 from state.topology import uniform
@@ -87,6 +89,13 @@ class Recorder(Board):
         if "projections" in self.failing:
             raise ProjectionError("by-id/a: disk full")
 
+    def keep(self, answers: Mapping[str, str]) -> None:
+        """Have fronts answer owners so."""
+        names = " ".join(f"{id[0]} {json.loads(answer)['update']['cpus']}" for id, answer in answers.items())
+        self.calls.append(f"own {names or 'nothing'}")
+        if "owners" in self.failing:
+            raise StateError("disk full")
+
     def post(self, world: World) -> None:
         self.calls.append("post")
         super().post(world)
@@ -116,6 +125,7 @@ class Recorder(Board):
             checkpoints=self,
             journal=self,
             projections=self,
+            owners=OwnerAnswers(self.keep),
             start_order=self.start,
             log=Log(self.lines),
         )

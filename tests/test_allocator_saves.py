@@ -8,6 +8,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from sidecar.allocator import SAVE_SECONDS, Allocator
+from sidecar.api.owner_answers import OwnerAnswers
 from sidecar.decide.facts import ContainerSeen, CpusetApplied, Fact, Phase
 from sidecar.decide.hand_facts import AnswersHeld, CpusetWritten, HandReady
 from sidecar.decide.orders import ApplyCpuset, HoldAnswers, WriteCpuset
@@ -36,6 +37,7 @@ async def test_what_any_look_shows_again_is_saved_within_seconds(
         checkpoints=recorder,
         journal=recorder,
         projections=recorder,
+        owners=OwnerAnswers(recorder.keep),
         start_order=recorder.start,
         log=log,
     )

@@ -151,7 +151,8 @@ class Starts:
             return self._from_recorded_grants(asked, began)
         with trio.move_on_after(ANSWER_SECONDS):
             view = _placed(await self._view(asked), asked, self._board.latest)
-            return self._answer(asked.id, await self._held(view, began, is_usual=not asked.strict))
+            answer = await self._held(view, began, is_usual=not asked.strict)
+            return start_answer(self._board.latest, asked.id, answer)
         world = self._board.latest
         key = world.key_of(asked.id)
         if world.is_absent(key):
@@ -178,21 +179,7 @@ class Starts:
         answer = from_books(world, _placed(view, asked, world), began, is_usual=not asked.strict)
         if answer is None:
             raise Declined(503, "not started: the engine does not answer, and this container has no recorded grant")
-        return self._answer(asked.id, answer)
-
-    def _answer(self, id: str, answer: AnswerStart) -> StartAnswer:
-        if answer.refusal is not None:
-            raise declined(answer.refusal, "not started: ")
-        if answer.update is None:
-            return StartAnswer()
-        update, short = answer.update, id[:12]
-        # A directory belongs to one container. Where two ids begin alike, this one may not be its own.
-        is_alone = all(key.id == id or not key.id.startswith(short) for key in self._board.latest.containers)
-        return StartAnswer(
-            update=Bundle(cpus=str(update.cpus), mems=update.mems, quota=update.cpu_quota),
-            exclusive=answer.exclusive,
-            projection=ProjectionMount(directory=f"by-id/{short}") if is_alone else None,
-        )
+        return start_answer(self._board.latest, asked.id, answer)
 
     async def _held(self, view: ContainerView, began: int, *, is_usual: bool) -> AnswerStart:
         with self._desk.held() as waiting:
@@ -235,6 +222,22 @@ class Starts:
             if asked.name is not None or _ours(asked):
                 return _with_limits(_named(asked, key), asked)
             await trio.sleep(PAUSE_SECONDS)
+
+
+def start_answer(world: World, id: str, answer: AnswerStart) -> StartAnswer:
+    """Return a decision as a runtime is told it. Raise Declined if it is a refusal."""
+    if answer.refusal is not None:
+        raise declined(answer.refusal, "not started: ")
+    if answer.update is None:
+        return StartAnswer()
+    update, short = answer.update, id[:12]
+    # A directory belongs to one container. Where two ids begin alike, this one may not be its own.
+    is_alone = all(key.id == id or not key.id.startswith(short) for key in world.containers)
+    return StartAnswer(
+        update=Bundle(cpus=str(update.cpus), mems=update.mems, quota=update.cpu_quota),
+        exclusive=answer.exclusive,
+        projection=ProjectionMount(directory=f"by-id/{short}") if is_alone else None,
+    )
 
 
 def _waited_for(world: World, key: ContainerKey) -> str:

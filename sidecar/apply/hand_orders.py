@@ -6,7 +6,8 @@ holds: it is used no more, and what follows it opens another.
 
 What newborns get that are not known is the standing order of fronts as well (`standing_orders`). The answers are held
 once the hand holds them and no container starts by an older order any more: until then a start that is under way is
-one of the newborns, unseen or not. Without a hand there is no order, since nothing keeps account of newborns then.
+one of the newborns, unseen or not; and one of an owner that got no answer is where the hand had it (`own_starts`).
+Without a hand there is no order, since nothing keeps account of newborns then.
 """
 
 from __future__ import annotations
@@ -132,7 +133,7 @@ class HandOrders:
         if self._waiting is None:
             return True
         order, held = self._waiting
-        if order.number == self._told or not (self._standing and self._standing.older()):
+        if order.number == self._told or not (self._standing and self._standing.is_awaited()):
             self._waiting, self._told = None, order.number
             self._tell(AnswersHeld(order.number, held.parents, held.stuck, self._tickets()))
             self._report(_STARTS, None)

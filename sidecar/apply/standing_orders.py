@@ -4,8 +4,8 @@ Fronts take it without asking (`runtime/standing`), under a shared lock on its f
 
 1. The next order takes the place of the last one by a rename, and is not synced: the file of another boot is known by
    what it says, and one that a crash tore by its sum. A copy is synced now and then, for that case.
-2. A replaced file is kept open as long as a container may start by it: until it can be locked exclusively. Those that
-   have a CPU which the newest order lacks are *older*: an owner that needs that CPU waits for them.
+2. A replaced file is kept open as long as a container may start by it (`standing_file`). Those that have a CPU which
+   the newest order lacks are *older*: an owner that needs that CPU waits for them.
 3. A start that began by an order is written down by its front. That names what is waited for; and it tells which starts
    did not go around the front.
 4. Where there is no order to give, the file goes: fronts ask then. If it cannot be written, it goes as well; if it
@@ -15,13 +15,14 @@ Fronts take it without asking (`runtime/standing`), under a shared lock on its f
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import trio
 
+from sidecar.apply.owner_orders import OwnerOrders
+from sidecar.apply.standing_file import StandingFile
 from sidecar.log import Log
 from sidecar.runtime import standing
 from sidecar.runtime.standing import ASK_ALL, ASK_LABELLED, BEGUN, COPY, FOLDER, ORDER, Order
@@ -31,8 +32,6 @@ from state.errors import CPUSetError, StateError
 
 _MODE: Final = 0o600
 _MOST_NAMED: Final = 8
-_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-
 
 CLAIM_SECONDS: Final = 30.0
 """How long a start of the daemon waits for containers that begin by an order of its last run, at most."""
@@ -43,51 +42,43 @@ NAMED_SECONDS: Final = 5.0
 _POLL_SECONDS: Final = 0.01
 
 
-class _Replaced:
-    """An order that has no place any more, and may still be held; `opened` is -1 if it could not be replaced."""
+class _Said(NamedTuple):
+    """What the file of an order says."""
 
-    def __init__(self, opened: int, epoch: int, cpus: CPUSet) -> None:
-        self.opened = opened
-        self.epoch = epoch
-        self.cpus = cpus
-
-    def is_held(self) -> bool:
-        """Return whether a start holds it. If not, it is closed."""
-        if self.opened < 0:
-            return True
-        try:
-            fcntl.flock(self.opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return True
-        os.close(self.opened)
-        return False
+    epoch: int
+    cpus: CPUSet
 
 
 class StandingOrders:
-    """The order below this state directory. Nothing here waits."""
+    """The order below this state directory, and the answers to owners beside it. Nothing here waits."""
 
     def __init__(self, state_dir: str) -> None:
         self.folder = os.path.join(state_dir, FOLDER)
         self._boot = standing.boot_of()
         self._machine = standing.machine_of()
         self._epoch = 0
+        self._file = StandingFile(self.folder, ORDER, _read, standing.MOST_BYTES)
+        self.owners = OwnerOrders(self.folder, self._next)
         self._written: tuple[CPUSet, str] | None = None
-        self._replaced: list[_Replaced] = []
         self._copied: bytes | None = None
         self._content: bytes | None = None
 
+    def _next(self) -> int:
+        self._epoch += 1
+        return self._epoch
+
     def claim(self, vacated: CPUSet) -> None:
-        """Narrow the order of an earlier run to what the books have vacated, before anything is decided. StateError."""
+        """Narrow the order of an earlier run to what the books have vacated, and withdraw its answers to owners, before
+        anything is decided. StateError.
+        """
         with files.directory(os.path.dirname(self.folder)) as above:
             os.close(files.open_directory(FOLDER, at=above, create=True, mode=0o700))
             with contextlib.suppress(FileExistsError):
                 os.mkdir(f"{self.folder}/{BEGUN}", 0o700)
-        last = self._present()
+        last = self._file.last()
+        self._epoch = max(last.epoch if last else 0, self.owners.claim())
         if last is None and vacated:
             return
-        self._epoch = last.epoch if last else 0
-        if last:
-            os.close(last.opened)  # `give` opens it again.
         self.give((last.cpus & vacated if last else EMPTY) or None, asks_all=True)
 
     def give(self, cpus: CPUSet | None, *, asks_all: bool) -> None:
@@ -96,40 +87,30 @@ class StandingOrders:
         wanted = (cpus, asks) if cpus else None
         if wanted == self._written and wanted is not None:
             return
-        before = self._present()
-        self._epoch += 1
-        try:
+        self._written, number = None, self._next()
+        order = Order(number, str(cpus), asks, self._boot, self._machine) if cpus else None
+        self._content = standing.encoded(order) if order else None
+        self._file.put(self._content)
+        if order is None:
             with files.directory(self.folder) as at:
-                if cpus is None:
-                    files.remove(at, ORDER)
-                    files.remove(at, COPY)
-                    self._content = self._copied = None
-                else:
-                    order = Order(self._epoch, str(cpus), asks, self._boot, self._machine)
-                    self._content = standing.encoded(order)
-                    files.replace(at, ORDER, self._content, sync=False, mode=_MODE)
-        except StateError:
-            self._written = None
-            if before is not None:
-                self._take_away(before)
-            raise
+                files.remove(at, COPY)
+            self._copied = None
         self._written = wanted
-        # One that could not be replaced before is the one that is replaced now.
-        self._replaced = [each for each in self._replaced if each.opened >= 0]
-        if before is not None:
-            self._replaced.append(before)
 
     def older(self) -> tuple[CPUSet, ...]:
         """Return the CPUs of each older order by which a container may still start, and that has CPUs which the newest
         one lacks.
         """
-        self._replaced = [each for each in self._replaced if each.is_held()]
         now = self._written[0] if self._written and self._written[0] else EMPTY
-        return tuple(each.cpus for each in self._replaced if not each.cpus <= now)
+        return tuple(each.cpus for each in self._file.held() if not each.cpus <= now)
+
+    def is_awaited(self) -> bool:
+        """Return whether a container may still start where what is told now does not lead."""
+        return bool(self.older()) or self.owners.is_held()
 
     def holders(self) -> Sequence[str]:
         """Return the ids of the containers that begin by an older order, as far as their fronts wrote it down."""
-        epochs = {each.epoch for each in self._replaced}
+        epochs = {each.epoch for each in self._file.held()} | self.owners.epochs()
         found = [id for id, epoch, pid in self._begun() if epoch in epochs and os.path.exists(f"/proc/{pid}")]
         return sorted(found)[:_MOST_NAMED]
 
@@ -161,36 +142,9 @@ class StandingOrders:
                     files.remove(at, COPY)
 
     def close(self) -> None:
-        """Let go of what was replaced. The order stays: containers start by it while no daemon runs."""
-        for each in self._replaced:
-            if each.opened >= 0:
-                os.close(each.opened)
-        self._replaced = []
-
-    def _present(self) -> _Replaced | None:
-        """Return the order in its place, open; None if there is none. What cannot be understood leads anywhere."""
-        try:
-            opened = os.open(f"{self.folder}/{ORDER}", _READ)
-        except OSError:
-            return None
-        content = os.pread(opened, standing.MOST_BYTES, 0)
-        order = standing.decoded(content)
-        try:
-            return _Replaced(opened, order.epoch if order else 0, CPUSet.parse(order.cpus) if order else EMPTY)
-        except CPUSetError:
-            return _Replaced(opened, 0, EMPTY)
-
-    def _take_away(self, before: _Replaced) -> None:
-        """Remove an order that could not be replaced (4)."""
-        try:
-            os.unlink(f"{self.folder}/{ORDER}")
-        except FileNotFoundError:
-            pass
-        except OSError:
-            if before.opened >= 0:
-                os.close(before.opened)
-            before.opened = -1
-        self._replaced.append(before)
+        """Let go of what was replaced. What is told stays: containers start by it while no daemon runs."""
+        self._file.close()
+        self.owners.close()
 
     def _begun(self) -> list[tuple[str, int, str]]:
         """Return the starts that were written down: the container's id, the order's number, the front's process."""
@@ -209,6 +163,15 @@ class StandingOrders:
         return found
 
 
+def _read(content: bytes) -> _Said:
+    """Return what the file of an order says. What cannot be understood leads anywhere."""
+    order = standing.decoded(content)
+    try:
+        return _Said(order.epoch, CPUSet.parse(order.cpus)) if order else _Said(0, EMPTY)
+    except CPUSetError:
+        return _Said(0, EMPTY)
+
+
 async def claimed(state_dir: str, vacated: CPUSet | None, log: Log) -> StandingOrders:
     """Return the standing order of this run, once no container starts by one of the last run: nothing is decided
     before, since such a start is not known. One that hangs is named, and in the end not waited for.
@@ -220,7 +183,7 @@ async def claimed(state_dir: str, vacated: CPUSet | None, log: Log) -> StandingO
         log.warning(f"the standing order of fronts cannot be written: {error}")
     began = trio.current_time()
     is_told = False
-    while orders.older():
+    while orders.is_awaited():
         took = trio.current_time() - began
         if took > NAMED_SECONDS and not is_told:
             log.warning(waited_for(orders.holders()))

@@ -7,16 +7,22 @@ the kernel is asked first where the hand would have answered its birth: what the
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 import msgspec
 
 from sidecar.board import Board
 from sidecar.crashes import Crashes
 from sidecar.decide.covering import birthplaces
-from sidecar.decide.facts import ContainerView, Phase
+from sidecar.decide.facts import ContainerRemoved, ContainerSeen, ContainerView, Phase
 from sidecar.failures import EngineFailed, EngineRefused, EngineSilent
 from sidecar.ports import Engine
 from state.key import ContainerKey
+
+GLANCE_SECONDS: Final = 1.0
+"""How long an inventory waits for a glance at a container without a grant: it takes a millisecond, or as long as all
+its labels do.
+"""
 
 
 class Glances:
@@ -44,6 +50,24 @@ class Glances:
         # The kernel knows whether an exited container runs.
         unread = ContainerView(engine=container.engine, id=container.id, name=container.short, phase=Phase.EXITED)
         return self._found(msgspec.structs.replace(unread, is_glance=True))
+
+    def by_the_kernel(self, container: ContainerKey, began: int) -> ContainerSeen | ContainerRemoved | None:
+        """Return what the kernel alone tells of a container that no look has shown, while its engine is away: that it
+        runs, under its id, or that it does no more; None if that is known, or cannot be found out.
+        """
+        world = self._board.latest
+        known = world.containers.get(container)
+        if known is not None and not known.view.is_glance:
+            return None
+        try:
+            with self._crashes.contained(container, "glance"):
+                found = self.unread(container)
+        except EngineFailed:
+            return None
+        if known is None:
+            return ContainerSeen(found, began) if found.effective is not None else None
+        has_ended = found.effective is None and not world.state.has_records(container)
+        return ContainerRemoved(container, began) if has_ended else None
 
     def _found(self, glance: ContainerView) -> ContainerView:
         """Return a glance with what the kernel shows: below the parents where it is born, as the books know; or else

@@ -23,7 +23,6 @@ import math
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from functools import partial
-from typing import Final
 
 import msgspec
 import trio
@@ -38,7 +37,7 @@ from sidecar.lasting import LastingTasks
 from sidecar.log import Log
 from sidecar.observe.brief import Hints
 from sidecar.observe.foreign_writes import ToldWrites, is_foreign
-from sidecar.observe.glances import Glances
+from sidecar.observe.glances import GLANCE_SECONDS, Glances
 from sidecar.observe.kernel_turns import KernelTurns
 from sidecar.observe.looking_round import LookingRound
 from sidecar.observe.newcomers import Newcomers
@@ -52,11 +51,6 @@ from sidecar.words.units import noun
 from state.cpuset import EMPTY
 from state.errors import StateError
 from state.key import SOURCES, ContainerKey
-
-GLANCE_SECONDS: Final = 1.0
-"""How long an inventory waits for a glance at a container without a grant: it takes a millisecond, or as long as all
-its labels do.
-"""
 
 
 class Looker:
@@ -340,6 +334,8 @@ class Looker:
             # The inventory after the next connection will look.
             self._log.debug("no look", **{noun(container): container.short}, reason=error)
             self.look_at_everything()
+            if isinstance(error, EngineUnavailable) and (fact := self._glances.by_the_kernel(container, began)):
+                await self._outbox.send(fact)
         else:
             if view is not None:
                 if is_foreign(self._board, view):

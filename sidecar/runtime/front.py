@@ -19,6 +19,9 @@ goes to the real runtime byte for byte as it came, and so does a container that 
 One that asks for CPUs is refused without a sidecar, as if it had chosen this runtime. A container that surely asks for
 nothing is not asked for at all: it starts by the standing order (`standing`), and so does any other that asks for no
 CPUs while nothing answers.
+
+Before both kinds, a container that holds CPUs starts on these while nothing answers, if the sidecar has written down
+what it would answer (`owner_start`).
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ import os
 import sys
 import time
 
-from . import standing
+from . import owner_start, standing
 from .bundle import (
     MOST_BYTES,
     OURS,
@@ -155,7 +158,7 @@ def hook(words: list[str]) -> int:
         content = sys.stdin.buffer.read(MOST_BYTES + 1)
         spec = loaded(content)
         container = id_in(text(table(spec, "linux"), "cgroupsPath"))
-        changed, told = changed_spec(RuntimeSettings(*words[:4]), container, spec)
+        changed, told = changed_spec(RuntimeSettings(*words[:4]), question(container, spec), spec)
         for line in told:
             _tell_the_host(line)
         sys.stdout.buffer.write(dumped(spec) if changed else content)
@@ -187,11 +190,9 @@ def change_bundle(settings: RuntimeSettings, called: Called) -> int:
     except OSError as error:
         raise StartRefused(f"the bundle cannot be read: {config}: {error.strerror}") from error
     spec = loaded(content)
-    lock = -1
-    if settings.is_strict:
-        changed, told = changed_spec(settings, called.container, spec)
-    else:
-        changed, told, lock = changed_or_ordered(settings, called.container, spec)
+    body = question(called.container, spec)
+    change = changed_or_owned if settings.is_strict else changed_or_ordered
+    changed, told, lock = change(settings, body, spec)
     for line in told:
         _log(called, "warning", f"cpuset-sidecar: {line}")
         _tell_the_host(f"{called.container[:12]}: {line}")
@@ -200,14 +201,16 @@ def change_bundle(settings: RuntimeSettings, called: Called) -> int:
     return lock
 
 
-def changed_or_ordered(settings: RuntimeSettings, container: str, spec: dict[str, Any]) -> tuple[bool, list[str], int]:
+def changed_or_ordered(
+    settings: RuntimeSettings, body: dict[str, Any], spec: dict[str, Any]
+) -> tuple[bool, list[str], int]:
     """Do the same for a container that did not choose this runtime: by the standing order if it surely asks for
     nothing, or if there is no answer and it asks for no CPUs. Return the lock of that as well.
     """
-    folder, body = _starts(settings.socket), question(container, spec)
+    folder = _starts(settings.socket)
     if lies_in_another(body["cgroup"]):
         # The group above may have other CPUs than the order.
-        return (*changed_spec(settings, container, spec), -1)
+        return (*changed_spec(settings, body, spec), -1)
     if surely_asks_nothing(body) and (found := standing.taken(folder)):
         order, lock = found
         if order.asks == standing.ASK_LABELLED:
@@ -215,7 +218,7 @@ def changed_or_ordered(settings: RuntimeSettings, container: str, spec: dict[str
         # Whoever answers may wait until nobody holds it.
         os.close(lock)
     try:
-        return (*changed_spec(settings, container, spec), -1)
+        return changed_or_owned(settings, body, spec)
     except KeptFromStarting:
         raise
     except StartRefused:
@@ -224,6 +227,29 @@ def changed_or_ordered(settings: RuntimeSettings, container: str, spec: dict[str
         if last := standing.kept(folder):
             return _by_order(folder, last, body, spec), [], -1
         raise
+
+
+def changed_or_owned(
+    settings: RuntimeSettings, body: dict[str, Any], spec: dict[str, Any]
+) -> tuple[bool, list[str], int]:
+    """Change the spec by the answer; by the one that was written down for this container if there is none at once, and
+    as long as that stands. Return the lock of that as well, -1 for none. Raise StartRefused.
+    """
+    folder, id = _starts(settings.socket), body["id"]
+    if lies_in_another(body["cgroup"]) or not owner_start.counts(folder, id):
+        return (*changed_spec(settings, body, spec), -1)
+    try:
+        return (*changed_spec(settings, body, spec, waits=False), -1)
+    except KeptFromStarting:
+        raise
+    except StartRefused:
+        found = owner_start.taken(folder, id)
+    if found is None:
+        # A sidecar has begun meanwhile.
+        return (*changed_spec(settings, body, spec), -1)
+    answer, order, lock = found
+    standing.note(folder, id, order)
+    return (*_applied(settings, body, spec, answer), lock)
 
 
 def lies_in_another(cgroup: str) -> bool:
@@ -245,20 +271,28 @@ def _by_order(folder: str, order: standing.Order, body: dict[str, Any], spec: di
     return True
 
 
-def changed_spec(settings: RuntimeSettings, container: str, spec: dict[str, Any]) -> tuple[bool, list[str]]:
-    """Change the spec according to the answer. Return whether it changed, and warnings. Raise StartRefused."""
-    body = question(container, spec)
+def changed_spec(
+    settings: RuntimeSettings, body: dict[str, Any], spec: dict[str, Any], *, waits: bool = True
+) -> tuple[bool, list[str]]:
+    """Change the spec according to the answer. Return whether it changed, and warnings. Raise StartRefused; at once
+    if nothing answers, and it does not wait or asks for no CPUs.
+    """
     if not settings.is_strict:
         body["strict"] = False
-    is_needed = settings.is_strict or asks(body)
-    answer = asked(settings, dumped(body), is_needed=is_needed)
+    is_needed = waits and (settings.is_strict or asks(body))
+    return _applied(settings, body, spec, asked(settings, dumped(body), is_needed=is_needed))
+
+
+def _applied(
+    settings: RuntimeSettings, body: dict[str, Any], spec: dict[str, Any], answer: dict[str, Any]
+) -> tuple[bool, list[str]]:
     update = answer.get("update")
     if update is None:
         return False, []
     apply_update(spec, update)
     told = []
     projection = answer.get("projection")
-    if isinstance(projection, dict) and settings.projections and is_needed:
+    if isinstance(projection, dict) and settings.projections and (settings.is_strict or asks(body)):
         left_out = mount(spec, settings.projections, text(projection, "directory"), text(projection, "destination"))
         if left_out:
             told.append(f"its projection is not mounted: {left_out}")

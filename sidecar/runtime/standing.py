@@ -20,6 +20,13 @@ import fcntl
 import os
 import stat
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
 FOLDER = "starts"
 """Below the directory of the sidecar's socket."""
 
@@ -28,6 +35,8 @@ COPY = "order.kept"
 """The same, synced to the disk every now and then: for when a crash of the machine tore the order."""
 BEGUN = "begun"
 """The folder with a file for each start by the order: what began with which."""
+OWNERS = "owners"
+"""What is answered to the starts of owners, while nothing answers (`owner_start`)."""
 EXEC = "exec"
 """The folder with a file for each container in which a process begins on some CPUs only (`exec_place`)."""
 
@@ -62,16 +71,26 @@ class Order:
 def encoded(order: Order) -> bytes:
     """Return an order as a file has it: its sum is that of the lines after it."""
     lines = f"epoch {order.epoch}\ncpus {order.cpus}\nasks {order.asks}\nboot {order.boot}\nmachine {order.machine}\n"
-    return f"{HEAD}\nsum {binascii.crc32(lines.encode()):08x}\n{lines}".encode()
+    return sealed(HEAD, lines)
+
+
+def sealed(head: str, lines: str) -> bytes:
+    """Return the content of a file with this head, and the sum of these lines before them."""
+    return f"{head}\nsum {binascii.crc32(lines.encode()):08x}\n{lines}".encode()
+
+
+def unsealed(head: str, content: bytes) -> str:
+    """Return the lines of a file with this head. Raise ValueError if it is torn, or something else."""
+    found, total, rest = content.decode("ascii").split("\n", 2)
+    if found != head or total != f"sum {binascii.crc32(rest.encode()):08x}":
+        raise ValueError("it is torn, or something else")
+    return rest
 
 
 def decoded(content: bytes) -> Order | None:
     """Return the order in a file; None if it is torn, or something else."""
     try:
-        head, total, rest = content.decode("ascii").split("\n", 2)
-        if head != HEAD or total != f"sum {binascii.crc32(rest.encode()):08x}":
-            return None
-        pairs = dict(line.split(" ", 1) for line in rest.splitlines())
+        pairs = dict(line.split(" ", 1) for line in unsealed(HEAD, content).splitlines())
         cpus_of(pairs["cpus"])
         return Order(int(pairs["epoch"]), pairs["cpus"], pairs["asks"], pairs["boot"], pairs["machine"])
     except (ValueError, KeyError):
@@ -93,7 +112,7 @@ def taken(folder: str) -> tuple[Order, int] | None:
 
     Its CPUs are those that are online. The caller closes the descriptor when the container is created.
     """
-    found = _locked(folder, ORDER)
+    found = locked(f"{folder}/{ORDER}", MOST_BYTES, decoded)
     if found is None:
         return None
     order, opened = found
@@ -106,7 +125,7 @@ def taken(folder: str) -> tuple[Order, int] | None:
 
 def kept(folder: str) -> Order | None:
     """Return the order that was kept for a crash; None if it does not count. No daemon runs."""
-    found = _locked(folder, COPY)
+    found = locked(f"{folder}/{COPY}", MOST_BYTES, decoded)
     if found is None:
         return None
     order, opened = found
@@ -135,12 +154,11 @@ def note(folder: str, container: str, order: Order) -> None:
         pass
 
 
-def _locked(folder: str, name: str) -> tuple[Order, int] | None:
-    """Return the order in a file with the descriptor that locks it (1)."""
-    path = f"{folder}/{name}"
+def locked(path: str, most: int, decode: Callable[[bytes], T | None]) -> tuple[T, int] | None:
+    """Return what is in a file, of so many bytes at most, with the descriptor that locks it (1)."""
     for _ in range(TRIES):
         try:
-            if not is_private(os.stat(folder)):
+            if not is_private(os.stat(os.path.dirname(path))):
                 return None
             opened = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:
@@ -152,10 +170,10 @@ def _locked(folder: str, name: str) -> tuple[Order, int] | None:
             fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)
             now = os.stat(path, follow_symlinks=False)
             if (now.st_dev, now.st_ino) == (found.st_dev, found.st_ino):
-                order = decoded(os.read(opened, MOST_BYTES))
-                if order is None:
+                said = decode(os.read(opened, most))
+                if said is None:
                     break
-                return order, opened
+                return said, opened
         except OSError:
             # Its place is empty, or whoever replaced it is just looking for holders.
             pass

@@ -45,6 +45,7 @@ from sidecar.words.causes import why, why_leaving
 from sidecar.words.explanations import explanation, trouble, waits_for
 from sidecar.words.hands import births_told
 from sidecar.words.neighbours import clash_text
+from sidecar.words.pod_names import named_none
 from sidecar.words.refusals import warnings
 from sidecar.words.refused_text import why_refused
 from sidecar.words.repairs import noted
@@ -164,7 +165,7 @@ def container_status(world: World, container: Container, deadlines: Deadlines) -
         refusal=why_refused(world, refused) if refused and is_standing(container, refused) else "",
         turn=turn_of(world, key) if refused else 0,
         trouble=trouble(container),
-        warnings=warnings(container.wish),
+        warnings=(*warnings(container.wish), *named_none(world, container)),
         explanation=explanation(world, container, assignment, refused, wanted),
     )
     if demand and world.settings.policy is PolicyName.DYNAMIC:

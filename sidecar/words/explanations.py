@@ -26,6 +26,7 @@ from sidecar.words.counts import agree, cpus, exclusive_cpus, named, ordinal, so
 from sidecar.words.exec_text import exec_told
 from sidecar.words.hands import leg_told
 from sidecar.words.neighbours import clash_text, company, pin_text, pinned_text
+from sidecar.words.pod_names import named_none
 from sidecar.words.reasons import LEFT_ALONE
 from sidecar.words.refusals import harmless, sentence, warnings
 from sidecar.words.refused_text import why_refused
@@ -131,7 +132,8 @@ def explanation(
         said.append(f"The last order failed: {text}" if text else f"It has fewer CPUs than its group: {_HELD_BACK}.")
     refusal = container.wish.refusal
     is_said = refused is not None and refusal is not None and refused.refusal.code is refusal.code
-    said += (f"Warning: {each}" for each in (harmless if is_said else warnings)(container.wish))
+    found = (harmless if is_said else warnings)(container.wish)
+    said += (f"Warning: {each}" for each in (*found, *named_none(world, container)))
     return tuple(said)
 
 

@@ -9,7 +9,7 @@ from sidecar.decide.container.labels import MAX_CPUS, NAMES, PREFIX, SIGNALS, me
 from sidecar.decide.container.swarm_task import KIND
 from sidecar.readers import closest
 from sidecar.words.counts import cpus as counted_cpus
-from sidecar.words.counts import exclusive_cpus
+from sidecar.words.counts import exclusive_cpus, some
 from state.mistakes import (
     AllOf,
     AnyFlaw,
@@ -28,6 +28,7 @@ from state.mistakes import (
     NoLimit,
     NoSuchDevice,
     NotAllowed,
+    NotInPod,
     NotOfUnits,
     OfPod,
     OneOf,
@@ -92,6 +93,8 @@ def said(name: str, given: str, shown: str, flaw: AnyFlaw) -> str:
             return f"the label {name} has no effect on a unit of the host: it is for containers"
         case OfPod():
             return f"the label {name} has no effect on a pod: give it to the container"
+        case NotInPod(names, count):
+            return f"{name} is for {shown}, and no container of this pod is called so: it has {some(names, of=count)}"
         case NotAllowed(right):
             return f"the label {name} has no effect: tenants_may does not contain {right}"
         case Cut(most, key):

@@ -74,6 +74,20 @@ static void order(void) {
     tell('=', made);
 }
 
+static void owners(void) {
+    struct text id = field(), content = field(), made = {0};
+    struct owners found = {.id = id.at};
+    struct why why = {0};
+    struct value answer;
+    struct update update = {0};
+    if (owners_decoded(content.at, content.size, &found)) {
+        put_words(&made, "%lld %s|", found.epoch, found.boot.at);
+        if (found.answer.size && !json_loaded(&why, found.answer, &answer) && !update_of(&why, answer, &update)
+            && update.is_there && are_online(update.cpus)) put_text(&made, update.cpus);
+    }
+    tell('=', made);
+}
+
 static void http(void) {
     struct text content = field(), body = {0};
     struct why why = {0};
@@ -133,6 +147,7 @@ int main(void) {
         case 'q': question(); break;
         case 'c': change(); break;
         case 'o': order(); break;
+        case 'n': owners(); break;
         case 'h': http(); break;
         case 'w': call(); break;
         case 'e': exec_call(); break;

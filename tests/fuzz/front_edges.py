@@ -17,7 +17,7 @@ from random import Random
 from typing import Any, Final
 from unittest import mock
 
-from sidecar.runtime import bundle, exec_place, front, socket_client, standing
+from sidecar.runtime import bundle, exec_place, front, owner_start, socket_client, standing
 from sidecar.runtime.bundle import StartRefused
 from tests.fuzz.edge import Edge
 from tests.fuzz.front_process import ID, can_be_built, driver
@@ -211,6 +211,30 @@ def front_order(chance: Random) -> None:
         assert driver().ask("o", content, own.encode())[0] == ("=", expected.encode())
 
 
+def front_owners(chance: Random) -> None:
+    """The answers to owners, and which of them counts for one."""
+    cpus = chance.choice(["0", "0-1", "0-1,4000", "", " 0", "0,0", "1-0", "65535", "-", "0-0\\n", "x"])
+    update: Any = chance.choice([{"cpus": cpus, "mems": "0", "quota": -1}, {"cpus": 1}, None, [], {"cpus": cpus}])
+    answer = json.dumps(chance.choice([{"update": update}, {"update": update, "projection": {}}, [], "x", {}]))
+    others = {"e" * 64: "{}", chance.choice([ID, ID[:-1], ID + "d", "own", ""]): answer}
+    content = owner_start.encoded(
+        owner_start.OwnersTold(chance.choice([0, 7, 2**40, 10**18]), chance.choice(["a boot", "", "b"]), others)
+    )
+    if chance.random() < 0.3:
+        lines = standing.unsealed(owner_start.HEAD, content)
+        lines = chance.choice(
+            [lines + f"own {ID} {answer}\n", lines + f"own {ID}\n", lines[:-1], lines + "\n", "x y\n"]
+        )
+        content = standing.sealed(owner_start.HEAD, lines)
+    if chance.random() < 0.5:
+        content = broken(content, chance)
+    read, expected = owner_start.decoded(content), ""
+    if read:
+        found = owner_start.answer_in(read, ID)
+        expected = f"{read.epoch} {read.boot}|{found['update']['cpus'] if found else ''}"
+    assert driver().ask("n", ID.encode(), content)[0] == ("=", expected.encode())
+
+
 def front_http(chance: Random) -> None:
     """An answer of HTTP, or a part of one."""
     body = chance.choice([b"", b"{}", b"\r\n\r\n", chance.randbytes(20)])
@@ -351,6 +375,7 @@ EDGES: Final[tuple[Edge, ...]] = (
     Edge("front question", front_question),
     Edge("front change", front_change),
     Edge("front order", front_order),
+    Edge("front owners", front_owners),
     Edge("front http", front_http),
     Edge("front call", front_call),
     Edge("front exec call", front_exec_call),

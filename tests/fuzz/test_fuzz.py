@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sidecar.engines.docker import docker_signals
-from sidecar.runtime import bundle, exec_place, front, socket_client, standing
+from sidecar.runtime import bundle, exec_place, front, owner_start, socket_client, standing
 from state.codec import printable
 from tests.fuzz import engine_edges
 from tests.fuzz.edge import Edge, play
@@ -78,6 +78,7 @@ def test_too_much_of_one_container_is_seen_to_escape(monkeypatch: pytest.MonkeyP
         ("front change", bundle, "_place", lambda destination: destination),
         ("front question", bundle, "number", lambda *_: None),
         ("front order", standing, "MOST_CPUS", 65535),
+        ("front owners", owner_start, "HEAD", "cpuset-sidecar owners 2"),
         ("front call", front, "VALUED", front.VALUED - {"root"}),
         ("front exec call", exec_place, "FIRST", exec_place.FIRST - {"root"}),
         ("front http", socket_client, "MOST_SIZE_DIGITS", 10),

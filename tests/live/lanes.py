@@ -29,6 +29,7 @@ LANES: Final[Mapping[str, tuple[str, ...]]] = {
             "test_strict_boot",
             "test_default_runtime",
         ),
+        "test_dead_sidecar",
         "test_standing_order",
         "test_exec",
     ),

@@ -81,9 +81,13 @@ class Story:
         found = self.sidecar.until(self.owner, is_replaced, "alone elsewhere")
         print(f"{what}: alone again after {time.monotonic() - began:.2f} s")
         self.agree(self.owner, found.cpus)
-        told = self.sidecar.projection(self.owner)
-        assert told is not None
-        assert (told.cpus, told.sharing.value, told.settled) == (found.cpus, "exclusive", True)
+
+        def is_told() -> bool:
+            told = self.sidecar.projection(self.owner)
+            return told is not None and (told.cpus, told.sharing.value, told.settled) == (found.cpus, "exclusive", True)
+
+        # The file is a file of its own, and later than the status by the time that a write takes.
+        eventually(is_told, f"its file says {found.cpus}")
         return found
 
 

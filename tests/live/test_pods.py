@@ -96,6 +96,24 @@ def test_the_examples_of_the_page(
     assert [kernel.allowed(each.id) for each in (voice, log, infra)] == [LAST, REST, REST]
 
 
+def test_a_name_that_no_container_of_the_pod_has_is_said(
+    engine: PrivatePodman, sidecar: SidecarProcess, tmp_path: Path
+) -> None:
+    """None has CPUs of its own then, and each tells why."""
+    kind, text = EXAMPLES[-1]
+    assert kind == "yaml"
+    file = tmp_path / "phone.yaml"
+    mistyped = text.replace("cpuset.for: voice", "cpuset.for: voise")
+    assert mistyped != text
+    file.write_text(re.sub(r"image: (\w+)", r'image: "localhost/\1:latest"', mistyped))
+    engine.run("kube", "play", "--network", "none", str(file))
+    wrong = "cpuset.for is for 'voise', and no container of this pod is called so: it has phone-log, phone-voice"
+    for name in ("voice", "log"):
+        found = sidecar.until(named(sidecar, name).id, lambda each: each.warnings == (wrong,), "what is wrong")
+        assert f"Warning: {wrong}" in found.explanation
+    assert not sidecar.books().assignments
+
+
 @pytest.mark.parametrize(
     ("limit", "says"),
     [

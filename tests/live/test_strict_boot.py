@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from sidecar.runtime.standing import FOLDER, OWNERS
 from tests.live.privateengine import PrivateEngine
 from tests.live.sidecarprocess import LAST, REST, SidecarProcess
 from tests.live.stricthost import STAY, Docker, docker, first_cpus, shell
@@ -62,9 +63,12 @@ def test_so_does_a_machine_that_starts_again(
 def test_an_engine_without_a_sidecar_starts_all_others_after_the_patience(
     own_engine: PrivateEngine, docker: Docker, sidecar: SidecarProcess
 ) -> None:
-    """No other container is kept from starting; the reason is with the refused one."""
+    """No other container is kept from starting; the reason is with the refused one. What was written down for it is
+    gone, as after a boot.
+    """
     up(docker, sidecar)
     sidecar.kill()
+    (sidecar.state_dir / FOLDER / OWNERS).unlink(missing_ok=True)
     own_engine.stop()
     own_engine.start()
     assert docker.inspect("plain")["State"]["Running"]

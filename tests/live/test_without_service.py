@@ -65,7 +65,7 @@ def test_ten_starts_without_the_service(
     hand: str, engine: PrivatePodman, made: Containers, sidecar: SidecarProcess, kernel: KernelView
 ) -> None:
     """Without a hand the owner is not alone until the service is back, and all was looked at. With one it stays alone,
-    and the newcomers begin elsewhere. The judge bears with no newcomer, hand or not.
+    and the newcomers begin elsewhere, and are shown under their ids. The judge bears with no newcomer, hand or not.
     """
     sidecar.configure(hand=hand)
     sidecar.start()
@@ -90,6 +90,11 @@ def test_ten_starts_without_the_service(
             made.made.append(newcomers[-1])
             alone += is_told_alone()
             time.sleep(max(0.0, began + (number + 1) * AWAY_SECONDS / STARTS - time.monotonic()))
+        if hand == "auto":
+            eventually(lambda: set(newcomers) <= {each.id for each in sidecar.status().containers}, "they are shown")
+            engine.run("rm", "-f", "-t0", newcomers[0])
+            eventually(lambda: sidecar.container(newcomers[0]) is None, "one that is gone is shown no more")
+            del newcomers[0]
         seconds = time.monotonic() - began
         where = kernel.all_allowed(newcomers)
     finally:

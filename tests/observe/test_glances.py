@@ -7,7 +7,7 @@ import pytest
 from trio.testing import MockClock
 
 from sidecar.crashes import Crashes
-from sidecar.decide.facts import ContainerView, InventoryTaken, Phase
+from sidecar.decide.facts import ContainerRemoved, ContainerSeen, ContainerView, InventoryTaken, Phase
 from sidecar.decide.hand_state import HandState
 from sidecar.decide.world import replace
 from sidecar.observe.glances import Glances
@@ -86,3 +86,44 @@ async def test_then_it_is_looked_for_where_engines_put_containers(autojump_clock
     asked, glance = await _asked_for(bench, "a/b", "")
     assert asked == ["/a/b", ""]
     assert glance.effective == POOL
+
+
+async def test_what_is_born_while_the_engine_is_away_is_there_under_its_id(
+    autojump_clock: MockClock, bench: Bench
+) -> None:
+    """As long as it runs; it may be anywhere. What the engine had shown before stays what it was."""
+    known, born, at_rest = await bench.docker.run("known"), *[await bench.docker.create(each) for each in ("a", "b")]
+    bench.looker.look(docker(known))
+    await bench.next()
+    bench.docker.kernel.enter(born, POOL)
+    await bench.docker.go_down()
+    for each in (known, at_rest, born):
+        bench.looker.look(docker(each))
+    seen = await bench.next()
+    assert isinstance(seen, ContainerSeen)
+    assert (seen.view.id, seen.view.name, seen.view.phase) == (born, docker(born).short, Phase.RUNNING)
+    assert seen.view.is_glance
+    assert await bench.silence(1)
+    bench.docker.kernel.leave(born)
+    for each in (known, born):
+        bench.looker.look(docker(each))
+    gone = await bench.next()
+    assert isinstance(gone, ContainerRemoved)
+    assert gone.container == docker(born)
+    assert docker(born) not in bench.board.latest.containers
+    assert await bench.silence(1)
+
+
+async def test_what_has_records_is_not_gone_because_it_has_ended(autojump_clock: MockClock, bench: Bench) -> None:
+    """The engine may have it still: without it what is to be put back would be forgotten."""
+    one = await bench.docker.create("one")
+    bench.docker.kernel.enter(one, POOL)
+    world = bench.board.latest
+    state = world.state.remembering(docker(one), Originals())
+    bench.board.post(replace(world, state=state))
+    await bench.docker.go_down()
+    bench.looker.look(docker(one))
+    assert isinstance(await bench.next(), ContainerSeen)
+    bench.docker.kernel.leave(one)
+    bench.looker.look(docker(one))
+    assert await bench.silence(1)

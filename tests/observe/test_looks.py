@@ -87,6 +87,8 @@ async def test_a_look_that_fails_asks_for_an_inventory(autojump_clock: MockClock
     one = await bench.docker.run("one")
     bench.nursery.start_soon(bench.looker.keep_inventory, 1000.0)
     await trio.sleep(1)
+    bench.looker.look(docker(one))
+    await bench.next()
     await bench.docker.go_down()
     bench.looker.look(docker(one))
     assert await bench.silence(1)

@@ -25,6 +25,7 @@ from state.mistakes import (
     NoLimit,
     NoSuchDevice,
     NotAllowed,
+    NotInPod,
     NotOfUnits,
     OfPod,
     OneOf,
@@ -91,6 +92,10 @@ FLAWS: tuple[tuple[AnyFlaw, str], ...] = (
     (NotOfUnits(), "the label cpuset.x has no effect on a unit of the host: it is for containers"),
     (NoEffect("static"), "the label cpuset.x has no effect under the policy static"),
     (NoSuchDevice(""), "cpuset.x is 'y', and this machine has no such device"),
+    (
+        NotInPod(("p-a", "p-b"), 3),
+        "cpuset.x is for 'y', and no container of this pod is called so: it has p-a, p-b and 1 more",
+    ),
     (OfPod(), "the label cpuset.x has no effect on a pod: give it to the container"),
     (
         InsideAnother(),

@@ -9,16 +9,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
-from sidecar.decide.container.labels import ROWS, split
+from sidecar.decide.container.labels import ROWS, mistake, split
 from sidecar.decide.container.place import cpus_of
 from sidecar.decide.facts import ContainerView
 from state.cpuset import CPUSet
+from state.mistakes import Mistake, NotInPod
 
 FOR: Final = "cpuset.for"
+
+_SHOWN: Final = 4
+"""So many names of containers are in a warning."""
 
 
 def addressed(view: ContainerView) -> ContainerView:
@@ -41,6 +46,20 @@ def addressed(view: ContainerView) -> ContainerView:
         if label not in named and (is_meant or (label == FOR and not own) or label not in ROWS)
     }
     return msgspec.structs.replace(view, labels={**others, **own})
+
+
+def named_in_vain(view: ContainerView, names: Sequence[str]) -> tuple[Mistake, ...]:
+    """Return the mistakes of labels that are for a container which its pod has not: all of its containers may have
+    them. `names` are those that it has; none are known while it is being made.
+    """
+    meant = [(label, wanted) for label in sorted(view.labels) if (wanted := split(label)[1])]
+    if FOR in view.labels and any(label in ROWS and label != FOR for label in view.labels):
+        meant.append((FOR, (view.labels[FOR],)))
+    return tuple(
+        mistake(label, wanted[-1], NotInPod(tuple(names[:_SHOWN]), len(names)))
+        for label, wanted in meant
+        if names and not any(all(is_named(name, each) for each in wanted) for name in names)
+    )
 
 
 def confinement(view: ContainerView, online: CPUSet) -> CPUSet:

@@ -172,7 +172,7 @@ def answer_to(world: World, container: Container, number: int) -> AnswerStart | 
     else:
         # 3. The pool.
         cpus = CPUSet.from_mask(wanted.mask & ~(reached.exclusive & ~reserved) or world.state.refuge.mask)
-    return AnswerStart(key, number, update=_bundle(world, container, cpus), exclusive=is_exclusive)
+    return AnswerStart(key, number, update=bundle_of(world, container, cpus), exclusive=is_exclusive)
 
 
 def awaited(world: World, key: ContainerKey) -> tuple[Container, ...]:
@@ -192,7 +192,7 @@ def may_share(demand: Demand | None) -> bool:
     return demand is None or demand.shortage is not Shortage.STOP
 
 
-def _bundle(world: World, container: Container, cpus: CPUSet) -> Update:
+def bundle_of(world: World, container: Container, cpus: CPUSet) -> Update:
     """Return the update of the runtime's bundle. A bundle has limits only as quotas: one set in CPUs becomes a quota of
     the usual period.
     """

@@ -25,7 +25,8 @@ from state.errors import FileUnreadable, FileUnwritable
 USUAL: Final = "/usr/local"
 """Where programs go that do not belong to the distribution."""
 
-_MODULES: Final = ("__init__.py", "bundle.py", "exec_place.py", "front.py", "socket_client.py", "standing.py")
+_ALONE: Final = ("bundle.py", "exec_place.py", "front.py", "owner_start.py", "socket_client.py", "standing.py")
+_MODULES: Final = ("__init__.py", *_ALONE)
 USUAL_PYTHON: Final = "/usr/bin/python3"
 _FOUND_IN: Final = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 _LIMIT: Final = 8 * 1024 * 1024

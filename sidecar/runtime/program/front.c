@@ -146,14 +146,12 @@ void without_memory(void) {
 
 /* What is done in which order. */
 
-/* Read the sidecar's answer into an update and a mount. Return 0, or why there is none. */
-static int by_answer(struct why *why, const struct question *question, struct value spec, struct update *update, struct text *mount) {
-    struct text document = {0}, left_out = {0};
-    struct value answer;
-    int is_needed = is_strict(&settings) || question->asks;
-    if (asked(why, &settings, question->body, is_needed, &document, &answer) || update_of(why, answer, update)) return why->kind;
+/* Read an answer into an update and a mount. Return 0, or why there is none. */
+static int by(struct why *why, struct value answer, int is_mounted, struct value spec, struct update *update, struct text *mount) {
+    struct text left_out = {0};
+    if (update_of(why, answer, update)) return why->kind;
     struct value projection = json_member(answer, "projection");
-    if (!update->is_there || projection.kind != '{' || !*settings.projections || !is_needed) return 0;
+    if (!update->is_there || projection.kind != '{' || !*settings.projections || !is_mounted) return 0;
     struct member parts[] = {{.name = "directory"}, {.name = "destination"}};
     json_pick(projection, parts, 2);
     *mount = mount_of(spec, settings.projections, json_text(parts[0].found), json_text(parts[1].found), &left_out);
@@ -170,12 +168,6 @@ static int by_answer(struct why *why, const struct question *question, struct va
     return 0;
 }
 
-static void by_order(const char *folder, const struct order *order, const struct question *question, struct update *update) {
-    *update = (struct update){.is_there = 1};
-    update->cpus = question->cpus.size ? cpus_within(question->cpus, order) : order->cpus;
-    order_noted(folder, question->id, order);
-}
-
 /* Return the folder of the standing order, or what lies in it. */
 static char *starts_folder(const char *inner) {
     struct text folder = {0};
@@ -185,13 +177,43 @@ static char *starts_folder(const char *inner) {
     return folder.at;
 }
 
+/* The same by the sidecar's answer; by the one that was written down for this container if there is none at once, and as
+ * long as that stands. */
+static int by_answer(struct why *why, const struct question *question, struct value spec, struct update *update,
+                     struct text *mount, int *lock) {
+    struct text document = {0}, fresh = {0};
+    struct value answer;
+    struct order order;
+    const char *folder = starts_folder("");
+    int is_needed = is_strict(&settings) || question->asks, kept = -1;
+    if (!lies_in_another(question->cgroup) && (kept = owner_taken(folder, question->id, &answer, &order)) >= 0) {
+        close(kept);    /* Whoever answers may wait until nobody holds it. */
+        if (!asked(why, &settings, question->body, 0, &document, &answer)) by(why, answer, is_needed, spec, update, mount);
+        if (why->kind != REFUSED) return why->kind;
+        if ((*lock = owner_taken(folder, question->id, &answer, &order)) >= 0) {
+            *why = (struct why){0};
+            order_noted(folder, question->id, &order);
+            return by(why, answer, is_needed, spec, update, mount);
+        }
+        *why = (struct why){0};     /* A sidecar has begun meanwhile. */
+    }
+    if (asked(why, &settings, question->body, is_needed, &fresh, &answer)) return why->kind;
+    return by(why, answer, is_needed, spec, update, mount);
+}
+
+static void by_order(const char *folder, const struct order *order, const struct question *question, struct update *update) {
+    *update = (struct update){.is_there = 1};
+    update->cpus = question->cpus.size ? cpus_within(question->cpus, order) : order->cpus;
+    order_noted(folder, question->id, order);
+}
+
 /* The same for a container that did not choose this runtime: by the standing order if it surely asks for nothing, or if
  * there is no answer and it asks for no CPUs. */
 static int by_answer_or_order(struct why *why, const struct question *question, struct value spec, struct update *update,
                               struct text *mount, int *lock) {
     const char *folder = starts_folder("");
     struct order order;
-    if (lies_in_another(question->cgroup)) return by_answer(why, question, spec, update, mount);
+    if (lies_in_another(question->cgroup)) return by_answer(why, question, spec, update, mount, lock);
     if (surely_asks_nothing(question) && (*lock = order_taken(folder, &order)) >= 0) {
         if (is(order.asks, "labelled")) {
             by_order(folder, &order, question, update);
@@ -200,7 +222,7 @@ static int by_answer_or_order(struct why *why, const struct question *question, 
         close(*lock);   /* Whoever answers may wait until nobody holds it. */
         *lock = -1;
     }
-    if (by_answer(why, question, spec, update, mount) != REFUSED) return why->kind;
+    if (by_answer(why, question, spec, update, mount, lock) != REFUSED) return why->kind;
     *mount = (struct text){0};
     if ((*lock = order_taken(folder, &order)) < 0 && !order_kept(folder, &order)) return why->kind;
     by_order(folder, &order, question, update);
@@ -221,7 +243,7 @@ static int change_bundle(struct why *why, int *lock) {
     if (read_whole(config, &content)) return refuse(why, REFUSED, "the bundle cannot be read: %s: %s", config, strerror(errno));
     if (json_loaded(why, content, &spec)) return why->kind;
     if (question_of(why, called.container, spec, is_strict(&settings), &question)) return why->kind;
-    if (is_strict(&settings)) by_answer(why, &question, spec, &update, &mount);
+    if (is_strict(&settings)) by_answer(why, &question, spec, &update, &mount, lock);
     else by_answer_or_order(why, &question, spec, &update, &mount, lock);
     if (why->kind || !update.is_there) return why->kind;
     return changed(why, content, spec, &update, mount, &fresh) || replace_file(why, config, fresh) ? why->kind : 0;

@@ -1,9 +1,10 @@
-/* `cpuset-runc` as one program: what `front.py`, `bundle.py` and `standing.py` do, with the same words.
+/* `cpuset-runc` as one program: what `front.py`, `bundle.py`, `standing.py` and `owner_start.py` do, with the same words.
  *
  *   text.c              bytes that grow; characters of UTF-8 and of JSON strings
  *   json.c              JSON by its places: yajl says what is a token, and nothing else is kept
  *   called.c            the arguments of the call, and the settings of the installation
  *   standing.c          the standing order
+ *   owner_start.c       what is answered to an owner while nothing answers
  *   bundle.c            the question, and the changes of a config.json
  *   exec_place.c        where a process begins that joins a container
  *   projection_mount.c  the mount of a container's projection
@@ -28,7 +29,9 @@ enum {
     MOST_LABELS = 64,               /* that are sent: ours first, and then Swarm's */
     MOST_PAIRS = 10000,             /* labels, or annotations of ours, that are looked at */
     MOST_NAME = 250,                /* characters of a name that is sent, and of a label with its key */
-    MOST_CPUS = 65536
+    MOST_CPUS = 65536,
+    MOST_ORDER = 64 * 1024,         /* bytes of a standing order, and of an attribute of the kernel's */
+    MOST_OWNERS = 1024 * 1024       /* bytes of the answers to owners */
 };
 
 /* Text is UTF-8; a surrogate that JSON or an argument brings is kept as if UTF-8 had it. There is a null after `size`. */
@@ -100,6 +103,11 @@ int order_decoded(const char *content, size_t size, struct order *order);
 int order_taken(const char *folder, struct order *order);       /* the lock's descriptor, or -1 */
 int order_kept(const char *folder, struct order *order);        /* whether there is one */
 void order_noted(const char *folder, struct text container, const struct order *order);
+typedef int reader(const char *content, size_t size, void *found);
+int file_locked(const char *folder, const char *name, size_t most, reader *read_it, void *found_in_it);   /* as order_taken */
+const char *unsealed(const char *content, size_t size, const char *head);   /* its lines; NULL if torn, or something else */
+int are_online(struct text cpus);                               /* all of them, and one at least */
+struct text boot_of(void);
 struct text attribute(const char *path);                        /* of the kernel's, without blank space around it */
 struct stat;
 int is_private(const struct stat *found);                       /* only this user and root can write it */
@@ -121,6 +129,11 @@ int changed(struct why *why, struct text content, struct value spec, const struc
             struct text *fresh);
 void append_last(struct text content, struct value object, struct text member, struct text *fresh);
 int replace_file(struct why *why, const char *path, struct text content);
+
+/* The answers to owners, of which one is picked: that of this id. */
+struct owners { const char *id; long long epoch; struct text boot, answer; };
+int owners_decoded(const char *content, size_t size, struct owners *owners);
+int owner_taken(const char *folder, struct text container, struct value *answer, struct order *order);   /* as order_taken */
 
 /* A call of `exec`: the container, and the file that describes the process; NULL for what it does not name. */
 struct exec_call { const char *container, *process; };

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST_ORDER = 64 * 1024, TRIES = 50 };
+enum { TRIES = 50 };
 
 static const char HEAD[] = "cpuset-sidecar order 1";
 
@@ -36,7 +36,7 @@ struct text attribute(const char *path) {
     return of_words(at + strspn(at, " \t\n\r"));
 }
 
-static struct text boot_of(void) { return attribute("/proc/sys/kernel/random/boot_id"); }
+struct text boot_of(void) { return attribute("/proc/sys/kernel/random/boot_id"); }
 
 static struct text machine_of(void) {
     struct text possible = attribute("/sys/devices/system/cpu/possible"), id = attribute("/sys/class/dmi/id/product_uuid");
@@ -93,25 +93,43 @@ static struct text both(struct text one, struct text other) {
     return cpus_listed(&a);
 }
 
+int are_online(struct text cpus) {
+    static struct cpus wanted, online;
+    struct text found = attribute("/sys/devices/system/cpu/online");
+    if (!cpus_of(cpus.at, cpus.size, &wanted) || !cpus_of(found.at, found.size, &online)) return 0;
+    int some = 0;
+    for (size_t i = 0; i < sizeof wanted.has; i++) {
+        if (wanted.has[i] & ~online.has[i]) return 0;
+        some |= wanted.has[i];
+    }
+    return some != 0;
+}
+
 struct text cpus_within(struct text cpus, const struct order *order) {
     struct text found = both(cpus, order->cpus);
     return found.size ? found : order->cpus;
+}
+
+const char *unsealed(const char *content, size_t size, const char *head) {
+    size_t length = strlen(head) + 1;
+    char sum[16];
+    const char *end = content + size, *at = content + length;
+    for (size_t i = 0; i < size; i++)
+        if ((unsigned char)content[i] >= 0x80) return NULL;
+    if (size < length || memcmp(content, head, length - 1) || at[-1] != '\n') return NULL;
+    const char *rest = memchr(at, '\n', end - at);
+    if (!rest++) return NULL;
+    snprintf(sum, sizeof sum, "sum %08x", crc32_of(rest, end - rest));
+    return (size_t)(rest - 1 - at) == strlen(sum) && !memcmp(at, sum, strlen(sum)) ? rest : NULL;
 }
 
 int order_decoded(const char *content, size_t size, struct order *order) {
     static const char *const names[] = {"epoch", "cpus", "asks", "boot", "machine"};
     struct text found[5] = {{0}}, epoch;
     static struct cpus cpus;
-    char sum[16];
-    const char *end = content + size, *at = content + sizeof HEAD;
-    for (size_t i = 0; i < size; i++)
-        if ((unsigned char)content[i] >= 0x80) return 0;
-    if (size < sizeof HEAD || memcmp(content, HEAD, sizeof HEAD - 1) || at[-1] != '\n') return 0;
-    const char *rest = memchr(at, '\n', end - at);
-    if (!rest++) return 0;
-    snprintf(sum, sizeof sum, "sum %08x", crc32_of(rest, end - rest));
-    if ((size_t)(rest - 1 - at) != strlen(sum) || memcmp(at, sum, strlen(sum))) return 0;
-    for (at = rest; at < end;) {
+    const char *end = content + size, *at = unsealed(content, size, HEAD);
+    if (!at) return 0;
+    while (at < end) {
         const char *line = memchr(at, '\n', end - at), *stop = line ? line : end, *space = memchr(at, ' ', stop - at);
         if (!space) return 0;
         for (int i = 0; i < 5; i++)
@@ -134,20 +152,20 @@ int is_private(const struct stat *found) {
     return (found->st_uid == 0 || found->st_uid == geteuid()) && !(found->st_mode & 022);
 }
 
-/* Return 1 with an order that is locked, 0 if there is none that counts, -1 if the file was replaced meanwhile. */
-static int tried(const char *path, int opened, struct order *order) {
+/* Return 1 with a file that is locked and read, 0 if there is none that counts, -1 if it was replaced meanwhile. */
+static int tried(const char *path, int opened, size_t most, reader *read_it, void *found_in_it) {
     struct stat found, in_place;
     if (fstat(opened, &found)) return -1;
     if (!S_ISREG(found.st_mode) || !is_private(&found)) return 0;
     if (flock(opened, LOCK_SH | LOCK_NB) || lstat(path, &in_place)) return -1;
     if (in_place.st_dev != found.st_dev || in_place.st_ino != found.st_ino) return -1;
-    static char content[MOST_ORDER];
-    ssize_t size = read(opened, content, sizeof content);
+    static char content[MOST_OWNERS];
+    ssize_t size = read(opened, content, most);
     if (size < 0) return -1;
-    return order_decoded(content, size, order);
+    return read_it(content, size, found_in_it);
 }
 
-static int locked(const char *folder, const char *name, struct order *order) {
+int file_locked(const char *folder, const char *name, size_t most, reader *read_it, void *found_in_it) {
     struct text path = {0};
     struct stat found;
     put_words(&path, "%s/%s", folder, name);
@@ -155,13 +173,15 @@ static int locked(const char *folder, const char *name, struct order *order) {
         if (stat(folder, &found) || !is_private(&found)) return -1;
         int opened = open(path.at, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
         if (opened < 0) return -1;
-        int is_so = tried(path.at, opened, order);
+        int is_so = tried(path.at, opened, most, read_it, found_in_it);
         if (is_so > 0) return opened;
         close(opened);
         if (!is_so) return -1;
     }
     return -1;
 }
+
+static int read_order(const char *content, size_t size, void *order) { return order_decoded(content, size, order); }
 
 /* Cut an order to the CPUs that are online; return whether it counts here. */
 static int usable(struct order *order) {
@@ -173,13 +193,13 @@ static int usable(struct order *order) {
 }
 
 int order_taken(const char *folder, struct order *order) {
-    int opened = locked(folder, "order", order);
+    int opened = file_locked(folder, "order", MOST_ORDER, read_order, order);
     if (opened >= 0 && !usable(order)) { close(opened); return -1; }
     return opened;
 }
 
 int order_kept(const char *folder, struct order *order) {
-    int opened = locked(folder, "order.kept", order);
+    int opened = file_locked(folder, "order.kept", MOST_ORDER, read_order, order);
     if (opened < 0) return 0;
     close(opened);
     return usable(order);

@@ -84,6 +84,7 @@ def test_both_engines_learn_of_it_and_nothing_else_changes(host: Host) -> None:
         "usr/local/lib/cpuset-sidecar/cpuset_runc/bundle.py",
         "usr/local/lib/cpuset-sidecar/cpuset_runc/exec_place.py",
         "usr/local/lib/cpuset-sidecar/cpuset_runc/front.py",
+        "usr/local/lib/cpuset-sidecar/cpuset_runc/owner_start.py",
         "usr/local/lib/cpuset-sidecar/cpuset_runc/socket_client.py",
         "usr/local/lib/cpuset-sidecar/cpuset_runc/standing.py",
     ]

@@ -8,11 +8,12 @@ import pytest
 
 from sidecar.decide.container.mounts import projection_name
 from sidecar.decide.container.originals import originals_of
+from sidecar.decide.container.pods import named_in_vain
 from sidecar.decide.container.wish import wish_of
 from sidecar.decide.facts import ContainerView, Phase
 from sidecar.decide.settings import OptIn, PolicyName, Settings
 from state.cpuset import CPUSet
-from state.mistakes import InPod, OfPod, PodThrottles
+from state.mistakes import InPod, NotInPod, OfPod, PodThrottles
 from state.refusal import Mistakes
 
 STATIC = Settings(policy=PolicyName.STATIC)
@@ -34,6 +35,27 @@ def member(name: str, labels: dict[str, str], **fields: Any) -> ContainerView:
 def asked(view: ContainerView, settings: Settings = STATIC) -> int:
     demand = wish_of(view, settings, originals_of(view), CPUSet(range(4))).demand
     return demand.cpus if demand else 0
+
+
+@pytest.mark.parametrize(
+    ("labels", "wrong"),
+    [
+        ({"cpuset.exclusive": "2", "cpuset.for": "voise"}, [("cpuset.for", "voise")]),
+        ({"cpuset.exclusive": "2", "cpuset.for": "voice"}, []),
+        ({"cpuset.exclusive/voise": "2"}, [("cpuset.exclusive/voise", "voise")]),
+        ({"cpuset.exclusive/voice": "2", "cpuset.exclusive/web": "1"}, []),
+        ({"cpuset.exclusive": "2"}, []),
+        ({"cpuset.for": "voise"}, []),
+        ({"other/label": "1"}, []),
+    ],
+)
+def test_labels_for_a_container_that_the_pod_has_not(labels: dict[str, str], wrong: list[tuple[str, str]]) -> None:
+    """Each is said, once any of its containers is there."""
+    view, others = member("phone-web", labels), ("phone-voice", "phone-web")
+    found = named_in_vain(view, others)
+    assert [(each.label, each.given) for each in found] == wrong
+    assert all(each.flaw == NotInPod(others, 2) for each in found)
+    assert named_in_vain(view, ()) == ()
 
 
 @pytest.mark.parametrize(("name", "cpus"), [("phone-voice", 2), ("voice", 2), ("phone-log", 0), ("invoice", 0)])

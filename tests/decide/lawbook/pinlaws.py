@@ -75,8 +75,12 @@ def _is_listed(container: Container, settings: Settings) -> bool:
 
 
 def _free(reality: Reality, grant: Assignment) -> CPUSet:
-    state = reality.world.state
-    return state.online - state.exclusive - state.reserved - _pins(reality) - state.leaving - grant.cpus
+    """Return the CPUs that a grant may have instead: those that are not kept for a container either that goes back to
+    where it was pinned, as soon as all of that is free (0047).
+    """
+    world, state = reality.world, reality.world.state
+    ways_home = union(world.home_of(each) for each in world.containers.values())
+    return state.online - ways_home - state.exclusive - state.reserved - _pins(reality) - state.leaving - grant.cpus
 
 
 def _is_choosy(reality: Reality, grant: Assignment) -> bool:

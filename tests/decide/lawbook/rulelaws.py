@@ -30,7 +30,8 @@ def asked_otherwise(reality: Reality) -> Iterator[str]:
         return
     for key, container in reality.world.containers.items():
         real, demand = reality.containers.get(key), container.wish.demand
-        if real is None or demand is None:
+        if real is None or demand is None or (container.view.is_glance and not container.view.labels):
+            # Without the engine, no labels are known.
             continue
         said = _labels(reality, real, container.view.name)
         asked = {

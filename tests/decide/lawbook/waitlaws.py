@@ -21,7 +21,7 @@ def ordered_in_a_pause(reality: Reality) -> list[str]:
 
 
 def ordered_though_gone(reality: Reality) -> list[str]:
-    """Return orders to containers that a look or an answer reported gone: an id never comes back."""
+    """Return orders to containers that the engine, in a look or an answer, reported gone: an id never comes back."""
     orders = [each for each in reality.last_orders if isinstance(each, ApplyCpuset | StopContainer)]
     if not orders:
         return []
@@ -29,7 +29,7 @@ def ordered_though_gone(reality: Reality) -> list[str]:
     return [
         f"{each.container.id[-4:]} was said to be gone, and is given {each}"
         for each in orders
-        if each.container in gone
+        if each.container in gone - reality.ended_unread
     ]
 
 

@@ -10,10 +10,11 @@ import enum
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sidecar.decide.facts import Fact
+from sidecar.decide.facts import ContainerRemoved, ContainerSeen, ContainerView, Fact, Phase
 from sidecar.decide.hand_facts import AnswersHeld, CpusetWritten, HandLost, HandReady, WriteFailed
 from sidecar.decide.orders import ApplyCpuset, HoldAnswers, Order, WriteCpuset
 from sidecar.decide.settings import PolicyName, Settings
+from sidecar.decide.sightings import as_the_kernel_shows
 from sidecar.decide.world import replace
 from sidecar.failures import CgroupClosed, CgroupGone
 from sidecar.simulation.model_hand import DEFAULT_PARENTS, ModelHand
@@ -99,6 +100,27 @@ class HandReality(Reality):
         """Record the CPUs that it was ordered onto. Where the hand is, it runs where the hand wrote it."""
         answer = real.answer(self.online)
         super().note(real, cpus if answer is None else (real.effective or cpus) if answer else answer)
+
+    def start(self, real: Real, now: float = 0.0) -> bool:
+        """Start it. While the engine is away, the kernel alone tells of one that is not known, as in a glance without
+        labels.
+        """
+        is_running = super().start(real, now)
+        if is_running and not self.is_reached and self.hand and real.key not in self.world.containers:
+            unread = ContainerView(engine=real.key.engine, id=real.id, name=real.key.short, phase=Phase.EXITED)
+            shown = as_the_kernel_shows(replace(unread, is_glance=True), real.effective)
+            found_below = real.glance().found_below
+            self.hand_news.append(ContainerSeen(replace(shown, found_below=found_below), self.ticket()))
+        return is_running
+
+    def die(self, real: Real, now: float = 0.0, *, restarts: bool = False) -> None:
+        """End its processes. That of one of which nothing else was told is told by the kernel, too."""
+        super().die(real, now, restarts=restarts)
+        known = self.world.containers.get(real.key)
+        is_unread = known is not None and known.view.is_glance and not self.world.state.has_records(real.key)
+        if is_unread and not self.is_reached and self.hand:
+            self.hand_news.append(ContainerRemoved(real.key, self.ticket()))
+            self.ended_unread.add(real.key)
 
     def is_slow_to_start(self, real: Real) -> bool:
         """Return whether the engine is long about the next start of this container, after its program runs."""

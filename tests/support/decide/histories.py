@@ -289,7 +289,8 @@ def _pick(
     return verb
 
 
-def _crash(reality: Reality, who: int, how: int) -> None:
+def crash(reality: Reality, who: int, how: int) -> None:
+    """Kill the daemon, and begin another."""
     if how % 2:
         # Another configuration is written while it is down.
         reality.settings = otherwise_timed(reality.settings, who)
@@ -301,7 +302,7 @@ def _crash(reality: Reality, who: int, how: int) -> None:
 def _release(reality: Reality, who: int, how: int) -> None:
     """Release everything and end the daemon; start it again at a later time."""
     if reality.world.is_releasing:
-        _crash(reality, who, how)
+        crash(reality, who, how)
     elif how % 4 == 0:
         reality.given_up.clear()
         reality.feed(ReleaseRequested())
@@ -364,7 +365,7 @@ _FATES: list[_Step] = [
     _land_late,
     *[_end_start] * 2,
     _delay,
-    _crash,
+    crash,
     _reconnect,
     *[_astray] * 2,
     _end_stop,

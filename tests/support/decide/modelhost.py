@@ -30,6 +30,8 @@ class Host(ModelHost[Real]):
         """Whether rules of the configuration come and go, and people release the CPUs of containers."""
         self.given_up: dict[ContainerKey, int] = {}
         """The containers that people released, with how often each had been started."""
+        self.ended_unread: set[ContainerKey] = set()
+        """The containers that were known by the kernel alone while the engine was away, and ended: it may have them."""
         self.timers: list[StartTimer] = []
         self.promises = Promises()
         self.created = 0
