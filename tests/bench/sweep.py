@@ -19,12 +19,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from itertools import groupby
 from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
 from sidecar.decide.moves.plan import SWEEP_SLOTS
 from state.cpuset import CPUSet
+from tests.bench.beside.stopwatch import Note, read_notes
 from tests.bench.exposure.columns import EXCLUSIVE, OWNED, READ_ONLY, Column
 from tests.bench.exposure.judging import judge
 from tests.bench.latency import IMAGE, engine_at
@@ -66,6 +68,13 @@ class Arrival(NamedTuple):
     most_updates: int = 0
     """Of one shared container."""
     bare_ms: float = 0
+    id: str = ""
+    started: int = 0
+    """When the engine says that it was started, by the wall clock in nanoseconds."""
+    settled: int = 0
+    """When its projection was found to say so."""
+    steps: tuple[str, ...] = ()
+    """With `--steps`: what the daemon did from the start until it was settled."""
 
 
 def bare_sweep(api: EngineApi, ids: Sequence[str], cpus: CPUSet) -> float:
@@ -103,6 +112,8 @@ def arrivals(
     api = engine_at(engine.socket_path)
     sidecar = SidecarProcess(folder / f"beside-{count}", engine.socket_path)
     sidecar.projections = projections
+    if args.steps:
+        sidecar.module = "tests.bench.beside.stopwatch"
     sidecar.configure(linger="10s", reconcile_period="10s", projections=str(projections))
     ids = [api.create(f"bench-shared-{number}", IMAGE, "sleep", "3600") for number in range(count)]
     try:
@@ -112,8 +123,11 @@ def arrivals(
             for column in args.columns:
                 sidecar.wrapper = READ_ONLY if column is Column.ENGINE else ()
                 sidecar.start()
-                yield one_arrival(api, sidecar, folder, ids, f"{column.name}-{turn}", column)
+                found = one_arrival(api, sidecar, folder, ids, f"{column.name}-{turn}", column)
                 sidecar.terminate()
+                if args.steps:
+                    found = found._replace(steps=steps_of(read_notes(sidecar.folder), found))
+                yield found
             bare = bare_sweep(api, ids, online() - LAST)
             bare_sweep(api, ids, online())
             yield Arrival(count, "bare engine", bare_ms=bare * 1e3)
@@ -154,9 +168,31 @@ def one_arrival(
             records_ms=(max(each.at for each in updates) - started) / 1e6,
             updates=len(updates),
             most_updates=max(Counter(each.id for each in updates).values()),
+            id=id,
+            started=started,
+            settled=settled,
         )
     api.remove(id)
     return found
+
+
+def steps_of(notes: Sequence[Note], arrival: Arrival) -> tuple[str, ...]:
+    """Return what the daemon did from the arrival's start until it was settled: a line for each step, with equal ones
+    that follow each other counted. Milliseconds after the start; how long it took, and had a CPU.
+    """
+    told: list[str] = []
+    within = [note for note in notes if arrival.started <= note.end and note.at <= arrival.settled]
+    in_turn = sorted(within, key=lambda note: note.at)
+    for (what, is_own), group in groupby(in_turn, key=lambda note: (note.what, note.container == arrival.id)):
+        notes_of = list(group)
+        first, last = notes_of[0], notes_of[-1]
+        at, until = ((each - arrival.started) / 1e6 for each in (first.at, last.end))
+        took, on_cpu = (sum(getattr(each, name) for each in notes_of) / 1e6 for name in ("took", "on_cpu"))
+        told.append(
+            f"{at:8.2f} {until:8.2f} took {took:6.2f}, on a CPU {on_cpu:6.2f}: {len(notes_of)} x {what}"
+            f"{' of the arrival' if is_own else ''} {first.more}"
+        )
+    return tuple(told)
 
 
 def _settled(sidecar: SidecarProcess, id: str) -> int:
@@ -180,11 +216,12 @@ def shown(row: Arrival) -> str:
     """Return a line for people."""
     if row.bare_ms:
         return f"{row.shared} shared, {row.column}: the same updates in {row.bare_ms:.0f} ms"
+    steps = "".join(f"\n    {each}" for each in row.steps)
     kernel = "never" if row.kernel_ms is None else f"{row.kernel_ms:.1f} ms"
     return (
         f"{row.shared} shared, {row.column}, from the start ({row.create_ms:.0f} ms after `create`): the kernel right "
         f"{kernel}, settled {row.settled_ms:.1f} ms, records {row.records_ms:.0f} ms; {row.updates} updates, at most "
-        f"{row.most_updates} of one"
+        f"{row.most_updates} of one{steps}"
     )
 
 
@@ -194,6 +231,7 @@ def main() -> int:
     parser.add_argument("--shared", default="50,300", help="how many shared containers")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--columns", default="engine,hand", help="engine, hand")
+    parser.add_argument("--steps", action="store_true", help="what the daemon does for each arrival")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     args.columns = [Column[each.upper()] for each in args.columns.split(",")]

@@ -164,7 +164,8 @@ def plant() -> None:
     _timed(SparedCheckpoint, "save", "save")
     _timed(Journal, "append", "journal")
     _timed(CgroupHand, "hold", "hold")
-    _timed(CgroupHand, "write", "hand write", lambda _, view, *__: view.id)
+    _timed(CgroupHand, "write_many", "hand write")
+    _timed(Projections, "withdraw_many", "file withdraw")
     for each in ("write", "withdraw", "correct", "announce"):
         _timed(Projections, each, f"file {each}", lambda _, handle, *__: handle)
 
