@@ -52,4 +52,5 @@ front = Extension(
     optional=True,
 )
 reflex = Extension("sidecar.hand.reflex", ["sidecar/hand/reflex.c"], extra_link_args=["-pthread"], optional=True)
-setup(cmdclass={"build_ext": Programs}, ext_modules=[reflex, front])
+replacer = Extension("sidecar.projection.replacer", ["sidecar/projection/replacer.c"], optional=True)
+setup(cmdclass={"build_ext": Programs}, ext_modules=[reflex, replacer, front])

@@ -9,6 +9,7 @@
    the order is sent; and those that this decision opens to other containers before any order is. So do the files of an
    owner stop saying that it is settled, before an order gives it more. A notice or a change is in the workload's files
    before its grace begins or its signal is sent.
+   What many orders take is withdrawn at once, and the writes of cgroups among them are one.
 6. Start the orders. Orders of containers that are not live come first, and may be sent before anything else is done: a
    container that is about to start cannot wait.
 
@@ -37,11 +38,11 @@ from sidecar.board import Board
 from sidecar.commit.unsaved import may_be_saved_later, needs_books
 from sidecar.crashes import Crashes
 from sidecar.decide.facts import Fact, Purpose
-from sidecar.decide.orders import AnswerStart, ApplyCpuset, HoldAnswers, Order, SendSignal, StartTimer, WriteCpuset
+from sidecar.decide.orders import AnswerStart, ApplyCpuset, Order, SendSignal, StartTimer
 from sidecar.failures import StateUnwritable
 from sidecar.log import Log
-from sidecar.ports import Checkpoints, Journals, StartOrder, Telling
-from sidecar.projection.opened import gainers, joined, losers, taken_at_birth
+from sidecar.ports import Checkpoints, Journals, StartOrders, Telling
+from sidecar.projection.opened import gainers, joined, losers, taken
 from sidecar.projection.projection_of import names_of, projection_of
 from sidecar.sifting import decide
 from sidecar.words.units import noun
@@ -72,7 +73,7 @@ class Allocator:
         journal: Journals,
         projections: Telling,
         owners: OwnerAnswers,
-        start_order: StartOrder,
+        start_orders: StartOrders,
         log: Log,
     ) -> None:
         self._board = board
@@ -81,7 +82,7 @@ class Allocator:
         self._journal = journal
         self._projections = projections
         self._owners = owners
-        self._start_order = start_order
+        self._start_orders = start_orders
         self._log = log
         self._crashes = Crashes(board, log)
         self._saved: State | None = None
@@ -166,23 +167,32 @@ class Allocator:
         return not problem
 
     def _start(self, orders: Sequence[Order]) -> None:
+        """Tell what these orders take, and start them in turn."""
+        self._withdraw_many([each for order in orders for each in taken(self._board.latest, order)])
         for order in orders:
             match order:
-                case ApplyCpuset() | WriteCpuset():
-                    for key in self._board.latest.confined_by(order.container):
-                        self.withdraw(key, order.update.cpus)
                 case AnswerStart(update=update) if update is not None:
                     self.withdraw(order.container, update.cpus)
-                case HoldAnswers():
-                    for key, cpus in taken_at_birth(self._board.latest, order):
-                        self.withdraw(key, cpus)
                 case StartTimer(purpose=Purpose.GRACE, seconds=seconds):
                     self.announce(order.container, grace_seconds=seconds)
                 case SendSignal():
                     self.announce(order.container)
                 case _:
                     pass
-            self._start_order(order)
+        self._start_orders(orders)
+
+    def _withdraw_many(self, taken: Sequence[tuple[ContainerKey, CPUSet]]) -> None:
+        """Withdraw what is taken from each of these: from all at once, and then what that left."""
+        kept: dict[ContainerKey, CPUSet] = {}
+        for key, cpus in taken:
+            kept[key] = kept[key] & cpus if key in kept else cpus
+        if len(kept) > 1:
+            plain = {key.handle: key for key in kept if key.engine != HOST}
+            with self._crashes.contained(None, "projections"):
+                left = self._projections.withdraw_many([(handle, kept[key]) for handle, key in plain.items()])
+                kept = {plain[handle]: kept[plain[handle]] for handle in left}
+        for key, cpus in kept.items():
+            self.withdraw(key, cpus)
 
     def _write_down(self, burst: Sequence[Fact]) -> None:
         problem: str | None = f"the journal cannot be written: {_UNEXPECTED}"

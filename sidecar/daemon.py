@@ -59,6 +59,7 @@ from sidecar.host.cgroup.engine_lock import EngineLock
 from sidecar.host.cgroup.host_kernel import HostKernel
 from sidecar.host.cgroup.usage import HostUsages
 from sidecar.host_assembly import Hosted, follow_host_units, with_host_units
+from sidecar.host_ports import Usages
 from sidecar.lasting import LastingTasks, leaves
 from sidecar.log import Log, LogLevel, now
 from sidecar.observe.acks import AckReader
@@ -67,8 +68,9 @@ from sidecar.observe.front_records import watch_fronts
 from sidecar.observe.hotplug import watch_cpus
 from sidecar.observe.load_meter import LoadMeter
 from sidecar.observe.written import follow_writes
-from sidecar.ports import Engine, Hand, Kernel, StartOrder, Usages
+from sidecar.ports import Engine, Hand, Kernel, StartOrders
 from sidecar.priority import prefer
+from sidecar.projection.file_replacer import find_replacer
 from sidecar.projection.projection_of import projection_of
 from sidecar.projection.projections import Projections
 from sidecar.projection.teller import Teller
@@ -250,7 +252,9 @@ class _Daemon:
         self._kernel = kernel
         self._usages = usages
         self._stop = stop
-        self._projections = Projections(config.projections, clock=time.time, steady=trio.current_time)
+        self._projections = Projections(
+            config.projections, clock=time.time, steady=trio.current_time, replacer=find_replacer()
+        )
         self._present = PresentStatus(board, Deadlines(now))
         self._narrator = Narrator(board, log, config.state_dir, self._present)
         self._desk = Desk()
@@ -287,7 +291,7 @@ class _Daemon:
                     rng=self._rng,
                     log=self._log,
                 )
-                allocator = self._allocator(inbox, executor.start)
+                allocator = self._allocator(inbox, executor.start_all)
                 owner.start_soon(allocator.run)
                 if open_hand is not None:
                     births = Births(
@@ -310,7 +314,7 @@ class _Daemon:
         self._narrator.write_status()
         return code
 
-    def _allocator(self, inbox: trio.MemoryReceiveChannel[Fact], start: StartOrder) -> Allocator:
+    def _allocator(self, inbox: trio.MemoryReceiveChannel[Fact], start: StartOrders) -> Allocator:
         return Allocator(
             self._board,
             inbox,
@@ -318,7 +322,7 @@ class _Daemon:
             journal=self._journal,
             projections=self._projections,
             owners=OwnerAnswers(self._standing.owners.keep),
-            start_order=start,
+            start_orders=start,
             log=self._log,
         )
 

@@ -1,10 +1,12 @@
-"""What is needed from the edges to confine units of the host, as Protocols. Adapters in `host/units` satisfy them."""
+"""What is needed of the host, as Protocols: to confine its units (`host/units`), and how much CPU time is used."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple, Protocol
 
+from sidecar.decide.books.load_sample import Usage
+from sidecar.decide.facts import ContainerView
 from state.cpuset import CPUSet
 
 
@@ -64,3 +66,13 @@ class HostUnits(Protocol):
 
     async def signal(self, name: str, signal: str) -> None:
         """Send a signal by its name (`HUP`) to an owner's first process. Raise the same."""
+
+
+class Usages(Protocol):
+    """CPU time, as the kernel counts it."""
+
+    def usage(self, view: ContainerView) -> Usage | None:
+        """Return what a live container has used so far; None if it is not live or cannot be read."""
+
+    def retain(self, containers: Collection[str]) -> None:
+        """Forget what is kept for all other containers: from now on only these are asked for."""

@@ -9,9 +9,9 @@ from typing import Final, Protocol
 import msgspec
 
 from sidecar.astray import Astray
-from sidecar.decide.books.load_sample import Usage
 from sidecar.decide.facts import ContainerView, EngineInfo, Fact
 from sidecar.decide.orders import Answers, Order, Update
+from sidecar.failures import CgroupError
 from state.cpuset import CPUSet
 from state.key import ContainerKey
 from state.model import State
@@ -322,6 +322,9 @@ class Hand(Protocol):
         an earlier write does not guard it any more.
         """
 
+    def write_many(self, writes: Sequence[tuple[ContainerView, Update]]) -> Sequence[CPUSet | CgroupError]:
+        """Do the same for many containers, each once. Return what `write` returns for each, or the error it raises."""
+
     def release(self, id: str | None) -> None:
         """Guard the cgroup of this container no more, and write no answer into it; None: all that exist now."""
 
@@ -332,16 +335,6 @@ class Hand(Protocol):
 
     def close(self) -> None:
         """End the thread, and leave all groups as they are. May be called twice."""
-
-
-class Usages(Protocol):
-    """CPU time, as the kernel counts it."""
-
-    def usage(self, view: ContainerView) -> Usage | None:
-        """Return what a live container has used so far; None if it is not live or cannot be read."""
-
-    def retain(self, containers: Collection[str]) -> None:
-        """Forget what is kept for all other containers: from now on only these are asked for."""
 
 
 class Checkpoints(Protocol):
@@ -368,6 +361,11 @@ class Telling(Protocol):
 
     def withdraw(self, container: str, cpus: CPUSet) -> None:
         """Remove all CPUs outside `cpus` from a container's files."""
+
+    def withdraw_many(self, taken: Sequence[tuple[str, CPUSet]]) -> Sequence[str]:
+        """Do the same for many containers, each once, as far as that is plain. Return those that are left to
+        `withdraw`.
+        """
 
     def correct(self, container: str, projection: Projection) -> None:
         """Write this into the files that a container has, before others are let onto CPUs that were its own."""
@@ -396,5 +394,5 @@ class Acknowledgeable(Protocol):
 Tickets = Callable[[], int]
 """Draws the next ticket; tickets order looks and outcomes."""
 
-StartOrder = Callable[[Order], None]
+StartOrders = Callable[[Sequence[Order]], None]
 """Starts an order, and never waits."""

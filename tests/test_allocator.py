@@ -74,6 +74,9 @@ class Recorder(Board):
         if "projections" in self.failing:
             raise ProjectionError("by-id/a: disk full")
 
+    def withdraw_many(self, taken: Sequence[tuple[str, CPUSet]]) -> list[str]:
+        return [container for container, _ in taken]
+
     def correct(self, container: str, projection: Projection) -> None:
         self.calls.append(f"correct {container[0]} {projection.sharing.value} {projection.cpus}")
         self.corrected.append(projection)
@@ -99,6 +102,10 @@ class Recorder(Board):
     def post(self, world: World) -> None:
         self.calls.append("post")
         super().post(world)
+
+    def start_all(self, orders: Sequence[Order]) -> None:
+        for order in orders:
+            self.start(order)
 
     def start(self, order: Order) -> None:
         match order:
@@ -126,7 +133,7 @@ class Recorder(Board):
             journal=self,
             projections=self,
             owners=OwnerAnswers(self.keep),
-            start_order=self.start,
+            start_orders=self.start_all,
             log=Log(self.lines),
         )
         async with trio.open_nursery() as nursery:
@@ -260,3 +267,28 @@ async def test_a_projection_that_cannot_be_withdrawn_is_told_and_the_order_leave
     await recorder.take(READY, [ContainerSeen(view("a"), 2), ContainerSeen(view("b", exclusive=1), 3)])
     assert recorder.problems == {"projections": "by-id/a: disk full"}
     assert len(recorder.orders) == 2
+
+
+async def test_many_withdrawals_are_one_and_what_is_left_is_withdrawn_one_by_one(
+    autojump_clock: MockClock, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of them before the first order leaves, also if they fail together unexpectedly."""
+    for error in (None, ValueError("planted")):
+        made = Recorder()
+
+        def withdraw_many(
+            taken: Sequence[tuple[str, CPUSet]], made: Recorder = made, error: Exception | None = error
+        ) -> list[str]:
+            made.calls.append(f"withdraw {' '.join(sorted(container[0] for container, _ in taken))}")
+            if error is not None:
+                raise error
+            return [container for container, _ in taken if container[0] == "a"]
+
+        monkeypatch.setattr(made, "withdraw_many", withdraw_many)
+        live = [ContainerSeen(view(letter), 2) for letter in "ac"]
+        await made.take(READY, [*live, ContainerSeen(view("b", exclusive=1), 3)])
+        calls = made.calls[made.calls.index("withdraw a b c") :]
+        one_by_one = ["withdraw a 0,2-3"] if error is None else ["withdraw a 0,2-3", "withdraw b 1", "withdraw c 0,2-3"]
+        assert sorted(calls[1 : 1 + len(one_by_one)]) == one_by_one
+        assert sorted(calls[1 + len(one_by_one) :]) == ["order a", "order b", "order c"]
+        assert made.crashes == (0 if error is None else 1)

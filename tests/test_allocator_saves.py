@@ -38,7 +38,7 @@ async def test_what_any_look_shows_again_is_saved_within_seconds(
         journal=recorder,
         projections=recorder,
         owners=OwnerAnswers(recorder.keep),
-        start_order=recorder.start,
+        start_orders=recorder.start_all,
         log=log,
     )
     async with trio.open_nursery() as nursery:

@@ -21,7 +21,7 @@ find_python() {
 }
 
 stamp=.venv/.made-of
-want=$(cat pyproject.toml requirements/build.txt requirements/dev.txt setup.py sidecar/hand/reflex.c sidecar/runtime/program/*.[ch] | cksum)
+want=$(cat pyproject.toml requirements/build.txt requirements/dev.txt setup.py sidecar/hand/reflex.c sidecar/projection/replacer.c sidecar/runtime/program/*.[ch] | cksum)
 [ -x .venv/bin/python ] && [ "$(cat "$stamp" 2>/dev/null)" = "$want" ] && exit 0
 if [ -L .venv ]; then
     # Another tree's: to make it anew would empty it under the feet of all that use it.

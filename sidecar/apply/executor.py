@@ -16,7 +16,8 @@ while the daemon shuts down: that is the only shield here.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import Final
 
 import trio
@@ -118,6 +119,23 @@ class Executor:
         for shield in self._shields:
             shield.deadline = trio.current_time() + LAST_ANSWER_SECONDS
         self._nursery.cancel_scope.cancel()
+
+    def start_all(self, orders: Sequence[Order]) -> None:
+        """Begin orders in turn, without waiting; writes of cgroups that follow each other are one."""
+        for is_write, group in groupby(orders, lambda each: isinstance(each, WriteCpuset)):
+            each_kind = tuple(group)
+            if not is_write or len(each_kind) == 1 or not self._wrote(each_kind):
+                for order in each_kind:
+                    self.start(order)
+
+    def _wrote(self, orders: Sequence[Order]) -> bool:
+        """Write cgroups at once. Return whether that was possible: if not, each is written by itself."""
+        if self._is_stopping:
+            return False
+        with self._crashes.contained(None, "writes"):
+            self._hand.write_many([each for each in orders if isinstance(each, WriteCpuset)])
+            return True
+        return False
 
     def start(self, order: Order) -> None:
         """Begin an order, without waiting. After `stop` it is dropped: the next daemon makes it again."""

@@ -12,7 +12,7 @@ Without a hand there is no order, since nothing keeps account of newborns then.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -170,16 +170,22 @@ class HandOrders:
 
     def write(self, order: WriteCpuset) -> None:
         """Write a container's cgroup."""
-        container = self._board.latest.containers.get(order.container)
-        try:
-            if self._hand is None or container is None:
-                raise CgroupGone("there is nothing to write, or no hand")
-            effective = self._hand.write(container.view, order.update)
-        except CgroupError as error:
-            is_gone = isinstance(error, CgroupGone)
-            self._tell(WriteFailed(order.container, order.number, str(error), is_gone, self._tickets()))
-        else:
-            self._tell(CpusetWritten(order.container, order.number, effective, self._tickets()))
+        self.write_many((order,))
+
+    def write_many(self, orders: Sequence[WriteCpuset]) -> None:
+        """Write the cgroups of containers, and then tell what became of each."""
+        containers = self._board.latest.containers
+        there = [each for each in orders if self._hand is not None and each.container in containers]
+        writes = [(containers[each.container].view, each.update) for each in there]
+        written = self._hand.write_many(writes) if self._hand is not None and writes else ()
+        outcomes = dict(zip((each.number for each in there), written, strict=True))
+        for order in orders:
+            found = outcomes.get(order.number) or CgroupGone("there is nothing to write, or no hand")
+            if isinstance(found, CgroupError):
+                is_gone = isinstance(found, CgroupGone)
+                self._tell(WriteFailed(order.container, order.number, str(found), is_gone, self._tickets()))
+            else:
+                self._tell(CpusetWritten(order.container, order.number, found, self._tickets()))
 
     async def keep_all(self) -> None:
         """Do what orders leave to be done later, until cancelled."""

@@ -73,6 +73,11 @@ class GroupFiles:
                 return parsed(read_line(group, name)) or EMPTY
         raise FileNotFoundError
 
+    @property
+    def effective_name(self) -> bytes:
+        """The name of the file with the CPUs that a group has effectively."""
+        return _EFFECTIVE[self.version][0]
+
     def cleared(self, group: int, parent: int) -> bytes:
         """Have an open group inherit its parent's CPUs; if that is not possible, return what is to be written into it
         instead. Raise OSError.

@@ -12,9 +12,10 @@ releases the lock on the way.
 from __future__ import annotations
 
 import ctypes
+import enum
 import os
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from sidecar.hand.group_names import ParentKind
@@ -62,6 +63,26 @@ class InotifyEvent(NamedTuple):
     cookie: int = 0
 
 
+class Placing(NamedTuple):
+    """A line to be written into the cpuset of a group, which is watched, by its name below an open parent."""
+
+    watch: int
+    parent: int
+    name: bytes
+    line: bytes
+
+
+class Placed(enum.Enum):
+    """What became of such a line."""
+
+    EXACTLY = enum.auto()
+    """It was written, and the group has these CPUs effectively."""
+    SOMEHOW = enum.auto()
+    """It was written. What the group has effectively is not known, or something else."""
+    NOT = enum.auto()
+    """It was not written, for whatever reason: it is left to the caller."""
+
+
 class Queue:
     """One inotify instance. `fd` is readable when there are events."""
 
@@ -107,6 +128,13 @@ class Queue:
 
     def expect(self, watch: int, parent: int, name: bytes, line: bytes | None) -> None:
         """Keep a group at this line; None: leave it to the reader."""
+
+    def place(self, groups: Sequence[Placing], effective: bytes) -> list[Placed]:
+        """Write lines into groups, as many as there are in one call, and keep them there as `expect` does. `effective`
+        is the name of the file with what a group has effectively. What could not be written may be expected as well.
+        """
+        del effective
+        return [Placed.NOT] * len(groups)
 
     def halt(self) -> None:
         """Answer nothing any more."""

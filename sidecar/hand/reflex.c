@@ -19,10 +19,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { ID = 64, KINDS = 8, LINE = 4096, MOST_KEPT = 4 << 20, MOST_ANSWERS = 1000 };
+
+static const char CPUS[] = "cpuset.cpus";
 
 struct parent { int watch, fd, kind, place; };
 struct group { int watch, parent, answers, is_lost; int64_t second, looked; char *name, *line; };
@@ -90,7 +93,7 @@ static int opened(int parent, const char *name) { return openat(parent, name, O_
 static void put(int group, const char *line) {
     char text[LINE + 2];
     int length = snprintf(text, sizeof text, "%s\n", line), fd;
-    if (length >= (int)sizeof text || (fd = openat(group, "cpuset.cpus", O_WRONLY | O_NOFOLLOW | O_CLOEXEC)) < 0) return;
+    if (length >= (int)sizeof text || (fd = openat(group, CPUS, O_WRONLY | O_NOFOLLOW | O_CLOEXEC)) < 0) return;
     if (write(fd, text, length) < 0) { /* Python reads the file, and tries again. */ }
     close(fd);
 }
@@ -111,9 +114,9 @@ static const char *answer(struct reflex *r, const char *name, int place) {
     return r->others;
 }
 
-/* Read the first line of a group's cpuset. Return whether that was possible. */
-static int get(int group, char text[LINE]) {
-    int fd = openat(group, "cpuset.cpus", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+/* Read the first line of a group's file. Return whether that was possible. */
+static int get(int group, const char *file, char text[LINE]) {
+    int fd = openat(group, file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     ssize_t length = fd < 0 ? -1 : read(fd, text, LINE - 1);
     if (fd >= 0) close(fd);
     text[length > 0 ? length : 0] = 0;
@@ -131,7 +134,7 @@ static int born(struct reflex *r, struct parent *p, const char *name, char their
     snprintf(path, sizeof path, "/proc/self/fd/%d/cpuset.cpus", group);
     int watch = inotify_add_watch(r->events, path, IN_MODIFY);
     if (watch >= 0) set_group(r, watch, p->fd, name, line);
-    get(group, theirs);
+    get(group, CPUS, theirs);
     put(group, line);
     close(group);
     return watch > 0 ? watch : 0;
@@ -143,7 +146,7 @@ static int modified(struct reflex *r, const struct inotify_event *event, int64_t
     int group = g ? opened(g->parent, g->name) : -1, is_done = 0;
     if (group < 0) return 0;
     char text[LINE], left[LINE];
-    if (get(group, text)) {
+    if (get(group, CPUS, text)) {
         int64_t now = now_us(), from = g->is_lost || g->looked > since ? g->looked : since;
         if (now / 1000000 != g->second) { g->second = now / 1000000; g->answers = 0; }
         is_done = !strcmp(text, g->line);
@@ -151,7 +154,7 @@ static int modified(struct reflex *r, const struct inotify_event *event, int64_t
         g->is_lost = !is_done;
         if (!is_done && g->answers++ < MOST_ANSWERS) {
             put(group, g->line);
-            g->is_lost = get(group, left) && strcmp(left, g->line);
+            g->is_lost = get(group, CPUS, left) && strcmp(left, g->line);
             g->looked = now_us();
             pass_on(r, event, g->looked - from, text);
             is_done = 1;
@@ -245,8 +248,42 @@ int reflex_answers(struct reflex *r, const char *others, const char *own, size_t
     return 0;
 }
 
+/* Write a line into a group, which is kept at it from then on. Return 0 if it has exactly these CPUs then, the error if
+ * nothing could be written, -1 if that is left to the caller because groups are inside it, -2 if it may have others. */
+static int placed(struct reflex *r, int watch, int parent, const char *name, const char *line, const char *effective) {
+    int group = opened(parent, name), is_v1 = !strcmp(effective, "cpuset.effective_cpus"), fd;
+    if (group < 0) return errno;
+    struct stat found;
+    if (is_v1 && (fstat(group, &found) || found.st_nlink > 2)) { close(group); return -1; }
+    /* Before the write, whose event comes at once. */
+    reflex_expect(r, watch, parent, name, line);
+    char text[LINE + 2];
+    int length = snprintf(text, sizeof text, "%s\n", line), error = 0;
+    if (length >= (int)sizeof text) error = EINVAL;
+    else if ((fd = openat(group, CPUS, O_WRONLY | O_NOFOLLOW | O_CLOEXEC)) < 0) error = errno;
+    else {
+        if (write(fd, text, length) < 0) error = errno;
+        close(fd);
+    }
+    if (!error && (!get(group, effective, text) || strcmp(text, line))) error = -2;
+    close(group);
+    return error;
+}
+
+/* `entries`: for each of so many groups its watch, its parent's descriptor, and two texts that end with a null: its name
+ * and its line. What became of each is in `done`, as `placed` returns it. */
+void reflex_place(struct reflex *r, const char *entries, size_t count, const char *effective, int *done) {
+    for (size_t i = 0; i < count; i++) {
+        int of[2];
+        memcpy(of, entries, sizeof of);
+        const char *name = entries + sizeof of, *line = name + strlen(name) + 1;
+        entries = line + strlen(line) + 1;
+        done[i] = placed(r, of[0], of[1], name, line, effective);
+    }
+}
+
 /* Change it, and INTERFACE in reflex_queue.py, with any change of a call or of what it means. */
-int reflex_interface(void) { return 3; }
+int reflex_interface(void) { return 4; }
 
 int reflex_names(struct reflex *r, int kind, const char *pattern) {
     return r->has_names[kind] = !regcomp(&r->names[kind], pattern, REG_EXTENDED | REG_NOSUB);

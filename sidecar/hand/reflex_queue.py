@@ -11,14 +11,24 @@ from __future__ import annotations
 
 import ctypes
 import os
+import struct
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from sidecar.hand.group_names import ParentKind, pattern_of
-from sidecar.hand.libc_calls import InotifyEvent, Queue, add_watch, parsed_events, read_now, remove_watch
+from sidecar.hand.libc_calls import (
+    InotifyEvent,
+    Placed,
+    Placing,
+    Queue,
+    add_watch,
+    parsed_events,
+    read_now,
+    remove_watch,
+)
 from sidecar.hand.urgency import hurry
 
 _BUFFER_BYTES: Final = 64 * 1024
@@ -30,7 +40,10 @@ _MOST_READS: Final = 1000
 _KINDS: Final = {kind: number for number, kind in enumerate(ParentKind) if kind is not ParentKind.SCOPE}
 
 
-INTERFACE: Final = 3
+_OF: Final = struct.Struct("ii")
+_PLACED: Final = {0: Placed.EXACTLY, -2: Placed.SOMEHOW}
+
+INTERFACE: Final = 4
 """What `reflex_interface` of a fitting library returns."""
 
 
@@ -139,6 +152,13 @@ class ReflexQueue(Queue):
     def expect(self, watch: int, parent: int, name: bytes, line: bytes | None) -> None:
         """Keep a group at this line; None: leave it to the watcher."""
         self._calls.reflex_expect(self._reflex, watch, parent, name, line)
+
+    def place(self, groups: Sequence[Placing], effective: bytes) -> list[Placed]:
+        """Write lines into groups, and keep them there."""
+        done = (ctypes.c_int * len(groups))()
+        entries = b"".join(_OF.pack(each.watch, each.parent) + each.name + b"\0" + each.line + b"\0" for each in groups)
+        self._calls.reflex_place(self._reflex, entries, ctypes.c_size_t(len(groups)), effective, done)
+        return [_PLACED.get(each, Placed.NOT) for each in done]
 
     def halt(self) -> None:
         """End the thread: answer nothing any more."""

@@ -20,8 +20,8 @@ from sidecar.decide.books.load_wish import follows_load, is_news
 from sidecar.decide.container.container import Container
 from sidecar.decide.facts import Fact, Load, LoadMeasured, Phase
 from sidecar.decide.world import World
+from sidecar.host_ports import Usages
 from sidecar.log import Log
-from sidecar.ports import Usages
 from state.key import ContainerKey
 
 AT_ONCE: Final = 16

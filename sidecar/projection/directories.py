@@ -14,12 +14,13 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Final
 
 from sidecar.projection.belongings import BY_UNIT, OF_UNIT, own_place
 from sidecar.projection.clearing import OURS, clear
+from sidecar.projection.file_replacer import Replacement, Replacer
 from state import ack, files, lease
 from state.cpuset import CPUSet
 from state.errors import CPUSetError, FileUnreadable, FileUnwritable, ProjectionError, StateError
@@ -86,6 +87,11 @@ class ProjectionTree:
     def open_projection(self, path: tuple[str, ...]) -> ProjectionDirectory:
         """Return a container's directory, made if necessary; the caller closes it. Raise StateError."""
         return ProjectionDirectory(self._entered(path, create=True), self._staging)
+
+    def replace_all(self, replacements: Sequence[Replacement], replacer: Replacer) -> list[bool]:
+        """Replace the files of containers' own directories. Return for each whether that was done."""
+        with self._walked(("by-id",), create=False) as above:
+            return replacer.put(above, self._staging, replacements)
 
     def told(self, short: str) -> Projection | None:
         """Return what the container's own directory holds; None if it holds nothing readable."""

@@ -49,9 +49,20 @@ class Numbers:
                 found.append(told if is_believed else told.stamped(self._ceiling, told.updated_at))
         return found
 
+    def is_believed(self, number: int) -> bool:
+        """Return whether a number is believed now."""
+        return number <= self._ceiling
+
     def claim(self, number: int, put: Callable[[int], None]) -> int:
         """Return the number, which is believed from now on, after a restart too."""
         if number > self._ceiling:
             put(number + _STEP)
             self._ceiling = number + _STEP
         return number
+
+    def put_unmanaged(self, directory: ProjectionDirectory, put: Callable[[int], None], now: str) -> None:
+        """Write into a directory that no container uses it, with the next number, unless it says so."""
+        before = next(iter(self.believed([directory])), None)
+        gone = Projection.of_no_container(before.name if before else "")
+        if before is None or not before.says_the_same_as(gone):
+            directory.write(gone.stamped(self.claim((before.generation if before else 0) + 1, put), now))

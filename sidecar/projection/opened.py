@@ -69,6 +69,18 @@ def gainers(world: World, orders: Sequence[Order]) -> Iterator[ContainerKey]:
                 yield order.container
 
 
+def taken(world: World, order: Order) -> Iterator[tuple[ContainerKey, CPUSet]]:
+    """Yield the containers from which an order takes CPUs, or may at their next birth, and those that each keeps."""
+    match order:
+        case ApplyCpuset() | WriteCpuset():
+            for key in world.confined_by(order.container):
+                yield key, order.update.cpus
+        case HoldAnswers():
+            yield from taken_at_birth(world, order)
+        case _:
+            pass
+
+
 def taken_at_birth(world: World, order: HoldAnswers) -> Iterator[tuple[ContainerKey, CPUSet]]:
     """Yield each container whose next birth may give it fewer CPUs by this order than by the answers that are held, and
     the CPUs of its new answer; and each that the order lets go, which keeps none for sure.

@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 
@@ -42,8 +42,10 @@ import msgspec
 from sidecar.projection.attempts import SpaceMaker, attempted, attempted_with_room, raise_all
 from sidecar.projection.belongings import NameClaims, Owners, SpareNames, ToldProjection, own_place, short_of
 from sidecar.projection.directories import ProjectionTree, opened_root
+from sidecar.projection.file_replacer import Replacer
 from sidecar.projection.leases import Leases, Place, lease_of
 from sidecar.projection.leftovers import Leftovers
+from sidecar.projection.narrowing import Narrowing
 from sidecar.projection.numbering import Numbers, time_text
 from state.cpuset import CPUSet
 from state.errors import ProjectionMissing, StateError
@@ -61,11 +63,11 @@ class Projections:
         clock: Callable[[], float],
         steady: Callable[[], float] = time.monotonic,
         lease_seconds: float = LEASE_SECONDS,
+        replacer: Replacer | None = None,
     ) -> None:
-        """Open (or make) the root, and read what an earlier run left there.
-
-        `clock` gives seconds since 1970; `steady` gives seconds on the clock by which graces are measured.
-        A renewal of a lease counts for `lease_seconds`.
+        """Open (or make) the root, and read what an earlier run left there. `clock` gives seconds since 1970, `steady`
+        those by which graces are measured. A renewal of a lease counts for `lease_seconds`. Without a `replacer`, many
+        withdrawals are made one by one.
         """
         self._root = os.fspath(root)
         self._clock = clock
@@ -81,6 +83,7 @@ class Projections:
         self._left = Leftovers()
         with opened_root(self._root) as tree:
             self._numbers = Numbers(tree.ceiling())
+            self._narrowing = Narrowing(self._root, self._told, self._owners, self._numbers, clock, replacer)
             tree.drop_leases()
             for short in tree.ids():
                 self._told[short] = ToldProjection(None, frozenset())
@@ -96,9 +99,7 @@ class Projections:
 
     def write(self, container: str, names: Iterable[str], projection: Projection) -> None:
         """Write a container's projection, by id and by each name, and vouch for it. Nothing is written if nothing
-        changed.
-
-        A directory in error does not keep others from being written; ProjectionError then names all that are in error.
+        changed. A directory in error keeps no other from being written: ProjectionError names all of them.
         """
         self._write(self._owners.own(container), names, projection, vouches=True)
 
@@ -157,8 +158,8 @@ class Projections:
 
     def withdraw(self, container: str, cpus: CPUSet) -> None:
         """Remove CPUs outside `cpus` from the files, before an order takes them away. Costs nothing if there are none.
-        If no CPU is left, there is no `cpuset` file until the next `write`. A file that cannot be written, on a full
-        disk for instance, is removed, which needs no space: no file is better than a wrong one.
+        If no CPU is left, there is no `cpuset` file until the next `write`. A file that cannot be written is removed,
+        which needs no space: no file is better than a wrong one.
         """
         short = short_of(container)
         told = self._told.get(short)
@@ -172,6 +173,10 @@ class Projections:
         narrowed = present if present.cpus <= cpus else present.within(cpus)
         with opened_root(self._root) as tree:
             raise_all(self._tell(tree, short, told.names, narrowed, or_withhold=True))
+
+    def withdraw_many(self, taken: Sequence[tuple[str, CPUSet]]) -> list[str]:
+        """Do the same for many containers, each once, as far as that is plain. Return those left to `withdraw`."""
+        return self._narrowing.narrow(taken)
 
     def correct(self, container: str, projection: Projection) -> None:
         """Write this into the files that a container has, before others are let onto CPUs that were its own."""
@@ -392,8 +397,4 @@ class Projections:
         self._leases.end(tree, ("by-name", name))
         self._spare.left(name)
         with tree.projection(("by-name", name)) as directory:
-            before = next(iter(self._numbers.believed([directory])), None)
-            gone = Projection.of_no_container(before.name if before else "")
-            if before is None or not before.says_the_same_as(gone):
-                number = self._numbers.claim((before.generation if before else 0) + 1, tree.put_ceiling)
-                directory.write(gone.stamped(number, time_text(self._clock())))
+            self._numbers.put_unmanaged(directory, tree.put_ceiling, time_text(self._clock()))

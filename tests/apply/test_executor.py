@@ -10,12 +10,13 @@ from random import Random
 
 import pytest
 import trio
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from sidecar.apply.executor import DELAYED_SECONDS, LAST_ANSWER_SECONDS, REFUSED_PAUSE, Executor
 from sidecar.apply.hand_orders import HandOrders
 from sidecar.board import Board
 from sidecar.decide.facts import (
+    ContainerView,
     CpusetApplied,
     CpusetFailed,
     Fact,
@@ -27,7 +28,19 @@ from sidecar.decide.facts import (
     TimerEnded,
     TopologyRead,
 )
-from sidecar.decide.orders import AnswerStart, ApplyCpuset, LookAgain, ReadTopology, StartTimer, StopContainer, Update
+from sidecar.decide.hand_facts import CpusetWritten, WriteFailed
+from sidecar.decide.orders import (
+    Answers,
+    AnswerStart,
+    ApplyCpuset,
+    HoldAnswers,
+    LookAgain,
+    ReadTopology,
+    StartTimer,
+    StopContainer,
+    Update,
+    WriteCpuset,
+)
 from sidecar.decide.reconcile import begin
 from sidecar.decide.sightings import sighted
 from sidecar.log import Log
@@ -41,6 +54,7 @@ from tests.support.daemon.host import inline
 from tests.support.decide.stories import static
 from tests.support.engine.simulated import Fault, SimulatedEngine
 from tests.support.engine.simulated_docker import SimulatedDocker
+from tests.support.hand.simulated_hand import SimulatedHand
 from tests.support.keys import docker
 
 NO_CPUS = Refusal(RefusalCode.NOT_ENOUGH)
@@ -332,3 +346,54 @@ async def test_a_pause_does_not_hold_up_the_end(autojump_clock: MockClock, bench
     assert isinstance(bench.inbox.receive_nowait(), CpusetFailed)
     with pytest.raises(trio.WouldBlock):
         bench.inbox.receive_nowait()
+
+
+async def test_writes_that_follow_each_other_are_one(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In their turn among other orders."""
+    async with trio.open_nursery() as nursery:
+        bench = Bench(nursery)
+        done: list[object] = []
+        monkeypatch.setattr(bench.hands, "write_many", lambda orders: done.append([each.number for each in orders]))
+        monkeypatch.setattr(bench.hands, "write", lambda order: done.append(order.number))
+        monkeypatch.setattr(bench.hands, "hold", lambda order: done.append("hold"))
+        writes = [WriteCpuset(docker(f"{number}" * 64), number, Update(cpus=ONE)) for number in range(4)]
+        bench.executor.start_all([writes[0], HoldAnswers(9, Answers()), *writes[1:], LookAgain(docker("a" * 64))])
+        assert done == [0, "hold", [1, 2, 3]]
+        assert bench.looks == [docker("a" * 64)]
+        bench.executor.stop()
+        bench.executor.start_all(writes)
+        assert len(done) == 3
+
+
+async def test_an_unexpected_error_of_many_writes_costs_the_one_that_has_it(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was written before is written again, and told once more: only the first outcome counts."""
+    async with trio.open_nursery() as nursery:
+        bench = Bench(nursery)
+        bench.hands.use(hand := SimulatedHand(CPUSet(range(4))))
+        hand.make("/docker")
+        ids = [await bench.run(name) for name in ("one", "two", "three")]
+        for id in ids:
+            hand.make(f"/docker/{id}")
+        honest = hand.write
+
+        def write(view: ContainerView, update: Update) -> CPUSet:
+            if view.id == ids[1]:
+                raise ValueError("planted")
+            return honest(view, update)
+
+        monkeypatch.setattr(hand, "write", write)
+        bench.executor.start_all([WriteCpuset(docker(id), number, Update(cpus=ONE)) for number, id in enumerate(ids)])
+        await wait_all_tasks_blocked()
+        facts = [bench.inbox.receive_nowait() for _ in range(3)]
+        assert {(type(each), each.order) for each in facts if isinstance(each, CpusetWritten | WriteFailed)} == {
+            (CpusetWritten, 0),
+            (WriteFailed, 1),
+            (CpusetWritten, 2),
+        }
+        assert [hand.cpus(f"/docker/{id}") for id in (ids[0], ids[2])] == [ONE, ONE]
+        assert bench.board.crashes == 2
+        nursery.cancel_scope.cancel()

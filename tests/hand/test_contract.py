@@ -150,6 +150,40 @@ def test_a_group_that_was_found_is_answered_as_a_birth_if_its_container_rests(st
     assert stage.hand.write(view_of(ONE), Update(cpus=OWN)) == OWN, "it runs again"
 
 
+def test_many_are_written_at_once_and_one_that_is_gone_keeps_no_other(stage: Stage) -> None:
+    """Each outcome is where its write was, and each that was written is guarded."""
+    begun(stage)
+    for id in (ONE, THREE):
+        stage.make(at(id))
+        has(stage, at(id), "0")
+    first, gone, last = stage.hand.write_many([(view_of(id), Update(cpus=OWN)) for id in (ONE, LAST, THREE)])
+    assert (first, last) == (OWN, OWN)
+    assert isinstance(gone, CgroupGone)
+    assert [stage.cpus(at(id)) for id in (ONE, THREE)] == ["1", "1"]
+    for id in (ONE, THREE):
+        stage.overwrite(at(id), "0-1")
+        has(stage, at(id), "1")
+    stage.hand.hold(Answers(others=CPUSet.of(0, 1)))
+    assert [stage.cpus(at(id)) for id in (ONE, THREE)] == ["1", "1"], "no answer is written into it"
+    assert list(stage.hand.write_many([])) == []
+
+
+def test_many_written_again_are_guarded_with_the_newest_alone(stage: Stage) -> None:
+    begun(stage)
+    for id in (ONE, THREE):
+        stage.make(at(id))
+        has(stage, at(id), "0")
+    for cpus in (OWN, POOL, OWN):
+        views = [view_of(id) for id in (ONE, THREE)]
+        assert list(stage.hand.write_many([(view, Update(cpus=cpus)) for view in views])) == [cpus, cpus]
+        assert [stage.cpus(at(id)) for id in (ONE, THREE)] == [str(cpus)] * 2
+    stage.overwrite(at(ONE), "0-1")
+    has(stage, at(ONE), "1")
+    stage.remove(at(ONE))
+    [gone] = stage.hand.write_many([(view_of(ONE), Update(cpus=OWN))])
+    assert isinstance(gone, CgroupGone)
+
+
 def test_a_foreign_write_is_overwritten(stage: Stage) -> None:
     begun(stage)
     stage.make(at(ONE))

@@ -136,7 +136,7 @@ def test_the_environment_of_another_tree_is_not_emptied(tmp_path: Path) -> None:
     """A `.venv` that is a link is used as it is, whatever it was made of; without a Python it is refused."""
     tree, theirs = tmp_path / "tree", tmp_path / "theirs"
     parts = (str(path.relative_to(ROOT)) for path in (ROOT / "sidecar/runtime/program").iterdir())
-    texts = ("pyproject.toml", "setup.py", "sidecar/hand/reflex.c", *parts)
+    texts = ("pyproject.toml", "setup.py", "sidecar/hand/reflex.c", "sidecar/projection/replacer.c", *parts)
     for name in ("compose/host/venv.sh", "requirements/build.txt", "requirements/dev.txt", *texts):
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tree / name)

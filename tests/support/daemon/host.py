@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
@@ -18,6 +18,7 @@ from sidecar.config.config import Config
 from sidecar.decide.settings import PolicyName
 from sidecar.log import Log, LogLevel
 from sidecar.ports import Engine, Kernel
+from sidecar.projection.file_replacer import Replacer
 from sidecar.projection.projections import Projections
 from sidecar.simulation.model_kernel import ENGINE_GROUP
 from state.checkpoint import CheckpointFile
@@ -233,16 +234,22 @@ class Host:
         self.broken.append(f"at {trio.current_time():.3f}: {what}")
 
     def _watched_projections(
-        self, root: str, *, clock: Callable[[], float], steady: Callable[[], float]
+        self, root: str, *, clock: Callable[[], float], steady: Callable[[], float], replacer: Replacer
     ) -> Projections:
-        return _WatchedProjections(root, clock=clock, steady=steady, witness=self.see)
+        return _WatchedProjections(root, clock=clock, steady=steady, replacer=replacer, witness=self.see)
 
 
 class _WatchedProjections(Projections):
     def __init__(
-        self, root: str, *, clock: Callable[[], float], steady: Callable[[], float], witness: Callable[[], None]
+        self,
+        root: str,
+        *,
+        clock: Callable[[], float],
+        steady: Callable[[], float],
+        replacer: Replacer,
+        witness: Callable[[], None],
     ) -> None:
-        super().__init__(root, clock=clock, steady=steady)
+        super().__init__(root, clock=clock, steady=steady, replacer=replacer)
         self._witness = witness
 
     def write(self, container: str, names: Iterable[str], projection: Projection) -> None:
@@ -258,3 +265,8 @@ class _WatchedProjections(Projections):
     def withdraw(self, container: str, cpus: CPUSet) -> None:
         super().withdraw(container, cpus)
         self._witness()
+
+    def withdraw_many(self, taken: Sequence[tuple[str, CPUSet]]) -> list[str]:
+        left = super().withdraw_many(taken)
+        self._witness()
+        return left

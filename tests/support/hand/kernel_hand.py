@@ -8,6 +8,7 @@ import trio
 
 from sidecar.decide.facts import ContainerView
 from sidecar.decide.orders import Answers, Update
+from sidecar.failures import CgroupError
 from sidecar.ports import GroupBorn, GroupPinned, HandNews, HeldAnswers
 from sidecar.simulation.model_hand import ModelHand
 from sidecar.simulation.model_kernel import ModelKernel
@@ -65,6 +66,10 @@ class KernelHand:
         """Write a group, and guard it."""
         self.writes.append((view.id, update.cpus))
         return self._hand.write(view.id, update.cpus)
+
+    def write_many(self, writes: Sequence[tuple[ContainerView, Update]]) -> list[CPUSet | CgroupError]:
+        """Write many."""
+        return [self.write(view, update) for view, update in writes]
 
     def release(self, id: str | None) -> None:
         """Do nothing: answers let go."""

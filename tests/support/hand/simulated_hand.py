@@ -9,7 +9,7 @@ import trio
 
 from sidecar.decide.facts import ContainerView
 from sidecar.decide.orders import Answers, Update
-from sidecar.failures import CgroupClosed, CgroupGone
+from sidecar.failures import CgroupClosed, CgroupError, CgroupGone
 from sidecar.hand.group_names import GroupKind, ParentKind, recognized
 from sidecar.hand.group_places import GroupPlaces
 from sidecar.hand.groups import Footing
@@ -171,6 +171,16 @@ class SimulatedHand:
             group.footing, group.ordered = Footing.KNOWN, str(update.cpus).encode()
             self._enforce(group)
         return found[-1].cpus
+
+    def write_many(self, writes: Sequence[tuple[ContainerView, Update]]) -> list[CPUSet | CgroupError]:
+        """Write many."""
+        found: list[CPUSet | CgroupError] = []
+        for view, update in writes:
+            try:
+                found.append(self.write(view, update))
+            except CgroupError as error:
+                found.append(error)
+        return found
 
     def release(self, id: str | None) -> None:
         """Guard the cgroup of this container no more; None: all that exist now."""
