@@ -32,6 +32,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from sidecar.decide.container.container import Container, Standing
@@ -74,7 +75,7 @@ def after_hand(world: World, fact: HandFact) -> tuple[World, tuple[Order, ...]]:
         case AnswersHeld():
             return _held(world, fact)
         case CpusetWritten() | WriteFailed():
-            return _written(world, fact)
+            return after_writes(world, (fact,))
         case Overwritten():
             return _overwritten(world, fact), ()
         case BornInside():
@@ -99,12 +100,20 @@ def told_of_answers(world: World) -> World:
     """Return the world in which each container has the answers that its next birth may get."""
     hand = world.hand
     changed = {}
+    watched: dict[tuple[str, str, str, ContainerKey | None], bool] = {}
+    """Looks that show the same are asked of once."""
     for key, container in world.containers.items():
-        answers = hand.answers_for(key) if hand and is_answered(container) else ()
+        view, is_single = container.view, is_answered(container)
+        answers = hand.answers_for(key) if hand and is_single else ()
         # 10. With a glance, the kernel shows where its group is.
         was_seen = hand is not None and container.looked > hand.since
-        is_covered = (container.is_covered or was_seen) and may_cover(world, container)
-        if answers != container.answers or is_covered != container.is_covered:
+        is_covered = False
+        if hand and is_single and (container.is_covered or was_seen) and hand.surely_answers(key):
+            alike = (view.engine, view.cgroup_parent, view.found_below, key if view.is_glance else None)
+            if alike not in watched:
+                watched[alike] = _is_watched(world, hand, container)
+            is_covered = watched[alike]
+        if is_covered != container.is_covered or answers != container.answers:
             changed[key] = after(container, AnswersTold(answers, is_covered))
     return replace(world, containers={**world.containers, **changed}) if changed else world
 
@@ -360,13 +369,22 @@ def _lost(world: World, fact: HandLost) -> tuple[World, tuple[Order, ...]]:
     return replace(world, hand=None, handless=fact.reason, containers=found, horizon=horizon), looks
 
 
-def _written(world: World, fact: CpusetWritten | WriteFailed) -> tuple[World, tuple[Order, ...]]:
-    container = world.containers.get(fact.container)
-    grip = container.grip if container else None
-    if container is None or not isinstance(grip, Writing) or grip.order.number != fact.order:
-        return world, ()
-    if isinstance(fact, WriteFailed):
-        made = after(container, WriteUndone(fact.reason, fact.is_gone, fact.ended))
-        return world.with_container(made), (LookAgain(fact.container),)
-    made = after(container, WriteDone(fact.effective, fact.ended))
-    return world.with_container(made), (LookAgain(fact.container),) if made.pulled else ()
+def after_writes(world: World, facts: Iterable[CpusetWritten | WriteFailed]) -> tuple[World, tuple[Order, ...]]:
+    """Return the world after these outcomes of writes in turn, and looks for what they leave open. All that an arrival
+    moves are one burst: what each would make of the world is made once.
+    """
+    containers, looks = dict(world.containers), list[Order]()
+    is_news = False
+    for fact in facts:
+        container = containers.get(fact.container)
+        grip = container.grip if container else None
+        if container is None or not isinstance(grip, Writing) or grip.order.number != fact.order:
+            continue
+        if isinstance(fact, WriteFailed):
+            made = after(container, WriteUndone(fact.reason, fact.is_gone, fact.ended))
+        else:
+            made = after(container, WriteDone(fact.effective, fact.ended))
+        containers[fact.container], is_news = made, True
+        if isinstance(fact, WriteFailed) or made.pulled:
+            looks.append(LookAgain(fact.container))
+    return (replace(world, containers=containers) if is_news else world), tuple(looks)

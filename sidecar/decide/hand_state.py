@@ -80,12 +80,12 @@ class HandState(msgspec.Struct, frozen=True, kw_only=True):
         """Return the CPUs that this container may get at its birth, the newest answer last. Without any, nothing is
         written.
         """
-        found: list[CPUSet] = []
-        for each in (self.held, self.sent):
-            answer = each.answers.own.get(key, each.answers.others) if each else None
-            if answer is not None and answer not in found:
-                found.append(answer)
-        return tuple(found)
+        held, sent = self.held, self.sent
+        before = held.answers.own.get(key, held.answers.others) if held else None
+        newest = sent.answers.own.get(key, sent.answers.others) if sent else None
+        if newest is None or newest == before:
+            return () if before is None else (before,)
+        return (newest,) if before is None else (before, newest)
 
     def lets_go(self, key: ContainerKey) -> bool:
         """Return whether it is letting this container go, or may have done so: from then on the container may be

@@ -13,6 +13,7 @@ always give the same world and orders: a journal of bursts replays every decisio
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import assert_never
 
 from sidecar.decide.books.clashes import without_unaware_grants
@@ -29,7 +30,7 @@ from sidecar.decide.container import news
 from sidecar.decide.container.container import Container
 from sidecar.decide.container.machine import after, is_contradicted, waited_for_a_start
 from sidecar.decide.container.place import cpus_of
-from sidecar.decide.covering import after_hand, awaits_cover, covered, told_of_answers
+from sidecar.decide.covering import after_hand, after_writes, awaits_cover, covered, told_of_answers
 from sidecar.decide.facts import (
     ContainerRemoved,
     ContainerSeen,
@@ -96,9 +97,14 @@ def step(world: World, facts: Sequence[Fact]) -> tuple[World, tuple[Order, ...]]
     """Return the world after a burst of facts, and the orders to carry out now."""
     # 1. What is known.
     before, doubts = world, list[Order]()
-    for fact in facts:
-        world, asked = _fold(world, fact)
-        doubts += asked
+    for is_write, some in groupby(facts, lambda each: isinstance(each, CpusetWritten | WriteFailed)):
+        if is_write:
+            world, asked = after_writes(world, (each for each in some if isinstance(each, CpusetWritten | WriteFailed)))
+            doubts += asked
+            continue
+        for fact in some:
+            world, asked = _fold(world, fact)
+            doubts += asked
     world, asked = _fitted(world, facts)
     doubts += asked
     doubts += [LookAgain(key) for key in moved_unseen(before, world)]

@@ -101,8 +101,9 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Return whether the engine of a container is not ready: it keeps what it has, and is answered and ordered
         nothing. A unit, or what belongs to an unknown engine, is with all engines alone; a unit until it is listed too.
         """
-        is_ready = self.is_ready and (not key.is_unit or key.engine in self.sources.listed)
-        return not (contact.is_ready if (contact := self.contacts.get(key.engine)) else is_ready)
+        if contact := self.contacts.get(key.engine):
+            return not contact.is_ready
+        return not (self.is_ready and (not key.is_unit or key.engine in self.sources.listed))
 
     def is_away(self, key: ContainerKey) -> bool:
         """Return whether the engine of a container is not reached; all engines, if it is not known of which it is."""
@@ -298,7 +299,8 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def counted(self, container: Container) -> int:
         """Return where others wait for a container, as a mask (`reach`, 2)."""
-        return container.coming if self.is_unmet(container) else container.footprint
+        is_unmet = container.view.is_glance and self.is_unmet(container)
+        return container.coming if is_unmet else container.footprint
 
     def is_unmet(self, container: Container) -> bool:
         """Return whether a container is known by a glance alone beside a hand, rests, and may start unseen where no

@@ -109,6 +109,7 @@ class Teller:
                 count = await self._board.changed_since(count)
             if silence.cancelled_caught and trio.current_time() < due and await self._is_intact():
                 continue
+            await self._tell_settled()
             await trio.sleep(PAUSE)
             world = self._board.latest
             if (world.is_ready or world.is_blind) and (world.is_ready or self._has_swept):
@@ -153,6 +154,16 @@ class Teller:
         self._attempt(errors, partial(self._projections.remove_spare_names, partial(_mounted, world)))
         said = (_summary(errors), name_claims_text(self._refused_claims(world)))
         self._report("projections", "; ".join(filter(None, said)) or None)
+
+    async def _tell_settled(self) -> None:
+        """Tell owners that they are settled, which is what they wait for: before the pause. What fails is tried again,
+        and reported, after it.
+        """
+        world = self._board.latest
+        if not (world.is_ready and self._has_swept) or world.settings.policy is PolicyName.NONE:
+            return
+        if any(is_settled(world, world.containers[key]) for key in self._waiting_owners()):
+            await self._tell_each((), [])
 
     def _waiting_owners(self) -> list[ContainerKey]:
         """Return the containers with CPUs of their own that were not told to be settled, and claim no name now.

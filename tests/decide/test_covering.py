@@ -8,16 +8,16 @@ import pytest
 
 from sidecar.decide.contacts import Connected, Contact, Ready
 from sidecar.decide.container.container import Container, Standing, Wish
-from sidecar.decide.container.grip import Closed, Loose
+from sidecar.decide.container.grip import Closed, Guarded, Loose, Writing
 from sidecar.decide.container.machine import after, first_seen
-from sidecar.decide.container.news import LetGo, Looked, OrderApplied, OrderSent, WriteSent, WriteUndone
+from sidecar.decide.container.news import AnswersTold, LetGo, Looked, OrderApplied, OrderSent, WriteSent, WriteUndone
 from sidecar.decide.container.place import Place
-from sidecar.decide.covering import after_hand, birthplaces, covered, told_of_answers
+from sidecar.decide.covering import after_hand, after_writes, birthplaces, covered, told_of_answers
 from sidecar.decide.facts import ContainerView, EngineInfo, Phase
-from sidecar.decide.hand_facts import AnswersHeld, HandLost
+from sidecar.decide.hand_facts import AnswersHeld, CpusetWritten, HandLost, WriteFailed
 from sidecar.decide.hand_state import HandState
 from sidecar.decide.moves.newborn_answers import standing_answers
-from sidecar.decide.orders import Answers, ApplyCpuset, HoldAnswers, LookAgain, Update, WriteCpuset
+from sidecar.decide.orders import Answers, ApplyCpuset, HoldAnswers, LookAgain, Order, Update, WriteCpuset
 from sidecar.decide.reconcile import begin
 from sidecar.decide.settings import PolicyName, Settings
 from sidecar.decide.sightings import differs, sighted
@@ -265,3 +265,32 @@ def test_one_that_the_hand_did_not_find_is_written_again_once_a_look_finds_it_wh
     world = begin(State(policy="static"), uniform(cores=4), Settings(policy=PolicyName.STATIC))
     world = replace(world, hand=hand, containers={KEY: _in("/docker", KEY, is_missing=True)})
     assert covered(world, KEY, SINCE + 2).containers[KEY].grip == Loose()
+
+
+def test_outcomes_of_writes_in_one_burst_are_taken_in_turn() -> None:
+    """As if each came by itself: also one that failed, one that is old, and one that was told twice."""
+    keys = [ContainerKey("docker", f"{number}" * 64) for number in range(4)]
+    world = begin(State(policy="static"), uniform(cores=4), Settings(policy=PolicyName.STATIC))
+    for number, key in enumerate(keys):
+        view = ContainerView(engine="docker", id=key.id, name="c", phase=Phase.RUNNING)
+        seen = first_seen(view, Place(OTHER, OTHER), Wish(standing=Standing.MANAGED), number, SINCE)
+        known = after(seen, AnswersTold((POOL,), is_covered=True))
+        world = world.with_container(after(known, WriteSent(WriteCpuset(key, number, Update(cpus=POOL)))))
+    facts: list[CpusetWritten | WriteFailed] = [
+        CpusetWritten(keys[0], 0, POOL, 20),
+        WriteFailed(keys[1], 1, "it is gone", is_gone=True, ended=21),
+        CpusetWritten(keys[2], 7, POOL, 22),
+        CpusetWritten(keys[0], 0, OTHER, 23),
+        WriteFailed(keys[3], 3, "permission denied", is_gone=False, ended=24),
+        CpusetWritten(ContainerKey("docker", "f" * 64), 9, POOL, 25),
+    ]
+    one_by_one, asked = world, list[Order]()
+    for fact in facts:
+        one_by_one, looks = after_hand(one_by_one, fact)
+        asked += looks
+    at_once, looks = after_writes(world, facts)
+    assert (at_once.containers, list(looks)) == (one_by_one.containers, asked)
+    assert [each.container for each in looks if isinstance(each, LookAgain)] == [keys[1], keys[3]]
+    grips = [type(at_once.containers[key].grip) for key in keys]
+    assert grips == [Guarded, Closed, Writing, Closed]
+    assert after_writes(at_once, facts)[0] is at_once

@@ -92,3 +92,55 @@ async def test_an_owner_that_settles_while_files_are_checked_is_told_next(
     await bench.teller.tell(before)
     assert [many for many, _ in checked] == [2, 2, 2]
     assert [told for _, told in checked[:2]] == [["late"], ["late", "rt"]]
+
+
+async def test_an_owner_that_settled_is_told_before_the_pause(autojump_clock: MockClock, tmp_path: Path) -> None:
+    """The others, and an owner that has yet to wait, are told after it: the orders of a decision leave first."""
+    bench = Bench(tmp_path)
+    when: list[tuple[str, float]] = []
+    write = bench.projections.write
+
+    def timed(container: str, names: Iterable[str], projection: Projection) -> None:
+        when.append((projection.name, round(trio.current_time() - began, 6)))
+        write(container, names, projection)
+
+    bench.projections.write = timed  # type: ignore[method-assign]
+    bench.story.arrive("web")
+    bench.story.settle()
+    async with trio.open_nursery() as nursery:
+        began = trio.current_time()
+        bench.board.post(bench.story.world)
+        nursery.start_soon(bench.teller.run)
+        await trio.sleep(1)
+        assert when == [("web", teller.PAUSE)]
+        for settles in (False, True):
+            when.clear()
+            bench.story.arrive("rt", 2) if not settles else bench.story.settle()
+            began = trio.current_time()
+            bench.board.post(bench.story.world)
+            await trio.sleep(1)
+            assert ("rt", 0.0 if settles else teller.PAUSE) in when
+            assert all(late == teller.PAUSE for name, late in when if name != "rt")
+        nursery.cancel_scope.cancel()
+    assert bench.problems[-1] is None
+
+
+async def test_an_early_word_that_cannot_be_written_is_tried_again_and_told(
+    autojump_clock: MockClock, tmp_path: Path
+) -> None:
+    bench = Bench(tmp_path)
+    bench.story.arrive("web")
+    bench.story.settle()
+    async with trio.open_nursery() as nursery:
+        bench.board.post(bench.story.world)
+        nursery.start_soon(bench.teller.run)
+        await trio.sleep(1)
+        rt = bench.story.arrive("rt", 2)
+        bench.story.settle()
+        bench.projections.failing = {rt.key.id}
+        bench.projections.written.clear()
+        bench.board.post(bench.story.world)
+        await trio.sleep(1)
+        assert bench.projections.written.count("rt") >= 2
+        assert "disk full" in (bench.problems[-1] or "")
+        nursery.cancel_scope.cancel()

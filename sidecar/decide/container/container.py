@@ -17,7 +17,6 @@ It is **sure** of the CPUs that it has whichever of these is true. Only these ar
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
 
 import msgspec
 
@@ -168,7 +167,7 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @property
     def is_disputed(self) -> bool:
         """Whether news contradicts itself about its existence: it gets no order before the next look."""
-        return any(doubt.ends is Ends.SIGHT for doubt in self.doubts)
+        return bool(self.doubts) and any(doubt.ends is Ends.SIGHT for doubt in self.doubts)
 
     @property
     def is_doubtful(self) -> bool:
@@ -213,33 +212,33 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             mask |= cpus.mask
         return mask
 
-    def _coming_by_hand(self) -> Iterator[CPUSet]:
-        grip = self.grip
-        yield from self.answers
+    def _coming_by_hand(self) -> list[CPUSet]:
+        grip, found = self.grip, [*self.answers]
         if isinstance(grip, Guarded):
-            yield grip.cpus
+            found.append(grip.cpus)
         if isinstance(grip, Writing):
-            yield grip.order.update.cpus
-        if self.pulled:
-            yield self.pulled
+            found.append(grip.order.update.cpus)
+        if pulled := self.pulled:
+            found.append(pulled)
+        return found
 
-    def _coming(self) -> Iterator[CPUSet]:
-        """Yield each set of CPUs that it may come to have."""
-        line = self.line
-        yield from self._coming_by_hand()
+    def _coming(self) -> list[CPUSet]:
+        """Return each set of CPUs that it may come to have."""
+        line, found = self.line, self._coming_by_hand()
         if self.is_guarded:
             # An order that is carried out shows for an instant. One that is late may never be, and is not waited for.
             if isinstance(line, Sent) and not line.is_late and not self.is_idle:
-                yield line.order.update.cpus
-            return
+                found.append(line.order.update.cpus)
+            return found
         if isinstance(line, Sent):
-            yield line.order.update.cpus
+            found.append(line.order.update.cpus)
         for doubt in self.doubts:
             # One that starts as configured may start anywhere, as long as a glance alone has shown it.
             if doubt.ends is not Ends.ENGINE or not self.starts_as_configured:
-                yield doubt.cpus
+                found.append(doubt.cpus)
         if isinstance(self.start, Answered):
-            yield self.start.cpus
+            found.append(self.start.cpus)
+        return found
 
     @derived_property
     def is_followed(self) -> bool:

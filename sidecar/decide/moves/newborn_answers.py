@@ -129,8 +129,9 @@ def answers_of(world: World) -> Answers:
     entered = wanted_by_others & ~(reached.exclusive & ~state.reserved.mask)
     others = CPUSet.from_mask((wanted_by_others & stays) | entered) or state.refuge
     room = others | state.reserved
+    unpinned = others & room or others
     own.update(
-        (key, world.pool_for(each, others) & room or others)
+        (key, world.pool_for(each, others) & room or others if each.wish.pin else unpinned)
         for key, each in world.containers.items()
         if key not in own and is_answered(each)
     )
