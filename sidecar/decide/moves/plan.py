@@ -207,7 +207,9 @@ def _most_urgent(world: World) -> list[tuple[Container, CPUSet]]:
         busy = sum(_holds_slot(each) for each in each_lane)
         if busy >= SLOTS or len(each_lane) == busy:
             continue
-        urgent = nsmallest(SLOTS - busy, changes(world, each_lane))
+        # With the last slot, newcomers alone are asked: it is theirs.
+        asked = each_lane if busy < SWEEP_SLOTS else filter(_is_newcomer, each_lane)
+        urgent = nsmallest(SLOTS - busy, changes(world, asked))
         found += [each for place, each in enumerate(urgent, busy) if place < SWEEP_SLOTS or each[0] == 0]
     return [(container, cpus) for _, _, container, cpus in found]
 
@@ -264,7 +266,12 @@ def has_all_back(world: World, container: Container, cpus: CPUSet) -> bool:
     return is_known and update_to(world, container, cpus).leaves_limits
 
 
+def _is_newcomer(container: Container) -> bool:
+    """Return whether it is about to start."""
+    return container.is_idle and container.view.phase in _SETTLING
+
+
 def _urgency(container: Container, cpus: CPUSet) -> int:
     if container.is_idle:
-        return 0 if container.view.phase in _SETTLING else 3
+        return 0 if _is_newcomer(container) else 3
     return 1 if container.place.seen.mask & ~cpus.mask else 2

@@ -13,7 +13,9 @@ from state.cpuset import CPUSet
 
 def target(world: World, container: Container, desired: CPUSet, reached: Reach) -> CPUSet:
     """Return the CPUs to which a container may be sent now. Never empty."""
-    return _target(world, container, desired, reached, world.counted(container))
+    # Where it is itself matters to one with a grant alone.
+    footprint = world.counted(container) if container.view.key in world.state.assignments else 0
+    return _target(world, container, desired, reached, footprint)
 
 
 def birthplace(world: World, container: Container, desired: CPUSet, reached: Reach) -> CPUSet:
