@@ -36,7 +36,7 @@ class Host(Recorder):
             journal=self,
             projections=self,
             owners=OwnerAnswers(self.keep),
-            start_order=self.start,
+            start_orders=self.start_all,
             log=Log(self.lines),
         )
         tickets, told = iter(range(100, 200)), 0

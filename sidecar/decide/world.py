@@ -1,8 +1,7 @@
 """World: all that the allocator knows: the State, the machine, the settings, and each container as last seen.
 
 Nothing here changes in place: `replace` makes new values, and the dicts are never written to. Each mapping other than
-`containers` has one writer: moves/timers for `timers`, moves/signals for `signalled` and `stops`, books/load_wish for
-`loads`.
+`containers` has one writer: moves/timers, moves/signals for `signalled` and `stops`, books/load_wish for `loads`.
 """
 
 from __future__ import annotations
@@ -299,8 +298,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def counted(self, container: Container) -> int:
         """Return where others wait for a container, as a mask (`reach`, 2)."""
-        is_unmet = container.view.is_glance and self.is_unmet(container)
-        return container.coming if is_unmet else container.footprint
+        return container.coming if container.view.is_glance and self.is_unmet(container) else container.footprint
 
     def is_unmet(self, container: Container) -> bool:
         """Return whether a container is known by a glance alone beside a hand, rests, and may start unseen where no

@@ -29,6 +29,7 @@ import trio
 
 from sidecar import allocator
 from sidecar.allocator import Allocator
+from sidecar.api.owner_answers import OwnerAnswers
 from sidecar.apply.hand_orders import HandOrders
 from sidecar.board import Board
 from sidecar.commit.fallback_books import SparedCheckpoint
@@ -105,6 +106,7 @@ class Host:
             checkpoints=SparedCheckpoint(str(folder), str(memory / ".books")),
             journal=self.journal,
             projections=self.projections,
+            owners=OwnerAnswers(lambda _: None),
             start_orders=self.start_all,
             log=self.log,
         )
