@@ -100,19 +100,21 @@ def told_of_answers(world: World) -> World:
     """Return the world in which each container has the answers that its next birth may get."""
     hand = world.hand
     changed = {}
-    watched: dict[tuple[str, str, str, ContainerKey | None], bool] = {}
-    """Looks that show the same are asked of once."""
+    watched: dict[tuple[str, str, str], bool] = {}
+    """Of looks that show the same, one is asked."""
     for key, container in world.containers.items():
         view, is_single = container.view, is_answered(container)
         answers = hand.answers_for(key) if hand and is_single else ()
         # 10. With a glance, the kernel shows where its group is.
         was_seen = hand is not None and container.looked > hand.since
-        is_covered = False
-        if hand and is_single and (container.is_covered or was_seen) and hand.surely_answers(key):
-            alike = (view.engine, view.cgroup_parent, view.found_below, key if view.is_glance else None)
+        is_covered = is_single and (container.is_covered or was_seen)
+        if is_covered and (hand is None or view.is_glance):
+            is_covered = may_cover(world, container)
+        elif is_covered and hand is not None:
+            alike = (view.engine, view.cgroup_parent, view.found_below)
             if alike not in watched:
                 watched[alike] = _is_watched(world, hand, container)
-            is_covered = watched[alike]
+            is_covered = watched[alike] and hand.surely_answers(key)
         if is_covered != container.is_covered or answers != container.answers:
             changed[key] = after(container, AnswersTold(answers, is_covered))
     return replace(world, containers={**world.containers, **changed}) if changed else world
