@@ -167,19 +167,26 @@ class Allocator:
         return not problem
 
     def _start(self, orders: Sequence[Order]) -> None:
-        """Tell what these orders take, and start them in turn."""
+        """Tell what these orders take, and start them in turn: together, as long as nothing is to be announced between."""
         self._withdraw_many([each for order in orders for each in taken(self._board.latest, order)])
+        together: list[Order] = []
         for order in orders:
             match order:
                 case AnswerStart(update=update) if update is not None:
                     self.withdraw(order.container, update.cpus)
                 case StartTimer(purpose=Purpose.GRACE, seconds=seconds):
+                    self._start_orders(together)
+                    together = []
                     self.announce(order.container, grace_seconds=seconds)
                 case SendSignal():
+                    # The end of a grace is told with it, once that has begun.
+                    self._start_orders(together)
+                    together = []
                     self.announce(order.container)
                 case _:
                     pass
-        self._start_orders(orders)
+            together.append(order)
+        self._start_orders(together)
 
     def _withdraw_many(self, taken: Sequence[tuple[ContainerKey, CPUSet]]) -> None:
         """Withdraw what is taken from each of these: from all at once, and then what that left."""

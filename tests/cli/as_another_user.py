@@ -24,8 +24,8 @@ def main(commands: list[list[str]]) -> None:
     """Run each command in a child, and print the results in their order."""
     for package in ("sidecar", "state"):
         for module in pkgutil.walk_packages(import_module(package).__path__, f"{package}."):
-            # The reflex is a library, and no module of Python.
-            if not module.name.endswith(("__main__", "runtime.front", "hand.reflex")):
+            # The reflex and the replacer are libraries, and no modules of Python.
+            if not module.name.endswith(("__main__", "runtime.front", "hand.reflex", "projection.replacer")):
                 import_module(module.name)
     for name in (
         "sidecar.__main__",
