@@ -167,7 +167,7 @@ class Allocator:
         return not problem
 
     def _start(self, orders: Sequence[Order]) -> None:
-        """Tell what these orders take, and start them in turn: together, as long as nothing is to be announced between."""
+        """Tell what these orders take, and start them in turn; together, if nothing is to be announced in between."""
         self._withdraw_many([each for order in orders for each in taken(self._board.latest, order)])
         together: list[Order] = []
         for order in orders:

@@ -69,6 +69,9 @@ BEGINNING = ("create", "restore", "run")
 ASKING = "cpuset.exclusive"
 """The label, and the annotation, with which a container asks for CPUs; with a slash and a name for one of a pod."""
 
+NONE = ("", "false", "no", "off", "0")
+"""The values with which it asks for none."""
+
 INHERITS = "runc"
 """The runtime that hands the lock of the standing order on to no container."""
 
@@ -208,10 +211,9 @@ def changed_or_ordered(
     nothing, or if there is no answer and it asks for no CPUs. Return the lock of that as well.
     """
     folder = _starts(settings.socket)
-    if lies_in_another(body["cgroup"]):
-        # The group above may have other CPUs than the order.
-        return (*changed_spec(settings, body, spec), -1)
-    if surely_asks_nothing(body) and (found := standing.taken(folder)):
+    # The group above may have other CPUs than the order, so a sidecar is asked first.
+    is_sure = surely_asks_nothing(body) and not lies_in_another(body["cgroup"])
+    if is_sure and (found := standing.taken(folder)):
         order, lock = found
         if order.asks == standing.ASK_LABELLED:
             return _by_order(folder, order, body, spec), [], lock
@@ -236,7 +238,7 @@ def changed_or_owned(
     as long as that stands. Return the lock of that as well, -1 for none. Raise StartRefused.
     """
     folder, id = _starts(settings.socket), body["id"]
-    if lies_in_another(body["cgroup"]) or not owner_start.counts(folder, id):
+    if not owner_start.counts(folder, id):
         return (*changed_spec(settings, body, spec), -1)
     try:
         return (*changed_spec(settings, body, spec, waits=False), -1)
@@ -253,7 +255,9 @@ def changed_or_owned(
 
 
 def lies_in_another(cgroup: str) -> bool:
-    """Return whether a container's cgroup will be inside that of another one, or of a pod: its path has two ids."""
+    """Return whether a container's cgroup will be inside that of another one, or of a pod, or of what is called like
+    one: its path has two ids.
+    """
     words = cgroup.replace(":", "/").replace("-", "/").replace(".", "/").split("/")
     return sum(len(word) == 64 and not word.strip("0123456789abcdef") for word in words) > 1
 
@@ -266,7 +270,11 @@ def surely_asks_nothing(body: dict[str, Any]) -> bool:
 
 
 def _by_order(folder: str, order: standing.Order, body: dict[str, Any], spec: dict[str, Any]) -> bool:
-    apply(spec, {"cpus": standing.within(body["cpus"], order) if body["cpus"] else order.cpus})
+    cpus = standing.within(body["cpus"], order) if body["cpus"] else order.cpus
+    if lies_in_another(body["cgroup"]) and not (cpus := standing.within_above(cpus, body["cgroup"])):
+        # It can have none of them there.
+        return False
+    apply(spec, {"cpus": cpus})
     standing.note(folder, body["id"], order)
     return True
 
@@ -308,8 +316,9 @@ def apply_update(spec: dict[str, Any], update: object) -> None:
 
 def asks(body: dict[str, Any]) -> bool:
     """Return whether a container asks for CPUs, as far as its question tells."""
-    known = [*body["annotations"], *body.get("labels", ())]
-    return any(key.partition("/")[0] == ASKING for key in known)
+    known = [*body["annotations"].items(), *body.get("labels", {}).items()]
+    asked = (value for key, value in known if key.partition("/")[0] == ASKING)
+    return any(value.strip(" \t\n\v\f\r").lower() not in NONE for value in asked)
 
 
 def _starts(socket: str) -> str:

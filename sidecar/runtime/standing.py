@@ -54,6 +54,9 @@ MOST_CPUS = 65536
 TRIES = 50
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 ONLINE = "/sys/devices/system/cpu/online"
+CPUSETS = "/sys/fs/cgroup/cpuset"
+"""The hierarchy on cgroup v1. There no group can have a CPU that the one above has not: such a start would fail."""
+
 _MACHINE = ("/sys/devices/system/cpu/possible", "/sys/class/dmi/id/product_uuid")
 
 
@@ -203,6 +206,40 @@ def within(cpus: str, order: Order) -> str:
         return order.cpus
 
 
+def within_above(cpus: str, cgroup: str) -> str:
+    """Return those of these CPUs that the nearest group above a container's has that exists; "" for none. On cgroup v2
+    the kernel sees to that by itself.
+    """
+    path, found = group_above(cgroup), ""
+    if "\0" in path:
+        # No group, and no start.
+        return cpus
+    while not (found := read(f"{CPUSETS}{path}/cpuset.cpus")) and path:
+        path = path.rpartition("/")[0]
+    try:
+        return listed(cpus_of(cpus) & cpus_of(found)) if found else cpus
+    except ValueError:
+        return ""
+
+
+def group_above(cgroup: str) -> str:
+    """Return the path of the group above a container's, as runtimes read a `cgroupsPath`: a path, or systemd's slice,
+    prefix and name; "" for the root.
+    """
+    parts = cgroup.split(":")
+    if len(parts) == 3:
+        name = parts[0].removesuffix(".slice")
+        words = name.split("-")
+        return "".join(f"/{'-'.join(words[: count + 1])}.slice" for count in range(len(words)))
+    found: list[str] = []
+    for word in cgroup.split("/"):
+        if word == "..":
+            found = found[:-1]
+        elif word not in ("", "."):
+            found.append(word)
+    return "".join(f"/{word}" for word in found[:-1])
+
+
 def cpus_of(text: str) -> set[int]:
     """Return the CPUs of a list of the kernel's. Raise ValueError if it is none."""
     found: set[int] = set()
@@ -238,5 +275,5 @@ def read(path: str) -> str:
             return os.read(opened, MOST_BYTES).decode("ascii", "replace").strip()
         finally:
             os.close(opened)
-    except OSError:
+    except (OSError, ValueError):
         return ""

@@ -134,3 +134,19 @@ def test_kill_after_kill_an_owner_comes_back(docker: Docker, sidecar: SidecarPro
         assert first_cpus(docker, "owner") == [LAST] * (2 * count - 1)
         sidecar.until_ready()
         eventually(lambda: bool(written(sidecar)), "its next start is written down")
+
+
+@pytest.mark.parametrize("pin", [(), ("--cpuset-cpus", str(LAST))], ids=["plain", "pinned"])
+def test_no_name_of_a_cgroup_parent_leads_past_the_order(
+    docker: Docker, sidecar: SidecarProcess, pin: tuple[str, ...]
+) -> None:
+    """A parent may be called like a container that is none, or like the owner, elsewhere: it begins in the pool."""
+    owner = owned(docker, sidecar, "")
+    sidecar.kill()
+    for number, parent in enumerate((f"/{'d' * 64}", f"/x/{owner}", f"/x/libpod-{'d' * 64}.scope")):
+        done = shell(docker, f"new-{number}", STAY, runtime="", options=("-d", "--cgroup-parent", parent, *pin))
+        if "invalid cgroup-parent" in done.stderr or "slice" in done.stderr:
+            pytest.skip("with systemd's driver a parent is a slice")
+        assert done.returncode == 0, done.stderr
+        starts(docker, f"new-{number}", 1)
+        assert first_cpus(docker, f"new-{number}") == [REST]

@@ -117,13 +117,15 @@ def test_a_container_without_an_answer_of_its_own_is_refused(owner: Owner) -> No
     assert "nothing answers on" in owner.refusal()
 
 
-def test_one_inside_the_cgroup_of_another_has_no_answer(owner: Owner) -> None:
-    """It was placed where that is not. Whether it chose this runtime or not."""
+def test_one_in_a_pod_has_its_answer(owner: Owner) -> None:
+    """It was given it there: a container stays in its group for life. What is left alone inside another has none."""
     spec = owner.bench.spec()
-    spec["linux"]["cgroupsPath"] = f"/docker/{OTHER}/{ID}"
+    spec["linux"]["cgroupsPath"] = f"/libpod_parent/{OTHER}/{ID}"
+    owner.bench.put(spec)
+    assert owner.start() == "0"
+    owner.own({OTHER: answered()})
     owner.bench.put(spec)
     assert "nothing answers on" in owner.refusal()
-    assert "nothing answers on" in owner.bench.create().stderr
 
 
 def of_an_earlier_boot(owner: Owner) -> None:

@@ -6,7 +6,7 @@ import fcntl
 import json
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -112,16 +112,65 @@ def test_of_many_labels_those_that_matter_are_seen(host: Host, count: int) -> No
     assert len(host.bench.sidecar.asked) == 1
 
 
-def test_one_inside_the_cgroup_of_another_does_not_go_by_the_order(host: Host) -> None:
-    """That one may have other CPUs, and its own would be refused."""
-    host.put({})
+def inside(host: Host, parent: str, cpu: dict[str, Any] | None = None) -> None:
+    """Write the bundle of a container that asks for nothing, and begins below this group."""
+    host.put({}, cpu)
     spec = host.bench.spec()
-    spec["linux"]["cgroupsPath"] = f"/docker/{'d' * 64}/{ID}"
+    spec["linux"]["cgroupsPath"] = f"{parent}:x:{ID}" if parent.endswith(".slice") else f"{parent}/{ID}"
     host.bench.put(spec)
-    assert host.start() == ""
+
+
+@pytest.mark.parametrize(
+    ("parent", "cpu"),
+    [
+        (f"/docker/{'d' * 64}", {}),
+        (f"/{'d' * 64}", {"cpus": "1"}),
+        (f"/x/libpod-{'d' * 64}.scope/../y-{'d' * 64}", {}),
+        (f"machine-libpod_pod-{'d' * 64}.slice", {}),
+    ],
+)
+def test_one_inside_what_is_called_like_another_goes_by_the_order_without_an_answer(
+    host: Host, parent: str, cpu: dict[str, str]
+) -> None:
+    """Nothing may be there of that name, or a pod. The sidecar is asked first: it knows where that one is."""
+    inside(host, parent, cpu)
+    assert host.start() == "0"
+    assert (host.folder / BEGUN / ID).exists()
+    inside(host, parent, cpu)
     host.bench.answer((200, {"update": None}))
-    assert host.start() == ""
+    assert host.start() == cpu.get("cpus", "")
     assert len(host.bench.sidecar.asked) == 1
+
+
+@pytest.fixture
+def pod() -> Iterator[Path]:
+    """Make a group like that of a pod, on the last of two CPUs or more."""
+    above = Path(standing.CPUSETS)
+    if os.geteuid() or not (above / "cpuset.cpus").exists():
+        pytest.skip("needs root, and cgroup v1")
+    last = str(max(standing.cpus_of((above / "cpuset.cpus").read_text())))
+    if last == "0":
+        pytest.skip("needs two CPUs")
+    made = above / f"cpuset-sidecar-test-{os.getpid()}" / ("e" * 64)
+    for each in (made.parent, made):
+        each.mkdir()
+        (each / "cpuset.cpus").write_text(last)
+    yield made
+    made.rmdir()
+    made.parent.rmdir()
+
+
+def test_one_inside_a_group_has_those_of_the_orders_cpus_that_this_has(host: Host, pod: Path) -> None:
+    """Below a pod that people pinned, it would not start on others; with none in common it starts as it would. What
+    is not there yet is made like what is above it.
+    """
+    last = (pod / "cpuset.cpus").read_text().strip()
+    for parent in (pod, pod / "new" / "groups"):
+        below = f"/{parent.relative_to(standing.CPUSETS)}"
+        for order, gets in ((f"0-{last}", last), ("0", "")):
+            host.order(order)
+            inside(host, below)
+            assert host.start() == gets
 
 
 @pytest.mark.parametrize(
@@ -133,6 +182,16 @@ def test_without_an_answer_whatever_asks_for_no_cpus_starts_by_the_order(host: H
     host.order(asks=ASK_ALL)
     host.put(None, {"cpus": own} if own else {})
     assert host.start() == gets
+
+
+@pytest.mark.parametrize("value", ["", "0", " False\n", "no", "OFF"])
+def test_one_that_asks_for_none_by_its_label_starts_by_the_order(host: Host, value: str) -> None:
+    """The label asks for nothing then. It is asked about first, since it is one of ours."""
+    host.put({"cpuset.exclusive": value})
+    assert host.start() == "0"
+    host.bench.answer(granted("1"))
+    host.put({"cpuset.exclusive": value})
+    assert host.start() == "1"
 
 
 def test_one_that_asks_for_cpus_is_refused_without_a_sidecar(host: Host) -> None:

@@ -4,11 +4,13 @@
  * they were, unknown fields and spelling included. Values may be anything, since users who create containers influence
  * them. */
 #include "front.h"
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -44,6 +46,17 @@ static int by_rank(const void *a, const void *b) {
     return found ? found : (one->place > other->place) - (one->place < other->place);
 }
 
+/* Return whether a value of the label that asks for CPUs asks for none. */
+static int is_none(struct text value) {
+    static const char *const words[] = {"", "false", "no", "off", "0"};
+    const char *at = value.at, *end = at + value.size;
+    while (at < end && isspace((unsigned char)*at)) at++;
+    while (at < end && isspace((unsigned char)end[-1])) end--;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strlen(words[i]) == (size_t)(end - at) && !strncasecmp(words[i], at, end - at)) return 1;
+    return 0;
+}
+
 /* Return 0 if there are too many. Of one that stands there twice, the last one counts, whatever it is. */
 static int put_pairs(struct question *q, struct value object, int are_ours) {
     struct pairs pairs = {.are_ours = are_ours};
@@ -61,7 +74,7 @@ static int put_pairs(struct question *q, struct value object, int are_ours) {
         put_word(&q->body, ": ");
         put_json(&q->body, value);
         q->is_ours |= rank(key) < 2;
-        q->asks |= starts(key, ASKING) && (key.size == asking || key.at[asking] == '/');
+        q->asks |= starts(key, ASKING) && (key.size == asking || key.at[asking] == '/') && !is_none(value);
     }
     put_word(&q->body, "}");
     return 1;

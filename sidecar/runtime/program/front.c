@@ -186,7 +186,7 @@ static int by_answer(struct why *why, const struct question *question, struct va
     struct order order;
     const char *folder = starts_folder("");
     int is_needed = is_strict(&settings) || question->asks, kept = -1;
-    if (!lies_in_another(question->cgroup) && (kept = owner_taken(folder, question->id, &answer, &order)) >= 0) {
+    if ((kept = owner_taken(folder, question->id, &answer, &order)) >= 0) {
         close(kept);    /* Whoever answers may wait until nobody holds it. */
         if (!asked(why, &settings, question->body, 0, &document, &answer)) by(why, answer, is_needed, spec, update, mount);
         if (why->kind != REFUSED) return why->kind;
@@ -202,8 +202,10 @@ static int by_answer(struct why *why, const struct question *question, struct va
 }
 
 static void by_order(const char *folder, const struct order *order, const struct question *question, struct update *update) {
-    *update = (struct update){.is_there = 1};
-    update->cpus = question->cpus.size ? cpus_within(question->cpus, order) : order->cpus;
+    struct text cpus = question->cpus.size ? cpus_within(question->cpus, order) : order->cpus;
+    int can_have = !lies_in_another(question->cgroup) || (cpus = cpus_within_above(cpus, question->cgroup)).size;
+    *update = (struct update){.is_there = can_have, .cpus = cpus};
+    if (!can_have) return;
     order_noted(folder, question->id, order);
 }
 
@@ -213,8 +215,9 @@ static int by_answer_or_order(struct why *why, const struct question *question, 
                               struct text *mount, int *lock) {
     const char *folder = starts_folder("");
     struct order order;
-    if (lies_in_another(question->cgroup)) return by_answer(why, question, spec, update, mount, lock);
-    if (surely_asks_nothing(question) && (*lock = order_taken(folder, &order)) >= 0) {
+    /* The group above may have other CPUs than the order, so a sidecar is asked first. */
+    int is_sure = surely_asks_nothing(question) && !lies_in_another(question->cgroup);
+    if (is_sure && (*lock = order_taken(folder, &order)) >= 0) {
         if (is(order.asks, "labelled")) {
             by_order(folder, &order, question, update);
             return 0;

@@ -99,6 +99,7 @@ struct order { long long epoch; struct text cpus, asks, boot, machine; };
 int cpus_of(const char *at, size_t size, struct cpus *found);   /* 0 if it is no list of CPUs */
 struct text cpus_listed(const struct cpus *cpus);
 struct text cpus_within(struct text cpus, const struct order *order);
+struct text cpus_within_above(struct text cpus, struct text cgroup);    /* those that the group above has; "" for none */
 int order_decoded(const char *content, size_t size, struct order *order);
 int order_taken(const char *folder, struct order *order);       /* the lock's descriptor, or -1 */
 int order_kept(const char *folder, struct order *order);        /* whether there is one */

@@ -16,6 +16,9 @@
 
 enum { TRIES = 50 };
 
+/* The hierarchy on cgroup v1. There no group can have a CPU that the one above has not: such a start would fail. */
+#define CPUSETS "/sys/fs/cgroup/cpuset"
+
 static const char HEAD[] = "cpuset-sidecar order 1";
 
 uint32_t crc32_of(const char *at, size_t size) {
@@ -86,11 +89,61 @@ struct text cpus_listed(const struct cpus *cpus) {
     return made;
 }
 
+/* Take the last step from a path. */
+static void cut_last(struct text *path) {
+    while (path->size && path->at[--path->size] != '/');
+    path->at[path->size] = 0;
+}
+
 static struct text both(struct text one, struct text other) {
     static struct cpus a, b;
     if (!cpus_of(one.at, one.size, &a) || !cpus_of(other.at, other.size, &b)) return (struct text){0};
     for (size_t i = 0; i < sizeof a.has; i++) a.has[i] &= b.has[i];
     return cpus_listed(&a);
+}
+
+/* Return the path of the group above a container's, as runtimes read a cgroupsPath: a path, or systemd's slice, prefix
+ * and name; "" for the root. */
+static struct text group_above(struct text cgroup) {
+    struct text made = {0};
+    const char *at = cgroup.at, *end = at + cgroup.size, *parts[3];
+    size_t colons = 0;
+    put(&made, "", 0);
+    for (const char *each = at; each < end; each++)
+        if (*each == ':' && colons++ < 3) parts[colons - 1] = each;
+    if (colons == 2) {
+        size_t size = parts[0] - at;
+        if (size >= 6 && !memcmp(parts[0] - 6, ".slice", 6)) size -= 6;
+        for (size_t i = 0; i <= size; i++)
+            if (i == size || at[i] == '-') {
+                put_word(&made, "/");
+                put(&made, at, i);
+                put_word(&made, ".slice");
+            }
+        return made;
+    }
+    for (const char *stop; at < end; at = stop + 1) {
+        if (!(stop = memchr(at, '/', end - at))) stop = end;
+        if (stop - at == 2 && !memcmp(at, "..", 2)) cut_last(&made);
+        else if (stop > at && (stop - at > 1 || *at != '.')) {
+            put_word(&made, "/");
+            put(&made, at, stop - at);
+        }
+    }
+    cut_last(&made);
+    return made;
+}
+
+struct text cpus_within_above(struct text cpus, struct text cgroup) {
+    struct text path = group_above(cgroup), found = {0};
+    if (memchr(path.at, 0, path.size)) return cpus;     /* No group, and no start. */
+    for (;; cut_last(&path)) {
+        struct text file = {0};
+        put_words(&file, CPUSETS "%s/cpuset.cpus", path.at);
+        found = attribute(file.at);
+        drop(&file);
+        if (found.size || !path.size) return found.size ? both(cpus, found) : cpus;
+    }
 }
 
 int are_online(struct text cpus) {
