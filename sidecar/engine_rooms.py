@@ -118,13 +118,14 @@ class EngineRooms:
         if container.engine in self._by_name or len(self._lookers) == 1:
             self._of(container).hints.hear(container)
 
-    def born(self, container: ContainerKey, *, is_answered: bool) -> None:
-        """Hear of a birth. That of an unknown container of several engines is met by its engine's event."""
+    def born(self, container: ContainerKey, below: str, *, is_answered: bool) -> None:
+        """Hear of a birth below this cgroup. That of an unknown one of several engines is met by its engine's event."""
         if container.engine not in self._by_name and len(self._lookers) > 1:
             return
         looker = self._of(container)
         if self._board.latest.is_away(container):
-            # Nothing else will tell of it.
+            # Nothing else will tell of it, nor of where it is.
+            looker.glances.born(container, below)
             looker.look(container)
         elif not looker.newcomers.born(container, is_answered=is_answered):
             looker.hints.born(container)

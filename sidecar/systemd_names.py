@@ -102,8 +102,9 @@ def parent_path(parent: str) -> str:
 
 
 def is_inside_a_container(parent: str, pod: str = "") -> bool:
-    """Return whether a cgroup parent that an engine was given is the cgroup of a container, or inside it. That of the
-    container's own pod, which has this id, is none.
+    """Return whether a cgroup parent that an engine was given is the cgroup of a container, or inside it, by what its
+    parts are called: whether there is such a container is not asked. That of the container's own pod, which has this
+    id, is none.
     """
     return any(_OF_CONTAINER.fullmatch(part) and part != pod for part in parent.split("/"))
 

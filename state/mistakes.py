@@ -123,7 +123,7 @@ class BornInGroup(Flaw, frozen=True):
 
 
 class InsideAnother(Flaw, frozen=True):
-    """Its cgroup lies inside that of another container: it runs on that container's CPUs, and can have no others."""
+    """Its cgroup lies in one that is called like a container's: it runs on the CPUs there, and can have no others."""
 
 
 class NoCgroup(Flaw, frozen=True):

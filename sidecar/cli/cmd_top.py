@@ -35,7 +35,7 @@ from sidecar.status.sight import Sight
 from sidecar.status.status_reader import LastStatus, StatusFollower, read_last_status
 from state import codec
 
-_WITHOUT: Final = "containers that ask for no exclusive CPUs"
+_WITHOUT: Final = "containers with no known request for exclusive CPUs"
 _HEAD: Final = (" ", "NAME", "NOW", "SIZE", "RANGE", "SCALE", "WEIGHT", "USE", "STATE")
 _WIDE: Final = ("ID", "PROJECT")
 """What a wide table has more, before the state."""

@@ -72,8 +72,8 @@ class Hearing(Protocol):
     def hear(self, container: ContainerKey) -> None:
         """Hear that a container may have started or ended."""
 
-    def born(self, container: ContainerKey, *, is_answered: bool) -> None:
-        """Hear of a birth."""
+    def born(self, container: ContainerKey, below: str, *, is_answered: bool) -> None:
+        """Hear of a birth below this cgroup."""
 
     def born_inside(self, birth: BornInside) -> None:
         """Report what was born inside an owner's group, unless the engine does not know it."""
@@ -217,7 +217,8 @@ class Births:
                 for ended in perhaps_removed(self._board.latest):
                     self._hearing.look(ended)
                 if each.id:
-                    self._hearing.born(self._hearing.key_of(engine, each.id), is_answered=each.cpus is not None)
+                    key, below = self._hearing.key_of(engine, each.id), os.path.dirname(each.path)
+                    self._hearing.born(key, below, is_answered=each.cpus is not None)
             case GroupGone():
                 if each.id and (key := self._hearing.key_of(engine, each.id)) in self._board.latest.containers:
                     self._hearing.hear(key)

@@ -2,6 +2,8 @@
 
 The lock may be held by a start whose program runs already, while the engine calls the container created or exited. So
 the kernel is asked first where the hand would have answered its birth: what the books know of its parent says where.
+Of what is born while its engine is away the books know nothing: the hand's news says where it is, such as in a pod's
+cgroup.
 """
 
 from __future__ import annotations
@@ -35,6 +37,18 @@ class Glances:
         self._engine = engine
         self._crashes = crashes
         self._complete = complete
+        self._born: dict[ContainerKey, str] = {}
+        """Below which cgroup containers were born while their engine was away, until a look shows them."""
+
+    def born(self, container: ContainerKey, below: str) -> None:
+        """Hear that a container was born below this cgroup while its engine is away."""
+        known = self._board.latest.containers
+        self._born = {key: at for key, at in self._born.items() if key not in known or known[key].view.is_glance}
+        self._born[container] = below
+
+    def forget(self, container: ContainerKey) -> None:
+        """Forget where a container was born that is gone."""
+        self._born.pop(container, None)
 
     async def at(self, container: ContainerKey) -> ContainerView:
         """Return a glance; one that cannot be understood shows a container that may run anywhere."""
@@ -64,16 +78,19 @@ class Glances:
                 found = self.unread(container)
         except EngineFailed:
             return None
+        if found.effective is None:
+            self.forget(container)
         if known is None:
             return ContainerSeen(found, began) if found.effective is not None else None
         has_ended = found.effective is None and not world.state.has_records(container)
         return ContainerRemoved(container, began) if has_ended else None
 
     def _found(self, glance: ContainerView) -> ContainerView:
-        """Return a glance with what the kernel shows: below the parents where it is born, as the books know; or else
-        wherever engines put containers.
+        """Return a glance with what the kernel shows: below the cgroup where its birth was seen, or the parents where
+        it is born, as the books know; or else wherever engines put containers.
         """
-        for parent in birthplaces(self._board.latest, glance.key):
+        seen = [below] if (below := self._born.get(glance.key)) else []
+        for parent in (*seen, *birthplaces(self._board.latest, glance.key)):
             found = self._complete(msgspec.structs.replace(glance, cgroup_parent=parent))
             if found.effective is not None:
                 return msgspec.structs.replace(found, cgroup_parent=glance.cgroup_parent)

@@ -80,7 +80,7 @@ class Looker:
         self._tickets = tickets
         self._log = log
         self._crashes = Crashes(board, log)
-        self._glances = Glances(board, engine, self._crashes, self._complete)
+        self.glances = Glances(board, engine, self._crashes, self._complete)
         self._turns = Turns(nursery)
         self._rests = Rests[ContainerKey]()
         self._list = ListTurns()
@@ -136,6 +136,7 @@ class Looker:
     def removed(self, container: ContainerKey) -> None:
         """Report that the engine removed this container."""
         self._unseen.forget(container)
+        self.glances.forget(container)
         self.hints.answered(container)
         self.newcomers.answered(container)
         self.tell(ContainerRemoved(container, self._tickets()))
@@ -300,9 +301,9 @@ class Looker:
         has_grant = container in self._board.latest.state.assignments
         try:
             with trio.move_on_after(math.inf if has_grant else GLANCE_SECONDS):
-                looks.found.append(await self._glances.at(container))
+                looks.found.append(await self.glances.at(container))
                 return
-            looks.found.append(self._glances.unread(container))
+            looks.found.append(self.glances.unread(container))
         except ContainerGone:
             pass
         except EngineError as error:
@@ -329,12 +330,13 @@ class Looker:
             view = await self._view_or_glance(container)
         except ContainerGone:
             self._unseen.forget(container)
+            self.glances.forget(container)
             await self._outbox.send(ContainerRemoved(container, began))
         except EngineError as error:
             # The inventory after the next connection will look.
             self._log.debug("no look", **{noun(container): container.short}, reason=error)
             self.look_at_everything()
-            if isinstance(error, EngineUnavailable) and (fact := self._glances.by_the_kernel(container, began)):
+            if isinstance(error, EngineUnavailable) and (fact := self.glances.by_the_kernel(container, began)):
                 await self._outbox.send(fact)
         else:
             if view is not None:
@@ -353,7 +355,7 @@ class Looker:
             raise
         except EngineError as error:
             self._unseen.add({container: str(error)})
-            return None if container in self._board.latest.containers else await self._glances.at(container)
+            return None if container in self._board.latest.containers else await self.glances.at(container)
 
     async def _view(self, container: ContainerKey, tell_late: Callable[[], None] = lambda: None) -> ContainerView:
         async with self._turns.taken(container, tell_late):

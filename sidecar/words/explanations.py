@@ -163,6 +163,8 @@ def _why(world: World, container: Container, assignment: Assignment | None, refu
         return [f"It is {pin_text(world, container)}."]
     if container.view.kind is ViewKind.UNIT:
         return [f"It is a unit of the host, which is confined to the shared pool, {world.state.shared}."]
+    if container.is_unread:
+        return [f"Its labels are not known yet, so it runs in the shared pool, {world.state.shared}."]
     return [f"It asks for no exclusive CPUs, so it runs in the shared pool, {world.state.shared}."]
 
 

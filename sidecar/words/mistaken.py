@@ -115,7 +115,9 @@ def said(name: str, given: str, shown: str, flaw: AnyFlaw) -> str:
             inside = f"it lives in {group}, which confines the shared pool, and can have no CPUs outside it"
             return f"{inside}: create it with cgroup_parent: {instead}"
         case InsideAnother():
-            inside = f"its {name} {shown} lies inside another container, and it runs on that container's CPUs"
+            inside = (
+                f"its {name} {shown} lies in a cgroup that is called like a container's, and it runs on the CPUs there"
+            )
             return f"{inside}: recreate it with another {name}"
         case NoCgroup():
             return (

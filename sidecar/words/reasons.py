@@ -50,6 +50,8 @@ def reason_of(world: World, container: Container) -> str:
         return "in the shared pool: it is kept out from its next stop"
     if wish.pin:
         return pin_text(world, container)
+    if container.is_unread:
+        return "in the shared pool: its labels are not known yet"
     return "in the shared pool: it asks for no exclusive CPUs"
 
 

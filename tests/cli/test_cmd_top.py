@@ -76,7 +76,7 @@ def test_top_shows_sizes_within_their_ranges() -> None:
     assert rows["batch"][3:8] == ["4", "2-4", "fill", "20", "-"]
     assert rows["busy"][3:8] == ["2", "1-2", "load", "10", "0.9"]
     assert rows["fixed"][3:8] == ["1", "1-1", "-", "-", "-"]
-    assert "containers that ask for no exclusive CPUs: 1" in lines
+    assert "containers with no known request for exclusive CPUs: 1" in lines
     assert "takes so far: 0 acknowledged, 0 forced" in lines
     assert max(map(len, lines)) <= 120
 
@@ -87,7 +87,7 @@ def test_a_container_with_a_wrong_label_is_shown_as_a_problem() -> None:
     lines = rendered(status_of(world(uniform(cores=4), *views)), NOW, WORKS, width=100)
     assert lines[3].split() == ["NAME", "NOW", "SIZE", "STATE"]
     assert any(line.startswith("problem: odd: refused: cpuset.exclusive is 'two'") for line in lines)
-    assert "containers that ask for no exclusive CPUs: 1" in lines
+    assert "containers with no known request for exclusive CPUs: 1" in lines
     assert not any("takes so far" in line for line in lines)
 
 
@@ -104,7 +104,7 @@ def test_top_shows_what_is_chosen() -> None:
     lines = rendered(status, NOW, WORKS, width=100, choice=Choice(project="shop"))
     assert [line.split()[1] for line in lines[4:6]] == ["stack", "web"]
     assert not any("odd" in line for line in lines)
-    assert "containers that ask for no exclusive CPUs: 1" in lines
+    assert "containers with no known request for exclusive CPUs: 1" in lines
     one = rendered(status, NOW, WORKS, width=100, choice=Choice(project="shop", cpus=CPUSet.of(1)))
     assert [len(line.split()) > 1 and line.split()[1] in ("web", "stack") for line in one[4:6]] == [True, False]
     assert one[-3:] == lines[-3:]

@@ -117,7 +117,7 @@ def test_without_a_daemon_that_vouches_nothing_is_claimed_of_units() -> None:
 
 def test_top_counts_units_apart() -> None:
     lines = cmd_top.rendered(told(), NOW, WORKS)
-    assert "containers that ask for no exclusive CPUs: 1" in lines
+    assert "containers with no known request for exclusive CPUs: 1" in lines
     assert "units of the host: 2" in lines
 
 

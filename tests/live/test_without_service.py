@@ -109,3 +109,43 @@ def test_ten_starts_without_the_service(
     assert set(kernel.all_allowed(newcomers).values()) == {REST}
     assert alone == (STARTS if hand == "auto" else 0)
     assert set(where.values()) == {REST if hand == "auto" else online()}
+
+
+def test_a_pods_container_that_starts_without_the_service_is_shown(
+    engine: PrivatePodman, made: Containers, sidecar: SidecarProcess, kernel: KernelView
+) -> None:
+    """It is in its pod's cgroup, where only the hand's news leads. When it is gone it is shown no more."""
+    sidecar.configure(hand="auto")
+    sidecar.start()
+    owner = made.run("owner", labels={"cpuset.exclusive": "1"})
+    pod = f"{made.prefix}-pod"
+    engine.run("pod", "create", "--infra=false", "--name", pod)
+
+    def run() -> str:
+        made.made.append(engine.run("run", "-d", "--pod", pod, "--network", "none", made.image, *SLEEP).strip())
+        return made.made[-1]
+
+    def is_alone() -> bool:
+        told = sidecar.projection(owner)
+        return told is not None and told.alone
+
+    try:
+        first = run()
+        eventually(lambda: (shown := sidecar.container(first)) and shown.is_settled, "the pod's first is settled")
+        eventually(is_alone, "alone")
+        engine.kill()
+        try:
+            newcomer = run()
+            eventually(lambda: sidecar.container(newcomer) is not None, "it is shown")
+            assert kernel.allowed(newcomer) == REST
+            engine.run("rm", "-f", "-t0", newcomer)
+            eventually(lambda: sidecar.container(newcomer) is None, "one that is gone is shown no more")
+            made.made.remove(newcomer)
+            # The pod itself is no container, whatever its cgroup is called.
+            assert {each.id for each in sidecar.status().containers} == {owner, first}
+        finally:
+            engine.start()
+        eventually(is_alone, "alone again", seconds=30.0)
+    finally:
+        engine.run("pod", "rm", "-f", "-t0", pod)
+        del made.made[1:]

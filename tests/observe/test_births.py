@@ -62,6 +62,7 @@ class Room:
         self.newcomers = Newcomers(board, looks.append, lambda _: False, lambda: "docker")
         self.inventories = 0
         self.inside: list[BornInside] = []
+        self.born_below: list[str] = []
         self.look = looks.append
 
     def key_of(self, engine: str, id: str) -> ContainerKey:
@@ -70,7 +71,8 @@ class Room:
     def hear(self, container: ContainerKey) -> None:
         self.hints.hear(container)
 
-    def born(self, container: ContainerKey, *, is_answered: bool) -> None:
+    def born(self, container: ContainerKey, below: str, *, is_answered: bool) -> None:
+        self.born_below.append(below)
         if not self.newcomers.born(container, is_answered=is_answered):
             self.hints.born(container)
 
@@ -238,6 +240,7 @@ async def test_births_and_ends_are_hints(bench: Bench, nursery: trio.Nursery) ->
     bench.hand.remove(f"/docker/{ONE}")
     bench.hand._send.send_nowait(NewsLost())
     await trio.testing.wait_all_tasks_blocked()
+    assert bench.room.born_below == ["/docker"]
     assert (bench.looks, bench.room.inventories) == ([docker(ONE)] * 2, 1)
 
 

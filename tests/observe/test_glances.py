@@ -9,6 +9,7 @@ from trio.testing import MockClock
 from sidecar.crashes import Crashes
 from sidecar.decide.facts import ContainerRemoved, ContainerSeen, ContainerView, InventoryTaken, Phase
 from sidecar.decide.hand_state import HandState
+from sidecar.decide.step import step
 from sidecar.decide.world import replace
 from sidecar.observe.glances import Glances
 from state.cpuset import CPUSet
@@ -112,6 +113,35 @@ async def test_what_is_born_while_the_engine_is_away_is_there_under_its_id(
     assert gone.container == docker(born)
     assert docker(born) not in bench.board.latest.containers
     assert await bench.silence(1)
+
+
+async def test_what_is_born_in_a_pod_while_the_engine_is_away_is_looked_for_where_it_was_born(
+    autojump_clock: MockClock, bench: Bench
+) -> None:
+    """Nothing else leads into a pod's cgroup. Where it was is forgotten when it is gone, or once a look shows it."""
+    born, another = docker("1" * 64), docker("2" * 64)
+    pod = f"/libpod_parent/{'f' * 64}"
+    groups = {born: pod}
+    asked: list[str] = []
+
+    def complete(view: ContainerView) -> ContainerView:
+        asked.append(view.cgroup_parent)
+        is_there = view.cgroup_parent == groups.get(view.key)
+        return msgspec.structs.replace(view, effective=POOL, phase=Phase.RUNNING) if is_there else view
+
+    glances = Glances(bench.board, bench.engine, Crashes(bench.board, bench.log), complete)
+    assert glances.by_the_kernel(born, 1) is None
+    glances.born(born, pod)
+    seen = glances.by_the_kernel(born, 2)
+    assert isinstance(seen, ContainerSeen)
+    assert (seen.view.effective, seen.view.cgroup_parent) == (POOL, "")
+    bench.board.post(step(bench.board.latest, [seen])[0])
+    glances.born(another, pod)
+    del groups[born]
+    assert glances.by_the_kernel(born, 3) == ContainerRemoved(born, 3)
+    asked.clear()
+    glances.unread(born)
+    assert asked == [""]
 
 
 async def test_what_has_records_is_not_gone_because_it_has_ended(autojump_clock: MockClock, bench: Bench) -> None:

@@ -74,7 +74,7 @@ async def test_a_hand_that_fails_unexpectedly_is_used_no_more_and_another_is_ope
 async def test_news_that_cannot_be_taken_cost_no_others(bench: Bench, nursery: trio.Nursery) -> None:
     """Everything is looked at instead, and the hand is followed on."""
 
-    def planted(container: ContainerKey, *, is_answered: bool) -> None:
+    def planted(container: ContainerKey, below: str, *, is_answered: bool) -> None:
         raise ValueError("planted")
 
     nursery.start_soon(bench.births.run, lambda engine: bench.hand)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from sidecar.decide.facts import Load, LoadMeasured, Purpose
+from msgspec.structs import replace
+
+from sidecar.decide.facts import ContainerView, Load, LoadMeasured, Phase, Purpose
 from sidecar.decide.settings import PolicyName
+from sidecar.decide.sightings import sighted
 from sidecar.status.describe import status_of
 from sidecar.status.document import ContainerStatus, LoadStatus, MoveStatus
+from sidecar.words.reasons import reason_of
 from tests.support.decide.stories import Story, cpus
 
 
@@ -39,6 +43,18 @@ def test_what_decides_how_many_is_said() -> None:
     story.feed(LoadMeasured((Load(container=busy.key, cpus=1, use=0.9, peak=0.95, pressure=3.0),)))
     assert told(story, "busy").load == LoadStatus(use=0.9, peak=0.95, pressure=3.0)
     assert "it used 0.9 when last measured out of range" in " ".join(sentences(story, "busy"))
+
+
+def test_what_its_engine_has_not_shown_is_not_said_to_ask_for_nothing() -> None:
+    """The kernel alone tells of a container that is born while the engine is away: its labels may ask."""
+    view = ContainerView(engine="docker", id="b" * 64, name="b" * 12, phase=Phase.RUNNING, is_glance=True)
+    world = sighted(Story().world, view, 1000)
+    [born] = status_of(world).containers
+    assert born.explanation[0] == "Its labels are not known yet, so it runs in the shared pool, 0-7."
+    assert reason_of(world, world.containers[view.key]) == "in the shared pool: its labels are not known yet"
+    world = sighted(world, replace(view, is_glance=False), 1001)
+    [looked_at] = status_of(world).containers
+    assert looked_at.explanation[0] == "It asks for no exclusive CPUs, so it runs in the shared pool, 0-7."
 
 
 def test_why_cpus_moved_and_what_is_leaving_is_said() -> None:

@@ -100,7 +100,7 @@ FLAWS: tuple[tuple[AnyFlaw, str], ...] = (
     (
         InsideAnother(),
         (
-            "its cpuset.x 'y' lies inside another container, and it runs on that container's CPUs: "
+            "its cpuset.x 'y' lies in a cgroup that is called like a container's, and it runs on the CPUs there: "
             "recreate it with another cpuset.x"
         ),
     ),

@@ -153,6 +153,11 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         )
 
     @property
+    def is_unread(self) -> bool:
+        """Whether its engine has not shown its labels yet: the kernel alone tells that it is there."""
+        return self.view.is_glance and not self.view.labels and not self.view.image
+
+    @property
     def is_held_back(self) -> bool:
         """Whether its last order had no effect: the kernel gives it other CPUs than the engine has configured."""
         return self.fault is not None and self.fault.kind is FaultKind.INEFFECTIVE

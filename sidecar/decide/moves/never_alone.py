@@ -13,7 +13,8 @@ def is_never_alone(world: World, container: Container) -> bool:
     """Return whether a container gets no CPUs of its own unless its labels, the settings, or its start change.
 
     1. It has a grant: what is missing comes.
-    2. It is left alone, or pinned by hand, or asks for nothing, or its request has a mistake: never.
+    2. It is left alone, or pinned by hand, or asks for nothing, or its request has a mistake: never. What it asks
+       for is not known before its engine has shown its labels.
     3. It was not answered yet, or is to be answered again when the engine is back: settings and machine may change
        meanwhile.
     4. It was refused: never, unless it waits for CPUs or for its place, or is stopped and asks when it starts.
@@ -23,7 +24,7 @@ def is_never_alone(world: World, container: Container) -> bool:
     if key in world.state.assignments:
         return False
     # 2.
-    if is_never_moved(container) or container.wish.demand is None:
+    if is_never_moved(container) or (container.wish.demand is None and not container.is_unread):
         return True
     # 3.
     refused = world.state.refusals.get(key)

@@ -9,6 +9,8 @@ to all others, when the group gets CPUs again (cpuset(7); tests/live/test_astray
    changed here: a decision determines their CPUs, and the engine writes them.
 2. Processes that fell out of their container's group are found by its groups in other hierarchies, which CPUs do not
    affect, and return as soon as the group has CPUs.
+3. A group without CPUs lost them only if it has memory nodes. No process enters a group that lacks either (cpuset(7),
+   ENOSPC), and runtimes write the CPUs first: one that is empty of both was just made, and one without files is gone.
 
 Calling it again changes nothing more. It needs a writable /sys/fs/cgroup, and the host's process ids: without these, a
 container whose group was seen without CPUs is assumed to be astray until its next start.
@@ -123,7 +125,7 @@ class Mender:
         places = [place for each in others if (place := find_directory(each, view, self._proc))]
         if unreadable := _why_unreadable(directory):
             return Astray(kind=AstrayKind.UNKNOWN, container=view.name, error=unreadable)
-        if not _cpus(directory):
+        if _has_lost_cpus(directory):
             self._emptied[view.id] = view.started_at
         reason = ""
         for _ in range(_ROUNDS):
@@ -133,8 +135,10 @@ class Mender:
             astray = sorted(elsewhere - inside)
             if not astray and not self.has_strayed(hierarchy, directory, view):
                 return None
-            if not _cpus(directory):
+            if _has_lost_cpus(directory):
                 return Astray(kind=AstrayKind.WITHOUT_CPUS, container=view.name)
+            if not _cpus(directory):
+                return None
             if not astray and not _names(self._cgroups(view), view.id):
                 return Astray(kind=AstrayKind.UNSEEN, container=view.name)
             reason = _move(astray or [view.pid], directory) or reason
@@ -184,6 +188,13 @@ def _why_unreadable(directory: str) -> str:
     except FileUnreadable as error:
         return str(error)
     return ""
+
+
+def _has_lost_cpus(directory: str) -> bool:
+    """Return whether a group that had processes has no CPUs any more (3)."""
+    # In this order: one that is being made has its CPUs by the time that it has memory nodes.
+    had = (read(f"{directory}/cpuset.mems") or b"").strip()
+    return bool(had) and read(f"{directory}/cpuset.cpus") in (b"", b"\n")
 
 
 def _cpus(directory: str) -> CPUSet:

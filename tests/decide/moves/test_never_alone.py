@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from sidecar.decide.facts import ContainerView, Phase
 from sidecar.decide.moves.never_alone import is_never_alone
 from sidecar.decide.settings import PolicyName
+from sidecar.decide.sightings import sighted
 from state.demand import NumaRule
 from state.topology import uniform
 from tests.support.decide.real import Real
@@ -35,6 +38,15 @@ def test_what_cannot_be_granted_anything_is_never_alone(asks: object, fields: di
     """Whatever happens around it."""
     story = Story()
     assert never(story, story.arrive("plain", asks, **fields))
+
+
+def test_what_its_engine_has_not_shown_may_become_alone() -> None:
+    """The kernel alone tells of it: its labels may ask for CPUs."""
+    view = ContainerView(engine="docker", id="b" * 64, name="b" * 12, phase=Phase.RUNNING, is_glance=True)
+    world = sighted(Story().world, view, 1000)
+    assert not is_never_alone(world, world.containers[view.key])
+    world = sighted(world, replace(view, is_glance=False), 1001)
+    assert is_never_alone(world, world.containers[view.key])
 
 
 def test_what_was_granted_may_become_alone() -> None:

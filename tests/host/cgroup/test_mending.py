@@ -49,6 +49,7 @@ class Tree:
         directory.mkdir(parents=True, exist_ok=True)
         for name in ("cpuset.cpus", "cpuset.effective_cpus"):
             (directory / name).write_text(f"{cpus}\n")
+        (directory / "cpuset.mems").write_text("0\n")
         (directory / "cgroup.procs").write_text("".join(f"{pid}\n" for pid in processes))
         return directory
 
@@ -114,6 +115,31 @@ def test_one_that_fell_out_runs_on_the_cpus_above_until_it_is_brought_back(tree:
     assert tree.kernel.mend([game]) == ()
     assert (own / "cgroup.procs").read_text() == "42"
     assert tree.effective(game) == "3"
+
+
+@pytest.mark.parametrize("pid", [0, 42])
+def test_a_group_that_was_just_made_has_lost_no_cpus(tree: Tree, pid: int) -> None:
+    """Its runtime writes CPUs, then memory nodes, and only then there are processes. What is known of the container is
+    a glance, or its start before.
+    """
+    tree.group("docker", "0-7")
+    own = tree.group(f"docker/{ID}", "")
+    (own / "cpuset.mems").write_text("\n")
+    assert tree.kernel.mend([view(pid=pid)]) == ()
+    tree.group(f"docker/{ID}", "3")
+    assert tree.effective(view(pid=pid)) == "3"
+    assert tree.kernel.mend([view(pid=pid)]) == ()
+
+
+def test_a_group_that_goes_while_it_is_read_has_lost_no_cpus(tree: Tree) -> None:
+    """Its container ends: its directory was found, and its files are gone."""
+    tree.group("docker", "0-7")
+    for file in (own := tree.group(f"docker/{ID}", "3")).iterdir():
+        file.unlink()
+    assert own.is_dir()
+    assert tree.kernel.mend([view(pid=42)]) == ()
+    tree.group(f"docker/{ID}", "4")
+    assert tree.effective(view(pid=42)) == "4"
 
 
 def test_processes_that_leave_their_group_are_missed_at_the_next_look(tree: Tree) -> None:
