@@ -8,6 +8,7 @@ from itertools import permutations
 from tests.blackbox.asked import Asked, CPUs, joined, seconds
 from tests.blackbox.chronicle import Chronicle, Stage
 from tests.blackbox.finding import AFTERMATH, ORDERS, Finding, listed
+from tests.blackbox.promises_sharing import had_always
 
 QUIET = 30.0
 """Seconds without a change, in a history without loads: then it is a rest."""
@@ -217,14 +218,19 @@ def fits(chronicle: Chronicle, stage: Stage, asked: Asked) -> bool:
     # With `only`, no others are of use to a new request.
     of_use = chronicle.isolated if stage.settings.get("isolated") == "only" else stage.online
     if stage.is_dynamic:
-        spare = sum(
-            min(max(0, len(each.granted) - chronicle.asked(name, stage).floor), len(each.granted & of_use))
-            for name, each in stage.places.items()
-            if each.granted is not None
-        )
+        spare = sum(_spare(chronicle, stage, name, of_use) for name in stage.places)
     taken = stage.granted | chronicle.kept_isolated(stage) | _kept_for_successors(chronicle, stage)
     room = len(stage.online - taken) + spare - _least(chronicle, stage)
     return asked.floor <= min(room, len(_free(chronicle, stage)) + spare)
+
+
+def _spare(chronicle: Chronicle, stage: Stage, name: str, of_use: CPUs) -> int:
+    """Return how many of these CPUs an owner can surely give up: "the original CPUs, as many as the floor, never leave"
+    (dynamic).
+    """
+    granted, floor = stage.place(name).granted or frozenset[int](), chronicle.asked(name, stage).floor
+    kept = min(floor, len(had_always(chronicle, name, stage) & of_use))
+    return min(max(0, len(granted) - floor), max(0, len(granted & of_use) - kept))
 
 
 def the_queue_is_in_order(chronicle: Chronicle) -> Iterator[Finding]:

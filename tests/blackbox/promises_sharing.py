@@ -130,11 +130,19 @@ def joined_pins(chronicle: Chronicle, stage: Stage, name: str) -> CPUs:
 
 def original(chronicle: Chronicle, name: str) -> CPUs | None:
     """Return what a container's present grant always had, None if that is more than its floor."""
+    always = had_always(chronicle, name, chronicle.last)
+    return always if always and len(always) == chronicle.asked(name, chronicle.last).floor else None
+
+
+def had_always(chronicle: Chronicle, name: str, stage: Stage) -> CPUs:
+    """Return what a container's grant had at each stage until this one: its original CPUs, and others perhaps."""
     always: CPUs | None = None
-    for stage in chronicle.stages:
-        granted = stage.place(name).granted
+    for each in chronicle.stages:
+        granted = each.place(name).granted
         always = granted if granted is None or always is None else always & granted
-    return always if always is not None and len(always) == chronicle.asked(name, chronicle.last).floor else None
+        if each is stage:
+            break
+    return always or frozenset()
 
 
 def the_pool_keeps_its_minimum(chronicle: Chronicle) -> Iterator[Finding]:
