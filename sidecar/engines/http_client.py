@@ -296,7 +296,11 @@ class Reader:
         try:
             protocol = response.connection.protocol if response.connection else None
             wake_at_the_end(response.content, protocol.closed if protocol else None)
-            while chunk := await next_chunk(response.content):
+
+            def has_ended() -> bool:
+                return response.connection is None or response.connection.transport is None
+
+            while chunk := await next_chunk(response.content, has_ended):
                 for line in lines.feed(chunk):
                     self._push(line)
         except (aiohttp.ClientError, OSError) as error:

@@ -37,7 +37,7 @@ def test_the_reader_of_a_closed_connection_fails_at_once(error: Exception | None
     async def read() -> None:
         content, closed = Deaf(), asyncio.get_running_loop().create_future()
         wake_at_the_end(content, closed)
-        reader = asyncio.create_task(next_chunk(content))
+        reader = asyncio.create_task(next_chunk(content, lambda: False))
         await asyncio.sleep(0)
         assert not reader.done()
         closed.set_exception(error) if error else closed.set_result(None)
@@ -53,7 +53,7 @@ def test_one_that_ended_before_cannot_be_waited_for() -> None:
         content.is_connected = False
         wake_at_the_end(content, None)
         with pytest.raises(ConnectionResetError, match="its connection was closed"):
-            await next_chunk(content)
+            await next_chunk(content, lambda: False)
 
     asyncio.run(read())
 
@@ -68,6 +68,6 @@ def test_what_has_ended_by_itself_keeps_its_end() -> None:
         content.waiting.set_result(b"")
         closed.set_result(None)
         await asyncio.sleep(0.001)
-        assert await next_chunk(content) == b""
+        assert await next_chunk(content, lambda: False) == b""
 
     asyncio.run(read())
