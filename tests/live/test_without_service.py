@@ -47,7 +47,7 @@ def made(engine: PrivatePodman) -> Iterator[Containers]:
     yield containers
     # All at once, without the time that each has to stop.
     if containers.made:
-        engine.run("rm", "-f", "-t0", *containers.made)
+        engine.run("rm", "-f", "-t0", "--ignore", *containers.made)
 
 
 @pytest.fixture
