@@ -1,7 +1,7 @@
 """World: all that the allocator knows: the State, the machine, the settings, and each container as last seen.
 
-Nothing here changes in place: `replace` makes new values, and the dicts are never written to. Each mapping other than
-`containers` has one writer: moves/timers, moves/signals for `signalled` and `stops`, books/load_wish for `loads`.
+Nothing here changes in place: `replace` makes new values, dicts are never written to. Each mapping but `containers` has
+one writer: moves/timers that of `timers`, moves/signals of `signalled` and `stops`, books/load_wish of `loads`.
 """
 
 from __future__ import annotations

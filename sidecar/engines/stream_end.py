@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 
 CHECK_SECONDS: Final = 5.0
 """How often a silent stream is asked for its connection. One that ends before the future can be asked for wakes no
-reader: of a hundred that were garbled at once, four.
+reader: of 96 that were garbled at once, two.
 """
 
 _CLOSED: Final = "its connection was closed"

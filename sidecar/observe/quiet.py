@@ -28,8 +28,7 @@ class Quiet:
         """The world at the end of the last inventory."""
 
     def holds(self, taken: InventoryTaken, *, is_awaited: bool) -> bool:
-        """Return whether nothing follows from this inventory. `is_awaited`: it was asked for, or a look
-        is under way."""
+        """Return whether nothing follows from an inventory. `is_awaited`: it was asked for, or a look is under way."""
         before, self._last = self._last, self._board.latest
         if before is None or is_awaited or self._board.problems:
             return False

@@ -1,4 +1,4 @@
-"""Unstarted: containers that need no look, since the engine's list says that they have never run, and a look knew it.
+"""Unstarted: containers that need no look, since the engine's list says that they have never run, as a look did.
 
 The list is one answer for all, with the state of each; a look is a question for each. A host may have hundreds of
 containers that were created and never started. Nothing moves them, no start of one goes unseen (the list has another

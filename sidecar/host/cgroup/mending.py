@@ -10,7 +10,8 @@ to all others, when the group gets CPUs again (cpuset(7); tests/live/test_astray
 2. Processes that fell out of their container's group are found by its groups in other hierarchies, which CPUs do not
    affect, and return as soon as the group has CPUs.
 3. A group without CPUs lost them only if it has memory nodes. No process enters a group that lacks either (cpuset(7),
-   ENOSPC), and runtimes write the CPUs first: one that is empty of both was just made, and one without files is gone.
+   ENOSPC), and runc writes the CPUs first (1.1.5, strace): one that is empty of both was just made. One without files
+   is gone.
 
 Calling it again changes nothing more. It needs a writable /sys/fs/cgroup, and the host's process ids: without these, a
 container whose group was seen without CPUs is assumed to be astray until its next start.
