@@ -39,9 +39,12 @@ def test_a_cgroup_inside_an_owners_is_told_and_counted(
     owner = workloads.run("owner", labels=ONE)
     until_alone(running, owner)
     inside = workloads.run("inside", CgroupParent=f"{own_engine.cgroup_parent}/{owner}")
-    found = running.until(owner, lambda it: it.neighbours, "not alone any more")
+    found = running.until(
+        owner,
+        lambda it: [each.name for each in it.neighbours] == [f"{workloads.prefix}-inside"],
+        "it is told beside which one, by the name that the engine tells after its group was made",
+    )
     assert not found.is_alone
-    assert [each.name for each in found.neighbours] == [f"{workloads.prefix}-inside"]
     [said] = running.until(inside, lambda it: it.warnings, "what to do").warnings
     assert "recreate it with another cgroup_parent" in said
     eventually(lambda: (told := running.projection(owner)) and not told.alone, "it is told")
