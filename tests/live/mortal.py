@@ -1,4 +1,5 @@
-"""`cpuset-sidecar`, killed at one step of an order with two legs, as soon as a file is there.
+"""`cpuset-sidecar`, killed at one step of an order with two legs, as soon as a file is there. At a step that is of one
+container, its id must be in the file: the first order may be to one that is just born, and change nothing.
 
 STOP_AT=STEP STOP_IF=FILE python -m tests.live.mortal run --config FILE
 """
@@ -19,9 +20,10 @@ from sidecar.decide.facts import CpusetApplied, CpusetFailed
 from sidecar.decide.orders import ApplyCpuset, HoldAnswers, WriteCpuset
 
 
-def die() -> None:
-    """End by SIGKILL, if the file is there."""
-    if Path(os.environ["STOP_IF"]).exists():
+def die(container: str = "") -> None:
+    """End by SIGKILL, if the file is there and has the id of the container that this step is of."""
+    armed = Path(os.environ["STOP_IF"])
+    if armed.exists() and container in armed.read_text():
         os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -54,7 +56,7 @@ def written() -> None:
     def write_many(self: HandOrders, orders: Sequence[WriteCpuset]) -> None:
         for order in orders:
             honest(self, (order,))
-            die()
+            die(order.container.id)
 
     HandOrders.write_many = write_many  # type: ignore[method-assign]
 
@@ -64,7 +66,7 @@ def recording() -> None:
     honest = Executor._outcome
 
     async def outcome(self: Executor, order: ApplyCpuset) -> Any:
-        die()
+        die(order.container.id)
         return await honest(self, order)
 
     Executor._outcome = outcome  # type: ignore[method-assign]
@@ -76,7 +78,7 @@ def recorded() -> None:
 
     async def outcome(self: Executor, order: ApplyCpuset) -> CpusetApplied | CpusetFailed:
         found = await honest(self, order)
-        die()
+        die(order.container.id)
         return found
 
     Executor._outcome = outcome  # type: ignore[method-assign]

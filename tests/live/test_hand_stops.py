@@ -53,7 +53,9 @@ def test_a_daemon_that_is_killed_between_the_legs_is_understood_by_the_next(
         owner = workloads.run("owner", labels=ONE)
         sidecar.until(owner, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "alone")
     sidecar.until_quiet()
-    armed.touch()
+    whole = tmp_path / "whole"
+    whole.write_text("\n".join([*neighbours, owner]))
+    whole.rename(armed)
     if comes:
         owner = workloads.run("owner", labels=ONE)
     else:
