@@ -59,7 +59,7 @@ from sidecar.host.cgroup.engine_lock import EngineLock
 from sidecar.host.cgroup.host_kernel import HostKernel
 from sidecar.host.cgroup.usage import HostUsages
 from sidecar.host_assembly import Hosted, follow_host_units, with_host_units
-from sidecar.host_ports import Usages
+from sidecar.host_ports import Kernel, Usages
 from sidecar.lasting import LastingTasks, leaves
 from sidecar.log import Log, LogLevel, now
 from sidecar.observe.acks import AckReader
@@ -68,7 +68,7 @@ from sidecar.observe.front_records import watch_fronts
 from sidecar.observe.hotplug import watch_cpus
 from sidecar.observe.load_meter import LoadMeter
 from sidecar.observe.written import follow_writes
-from sidecar.ports import Engine, Hand, Kernel, StartOrders
+from sidecar.ports import Engine, Hand, StartOrders
 from sidecar.priority import prefer
 from sidecar.projection.file_replacer import find_replacer
 from sidecar.projection.projection_of import projection_of

@@ -21,13 +21,14 @@ from sidecar.decide.hand_facts import BornInside
 from sidecar.decide.orders import Update
 from sidecar.engines.host_tenants import HostedEngine
 from sidecar.failures import AlreadyRunning, ContainerGone, EngineUnavailable
+from sidecar.host_ports import Kernel
 from sidecar.lasting import LastingTasks
 from sidecar.log import Log
 from sidecar.observe.event_stream import LONGEST_RECONNECT_SECONDS, follow_events
 from sidecar.observe.looks import Looker
 from sidecar.observe.meeting_insiders import MeetingInsiders
 from sidecar.observe.pulse import keep_pulse
-from sidecar.ports import Engine, EngineEvent, KeepsBack, Kernel, Tickets, keeps_none
+from sidecar.ports import Engine, EngineEvent, KeepsBack, Tickets, keeps_none
 from state.key import ContainerKey
 
 

@@ -38,11 +38,11 @@ from sidecar.host.units.plain_groups import ROOT, ROOT_TASKS, NamedGroup, RootTa
 from sidecar.host.units.systemd_connection import connected
 from sidecar.host.units.unit_groups import UnitGroups
 from sidecar.host.units.unit_properties import PATIENT_SECONDS, SYSTEM_BUS, UnitProperties, socket_of
-from sidecar.host_ports import HostUnits
+from sidecar.host_ports import HostUnits, Kernel
 from sidecar.log import Log
 from sidecar.observe.looks import Looker
 from sidecar.observe.unit_hints import follow_units
-from sidecar.ports import Engine, Kernel
+from sidecar.ports import Engine
 from sidecar.words.units import HostConfinement, not_confined_told
 from state.cpuset import EMPTY
 from state.errors import StateError

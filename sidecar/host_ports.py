@@ -1,13 +1,91 @@
-"""What is needed of the host, as Protocols: to confine its units (`host/units`), and how much CPU time is used."""
+"""What is needed of the host, as Protocols: the kernel's files (`host/cgroup`, `host/machine`), to confine its units
+(`host/units`), and how much CPU time is used.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple, Protocol
 
+from sidecar.astray import Astray
 from sidecar.decide.books.load_sample import Usage
 from sidecar.decide.facts import ContainerView
 from state.cpuset import CPUSet
+from state.key import ContainerKey
+from state.topology import Topology
+
+
+class WriteEars(Protocol):
+    """Hears that the cpuset of a container's cgroup was written, by any program. It changes nothing."""
+
+    @property
+    def fd(self) -> int:
+        """Readable when there is something to hear."""
+
+    def listen(self, views: Iterable[ContainerView]) -> None:
+        """Listen to the cpusets of these containers, as far as they are live and visible, and to no others."""
+
+    def heard(self) -> frozenset[ContainerKey] | None:
+        """Return the containers whose cpuset was written or is gone since the last call; None: any may have been."""
+
+    def close(self) -> None:
+        """Hear nothing any more."""
+
+
+class CpuEars(Protocol):
+    """Hears that CPUs came online or went offline. Which ones are online must be looked up."""
+
+    @property
+    def fd(self) -> int:
+        """Readable when there is something to hear."""
+
+    def drain(self) -> None:
+        """Take it that all was heard that there is until now."""
+
+    def close(self) -> None:
+        """Hear nothing any more."""
+
+
+class Kernel(Protocol):
+    """The kernel's files on this host."""
+
+    def effective_cpus(self, view: ContainerView) -> CPUSet | None:
+        """Return where a container may really run; None if it runs nothing, or if that cannot be read.
+
+        A container may run although the engine reports it as exited or created. Of one that was only glanced at, a
+        cgroup without processes is enough: its start is under way. Raise StateError if the sidecar lacks what it needs
+        to find out, such as descriptors.
+        """
+
+    def parent_of(self, view: ContainerView) -> str:
+        """Return the parent of a live container's cgroup, as a path below the hierarchy's root; "" if it is not known.
+
+        Only a cgroup whose name has the container's id counts.
+        """
+
+    def confinement(self, view: ContainerView, cpus: CPUSet) -> str:
+        """Return which cgroup above a live container keeps it from some of these CPUs, as the end of a sentence; "" if
+        none.
+        """
+
+    def topology(self) -> Topology:
+        """Return the machine as it is now. Raise StateError if it cannot be understood."""
+
+    def online(self) -> CPUSet:
+        """Return the CPUs that are online now, read from one short file. Raise StateError if it cannot be read."""
+
+    def ears(self) -> WriteEars | None:
+        """Return what hears writes of cpusets, for its caller to close; None if nothing here does."""
+
+    def cpu_ears(self) -> CpuEars | None:
+        """Return what hears CPUs come online and go offline, for its caller to close; None if nothing here does."""
+
+    def mend(self, views: Iterable[ContainerView]) -> tuple[Astray, ...]:
+        """Undo the effects of offlined CPUs on cgroup v1, where the kernel removes them from every group permanently.
+
+        Parents regain the online CPUs, and processes that fell out of their container's group return to it. Return what
+        could not be mended; on v2 there is nothing to mend, and nothing is done.
+        """
 
 
 class UnitLook(NamedTuple):

@@ -8,7 +8,6 @@ from typing import Final, Protocol
 
 import msgspec
 
-from sidecar.astray import Astray
 from sidecar.decide.facts import ContainerView, EngineInfo, Fact
 from sidecar.decide.orders import Answers, Order, Update
 from sidecar.failures import CgroupError
@@ -16,7 +15,6 @@ from state.cpuset import CPUSet
 from state.key import ContainerKey
 from state.model import State
 from state.projection import Projection
-from state.topology import Topology
 
 
 class EngineEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,62 +105,6 @@ class Engine(Protocol):
         """Open the event stream: subscribed when entered. Iterating raises EngineUnavailable when the stream ends.
 
         Events for which `keeps_back` returns True are left out.
-        """
-
-
-class WriteEars(Protocol):
-    """Hears that the cpuset of a container's cgroup was written, by any program. It changes nothing."""
-
-    @property
-    def fd(self) -> int:
-        """Readable when there is something to hear."""
-
-    def listen(self, views: Iterable[ContainerView]) -> None:
-        """Listen to the cpusets of these containers, as far as they are live and visible, and to no others."""
-
-    def heard(self) -> frozenset[ContainerKey] | None:
-        """Return the containers whose cpuset was written or is gone since the last call; None: any may have been."""
-
-    def close(self) -> None:
-        """Hear nothing any more."""
-
-
-class Kernel(Protocol):
-    """The kernel's files on this host."""
-
-    def effective_cpus(self, view: ContainerView) -> CPUSet | None:
-        """Return where a container may really run; None if it runs nothing, or if that cannot be read.
-
-        A container may run although the engine reports it as exited or created. Of one that was only glanced at, a
-        cgroup without processes is enough: its start is under way. Raise StateError if the sidecar lacks what it needs
-        to find out, such as descriptors.
-        """
-
-    def parent_of(self, view: ContainerView) -> str:
-        """Return the parent of a live container's cgroup, as a path below the hierarchy's root; "" if it is not known.
-
-        Only a cgroup whose name has the container's id counts.
-        """
-
-    def confinement(self, view: ContainerView, cpus: CPUSet) -> str:
-        """Return which cgroup above a live container keeps it from some of these CPUs, as the end of a sentence; "" if
-        none.
-        """
-
-    def topology(self) -> Topology:
-        """Return the machine as it is now. Raise StateError if it cannot be understood."""
-
-    def online(self) -> CPUSet:
-        """Return the CPUs that are online now, read from one short file. Raise StateError if it cannot be read."""
-
-    def ears(self) -> WriteEars | None:
-        """Return what hears writes of cpusets, for its caller to close; None if nothing here does."""
-
-    def mend(self, views: Iterable[ContainerView]) -> tuple[Astray, ...]:
-        """Undo the effects of offlined CPUs on cgroup v1, where the kernel removes them from every group permanently.
-
-        Parents regain the online CPUs, and processes that fell out of their container's group return to it. Return what
-        could not be mended; on v2 there is nothing to mend, and nothing is done.
         """
 
 

@@ -18,8 +18,8 @@ from sidecar.crashes import Crashes
 from sidecar.decide.container.wish import label_keys
 from sidecar.decide.facts import Fact, SettingsChanged, TopologyRead
 from sidecar.failures import SidecarError
+from sidecar.host_ports import Kernel
 from sidecar.log import Log
-from sidecar.ports import Kernel
 from state.codec import to_builtins
 from state.errors import StateError
 

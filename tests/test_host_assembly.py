@@ -17,9 +17,9 @@ from sidecar.failures import EngineLacks
 from sidecar.host.cgroup.host_kernel import HostKernel
 from sidecar.host.units.host_parts import HostedKernel
 from sidecar.host_assembly import Hosted, given_back, is_hosts_root, with_host_units, with_unit_keys
-from sidecar.host_ports import HostUnits, UnitLook
+from sidecar.host_ports import HostUnits, Kernel, UnitLook
 from sidecar.log import Log
-from sidecar.ports import Engine, Kernel
+from sidecar.ports import Engine
 from sidecar.words.units import HostConfinement
 from state.cpuset import CPUSet
 from state.key import HOST, SYSTEMD, ContainerKey

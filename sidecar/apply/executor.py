@@ -52,8 +52,9 @@ from sidecar.decide.orders import (
     WriteCpuset,
 )
 from sidecar.failures import ContainerGone, EngineError, EngineFailed, EngineLacks, EngineRefused, EngineUnavailable
+from sidecar.host_ports import Kernel
 from sidecar.log import Log, LogLevel
-from sidecar.ports import Engine, Kernel, Tickets
+from sidecar.ports import Engine, Tickets
 from sidecar.words.counts import named
 from sidecar.words.refusals import sentence
 from sidecar.words.units import noun

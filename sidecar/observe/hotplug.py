@@ -1,6 +1,7 @@
 """CPUs that come and go: read which CPUs are online, mend what the kernel leaves broken, and report the machine.
 
-1. The list of online CPUs is one short file, read every period (docs/decisions/0030 explains why it is polled).
+1. The kernel tells of a change where it can (docs/decisions/0098). The list of online CPUs is one short file: it is
+   read then, and every ten seconds in any case; where nothing is heard, every second.
 2. After a change, the host is mended first: without that no container could get CPUs on cgroup v1
    (`host.cgroup.mending`).
 3. Then the machine is read and reported: owners get replacements, and the shared pool gets the rest.
@@ -11,18 +12,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing, nullcontext
 from typing import Final
 
 import trio
 
 from sidecar.astray import Astray
-from sidecar.beat import beat
+from sidecar.beat import beat, next_beat
 from sidecar.board import Board
 from sidecar.crashes import Crashes
 from sidecar.decide.container.line import FaultKind
 from sidecar.decide.facts import Fact, TopologyRead
+from sidecar.host_ports import CpuEars, Kernel
 from sidecar.log import Log
-from sidecar.ports import Kernel
 from sidecar.words.strays import told
 from state.cpuset import CPUSet
 from state.errors import StateError
@@ -35,6 +37,13 @@ QUICK_ROUNDS: Final = 50
 """While processes are astray, among those of other containers, mending goes on at this pace, for a bounded number of
 rounds.
 """
+
+PERIOD_SECONDS: Final = 1.0
+HEARD_PERIOD_SECONDS: Final = 10.0
+"""From one look to the next, where nothing is heard, and where the kernel tells of changes."""
+
+SETTLING_SECONDS: Final = 0.02
+"""What the kernel still does after it told of a change, and what comes right after it, as the next CPU."""
 
 _WHERE: Final = "hotplug"
 
@@ -51,17 +60,18 @@ async def watch_cpus(
     *,
     look_at_everything: Callable[[], None],
     log: Log,
-    period_seconds: float = 1.0,
 ) -> None:
     """Watch until cancelled. An unreadable file or a failed mending is logged once, and is a problem on the board."""
     watch, crashes = _Watch(kernel, board, outbox, look_at_everything, log), Crashes(board, log)
-    while True:
-        with crashes.contained(None, "hotplug"):
-            await watch.look()
-        if watch.is_quick:
-            await trio.sleep(QUICK_SECONDS)
-        else:
-            await beat(period_seconds)
+    ears = kernel.cpu_ears()
+    with nullcontext() if ears is None else closing(ears):
+        async with trio.open_nursery() as nursery:
+            if ears is not None:
+                nursery.start_soon(watch.listen, ears)
+            while True:
+                with crashes.contained(None, "hotplug"):
+                    await watch.look()
+                await watch.pause()
 
 
 class _Watch:
@@ -85,21 +95,58 @@ class _Watch:
         self._quick = 0
         self._astray: tuple[Astray, ...] = ()
         self._unreadable = ""
+        self._hears = self._was_told = False
+        self._stirred = trio.Event()
 
-    @property
-    def is_quick(self) -> bool:
-        """Whether the next look comes sooner than after the usual period."""
-        return self._quick > 0
+    async def listen(self, ears: CpuEars) -> None:
+        """Have a look follow each change that is heard, and each order that failed as if one had been missed."""
+        self._hears = True
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._hear, ears)
+            async for _ in self._board.worlds():
+                if self._has_work():
+                    self._stirred.set()
+                await trio.sleep(PERIOD_SECONDS)
+
+    async def pause(self) -> None:
+        """Wait until the next look is due."""
+        if self._quick:
+            await trio.sleep(QUICK_SECONDS)
+        elif not self._hears or self._has_work():
+            await beat(PERIOD_SECONDS)
+        else:
+            with trio.move_on_at(next_beat(trio.current_time(), HEARD_PERIOD_SECONDS)):
+                await self._stirred.wait()
+                await trio.sleep(SETTLING_SECONDS)
+            self._stirred = trio.Event()
+
+    async def _hear(self, ears: CpuEars) -> None:
+        try:
+            while True:
+                await trio.lowlevel.wait_readable(ears.fd)
+                ears.drain()
+                # CPUs may have gone and come again, which their list does not show.
+                self._due, self._quick = ROUNDS_AFTER, QUICK_ROUNDS
+                self._hears = self._was_told = True
+                self._stirred.set()
+                await trio.sleep(SETTLING_SECONDS)
+        except OSError as error:
+            self._hears = False
+            self._log.warning("CPUs that come and go are not heard any more", reason=str(error))
 
     async def look(self) -> None:
         """Do one round."""
         # 1. Nothing else is read while nothing changes.
+        was_told, self._was_told = self._was_told, False
+        self._quick = max(self._quick - 1, 0)
         try:
             online = self._kernel.online()
         except StateError as error:
             self._say_unreadable(str(error))
             return
         if online != self._online:
+            # Ears that miss a change are not relied on until they hear one.
+            self._hears = self._hears and was_told
             await self._change(online)
             return
         self._say_unreadable("")
@@ -129,13 +176,18 @@ class _Watch:
         views = [each.view for each in self._board.latest.containers.values()]
         before, self._due = self._astray, max(self._due - 1, 0)
         self._astray = await trio.to_thread.run_sync(self._kernel.mend, views)
-        self._quick = max(self._quick - 1, 0) if self._due or self._astray else 0
+        if not self._due and not self._astray:
+            self._quick = 0
         for astray in self._astray:
             if astray not in before:
                 self._log.warning(told(astray))
         self._board.report(_WHERE, "; ".join(map(told, self._astray)) or None)
         if set(before) - set(self._astray):
             self._look_at_everything()
+
+    def _has_work(self) -> bool:
+        """Return whether something is to be mended or to be read again, or may be."""
+        return bool(self._due or self._astray or self._unreadable) or self._is_doubtful()
 
     def _is_doubtful(self) -> bool:
         """Return whether an order failed as orders do on a host that needs mending."""

@@ -33,6 +33,7 @@ from sidecar.crashes import Crashes
 from sidecar.decide.facts import ContainerRemoved, ContainerSeen, ContainerView, Fact, InventoryTaken
 from sidecar.decide.sightings import as_the_kernel_shows, differs
 from sidecar.failures import ContainerGone, EngineError, EngineFailed, EngineRefused, EngineSilent, EngineUnavailable
+from sidecar.host_ports import Kernel
 from sidecar.lasting import LastingTasks
 from sidecar.log import Log
 from sidecar.observe.brief import Hints
@@ -46,7 +47,7 @@ from sidecar.observe.silence import Silence
 from sidecar.observe.turns import ListTurns, Rests, Turns
 from sidecar.observe.unseen import Unseen
 from sidecar.observe.unstarted import Unstarted
-from sidecar.ports import Engine, Kernel, Tickets
+from sidecar.ports import Engine, Tickets
 from sidecar.words.units import noun
 from state.cpuset import EMPTY
 from state.errors import StateError

@@ -15,7 +15,7 @@ from sidecar.board import Board
 from sidecar.decide.covering import will_cover
 from sidecar.decide.facts import ContainerView
 from sidecar.decide.world import World
-from sidecar.ports import Kernel
+from sidecar.host_ports import Kernel
 from state.key import ContainerKey
 
 PAUSE_SECONDS: Final = 0.05

@@ -1,9 +1,12 @@
-"""CPUs that come and go are seen within a period, the host is mended before the fact, trouble is reported once."""
+"""CPUs that come and go are seen within a period, or at once where the kernel tells of them; the host is mended before
+the fact; trouble is reported once.
+"""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -13,18 +16,20 @@ from trio.testing import MockClock
 from sidecar.astray import Astray, AstrayKind
 from sidecar.board import Board
 from sidecar.decide.contacts import Away, Ready
+from sidecar.decide.container.line import Fault, FaultKind
 from sidecar.decide.facts import ContainerView, Fact, TopologyRead
 from sidecar.decide.reconcile import begin
 from sidecar.decide.world import replace
 from sidecar.log import Log, LogLevel
-from sidecar.observe.hotplug import QUICK_ROUNDS, ROUNDS_AFTER, watch_cpus
+from sidecar.observe.hotplug import HEARD_PERIOD_SECONDS, QUICK_ROUNDS, ROUNDS_AFTER, SETTLING_SECONDS, watch_cpus
 from sidecar.words.strays import told
 from state.cpuset import CPUSet
 from state.errors import StateError
 from state.model import State
 from state.topology import Topology, uniform, with_online
 from tests.support.decide.contacts import with_readiness
-from tests.support.decide.stories import static
+from tests.support.decide.stories import Story, static
+from tests.support.engine.told_cpus import ToldCpus
 
 pytestmark = pytest.mark.trio
 
@@ -40,14 +45,27 @@ class Kernel:
     """A machine whose CPUs a test takes, and a host with the damage that the test sets; every question is recorded."""
 
     def __init__(self) -> None:
-        self.cpus = MACHINE.online
+        self._cpus = MACHINE.online
         self.troubles: tuple[Astray, ...] = ()
         self.unreadable = False
         self.is_failing = False
         self.broken_topology = 0
+        self.looks = 0
+        self.hears_cpus: ToldCpus | None = None
         self.asked: list[str] = []
 
+    @property
+    def cpus(self) -> CPUSet:
+        return self._cpus
+
+    @cpus.setter
+    def cpus(self, cpus: CPUSet) -> None:
+        self._cpus = cpus
+        if self.hears_cpus:
+            self.hears_cpus.tell()
+
     def online(self) -> CPUSet:
+        self.looks += 1
         if self.unreadable:
             raise StateError("no such file")
         return self.cpus
@@ -70,6 +88,9 @@ class Kernel:
 
     def ears(self) -> None:
         return None
+
+    def cpu_ears(self) -> ToldCpus | None:
+        return self.hears_cpus
 
     def parent_of(self, view: ContainerView) -> str:
         return ""
@@ -112,10 +133,17 @@ def is_ready() -> bool:
     return True
 
 
+@pytest.fixture(params=[False, True], ids=["deaf", "hearing"])
+def ears(request: pytest.FixtureRequest) -> Iterator[ToldCpus | None]:
+    with closing(ToldCpus()) as made:
+        yield made if request.param else None
+
+
 @pytest.fixture
-async def bench(monkeypatch: pytest.MonkeyPatch, nursery: trio.Nursery, is_ready: bool) -> Bench:
+async def bench(monkeypatch: pytest.MonkeyPatch, nursery: trio.Nursery, is_ready: bool, ears: ToldCpus | None) -> Bench:
     monkeypatch.setattr(trio.to_thread, "run_sync", _inline)
     made = Bench()
+    made.kernel.hears_cpus = ears
     made.board.post(with_readiness(made.board.latest, Ready(0) if is_ready else Away()))
     log = Log(made.lines, level=LogLevel.DEBUG)
     nursery.start_soon(lambda: watch_cpus(made.kernel, made.board, made.outbox, look_at_everything=made.look, log=log))
@@ -229,3 +257,95 @@ async def test_a_mending_that_fails_unexpectedly_ends_nothing(autojump_clock: Mo
     assert bench.said("nobody expected it") > 0
     bench.kernel.is_failing = False
     assert await bench.told() == "0-2"
+
+
+only_hearing = pytest.mark.parametrize("ears", [True], ids=["hearing"], indirect=True)
+
+
+@only_hearing
+async def test_what_the_kernel_tells_is_seen_at_once(autojump_clock: MockClock, bench: Bench) -> None:
+    """And hardly anything is read while it tells nothing."""
+    await trio.sleep(3600)
+    assert bench.kernel.looks <= 3600 / HEARD_PERIOD_SECONDS + ROUNDS_AFTER + 1
+    bench.kernel.cpus = CPUSet.parse("0-2")
+    began = trio.current_time()
+    assert await bench.told() == "0-2"
+    assert trio.current_time() - began <= 2 * SETTLING_SECONDS
+
+
+@only_hearing
+async def test_cpus_that_went_and_came_between_two_looks_are_mended(autojump_clock: MockClock, bench: Bench) -> None:
+    """The list is as it was; on cgroup v1 the groups are not."""
+    await trio.sleep(30)
+    bench.kernel.asked.clear()
+    bench.kernel.cpus = CPUSet.parse("0-2")
+    bench.kernel.cpus = MACHINE.online
+    await trio.sleep(1)
+    assert bench.kernel.asked == ["mend"] * ROUNDS_AFTER
+
+
+@only_hearing
+async def test_ears_that_missed_a_change_are_not_relied_on(
+    autojump_clock: MockClock, bench: Bench, ears: ToldCpus
+) -> None:
+    """It is seen within their period, and then there is a look each second, until they hear something."""
+    await trio.sleep(60)
+    bench.kernel.hears_cpus = None
+    bench.kernel.cpus = CPUSet.parse("0-2")
+    began = trio.current_time()
+    assert await bench.told() == "0-2"
+    assert trio.current_time() - began <= HEARD_PERIOD_SECONDS
+    await trio.sleep(5)
+    before = bench.kernel.looks
+    await trio.sleep(60)
+    assert 59 <= bench.kernel.looks - before <= 61
+    ears.tell()
+    await trio.sleep(5)
+    before = bench.kernel.looks
+    await trio.sleep(600)
+    assert 59 <= bench.kernel.looks - before <= 61
+
+
+@only_hearing
+async def test_an_order_that_failed_has_the_host_mended_though_nothing_is_heard(
+    autojump_clock: MockClock, bench: Bench
+) -> None:
+    """People narrow groups as well. It is tried once a second, for as long as the order fails."""
+    await trio.sleep(60)
+    bench.kernel.asked.clear()
+    story = Story(MACHINE)
+    plain = story.arrive("plain", starts=False)
+    failed = Fault(FaultKind.FAILED, "cpuset.cpus: permission denied")
+    bench.board.post(bench.board.latest.with_container(replace(story.known(plain), fault=failed)))
+    await trio.sleep(1.1)
+    assert "mend" in bench.kernel.asked
+    await trio.sleep(60)
+    assert 55 <= bench.kernel.asked.count("mend") <= 65
+
+
+@only_hearing
+async def test_ears_that_break_are_done_without(autojump_clock: MockClock, bench: Bench, ears: ToldCpus) -> None:
+    """It is said once, and there is a look each second."""
+    await trio.sleep(60)
+    ears.is_broken = True
+    bench.kernel.cpus = CPUSet.parse("0-2")
+    await bench.told()
+    await trio.sleep(10)
+    assert bench.said("CPUs that come and go are not heard any more reason=broken") == 1
+    before = bench.kernel.looks
+    await trio.sleep(60)
+    assert 59 <= bench.kernel.looks - before <= 61
+
+
+@only_hearing
+@pytest.mark.parametrize("is_ready", [False])
+async def test_what_is_heard_before_containers_are_known_is_read_at_leisure(
+    autojump_clock: MockClock, bench: Bench
+) -> None:
+    """An engine may be away for hours."""
+    bench.kernel.cpus = CPUSet.parse("0-2")
+    await bench.told()
+    await trio.sleep(60)
+    before = bench.kernel.looks
+    await trio.sleep(600)
+    assert bench.kernel.looks - before <= 600

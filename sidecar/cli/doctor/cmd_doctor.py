@@ -72,8 +72,9 @@ from sidecar.host.cgroup.engine_lock import EngineLock
 from sidecar.host.cgroup.host_kernel import HostKernel, find_hierarchy
 from sidecar.host.install.daemon_json import DAEMON_JSON, read_daemon_json
 from sidecar.host.install.front_program import find_program
+from sidecar.host_ports import Kernel
 from sidecar.misreadings import Absent, Misreading
-from sidecar.ports import Engine, Kernel
+from sidecar.ports import Engine
 from sidecar.status.status_file import is_daemon_running, read_status
 from sidecar.status.status_reader import LastStatus, read_last_status
 from sidecar.words.around import cure_of

@@ -44,7 +44,8 @@ from sidecar.host.cgroup.places import (
     v2_hierarchy,
 )
 from sidecar.host.machine.sysfs import CPU_DIR, read_topology
-from sidecar.ports import WriteEars
+from sidecar.host.machine.uevents import hear_cpus
+from sidecar.host_ports import CpuEars, WriteEars
 from state.cpuset import CPUSet
 from state.errors import CPUSetError, StateError
 from state.inotify import Deaf
@@ -52,6 +53,8 @@ from state.topology import Topology
 
 _CACHE_LIMIT: Final = 8192
 """Remembered paths. Containers that are gone are not announced here, so a full cache is emptied."""
+
+_SYS: Final = "/sys"
 
 _FILES: Final = {1: ("cpuset.effective_cpus", "cpuset.cpus"), 2: ("cpuset.cpus.effective",)}
 """By version of cgroups, best first."""
@@ -68,7 +71,7 @@ def find_hierarchy(root: str | Path = CGROUP) -> Hierarchy | None:
 class HostKernel:
     """The kernel's files on this host, below given roots (for tests, and for a sidecar in a container)."""
 
-    def __init__(self, *, cgroup: str | Path = CGROUP, sys: str | Path = "/sys", proc: str | Path = "/proc") -> None:
+    def __init__(self, *, cgroup: str | Path = CGROUP, sys: str | Path = _SYS, proc: str | Path = "/proc") -> None:
         self._cgroup = str(cgroup)
         self._sys = str(sys)
         self._proc = str(proc)
@@ -92,6 +95,10 @@ class HostKernel:
             return CpusetEars(partial(find_hierarchy, self._cgroup), self._proc)
         except Deaf:
             return None
+
+    def cpu_ears(self) -> CpuEars | None:
+        """Return what hears CPUs come and go, as the port describes."""
+        return hear_cpus() if self._sys == _SYS else None
 
     def mend(self, views: Iterable[ContainerView]) -> tuple[Astray, ...]:
         """Mend the host, as the port describes. May be called in a thread beside the others."""

@@ -13,8 +13,7 @@ from typing import Final, Protocol
 from sidecar.astray import Astray
 from sidecar.decide.facts import ContainerView
 from sidecar.failures import EngineRefused
-from sidecar.host_ports import UnitLook
-from sidecar.ports import Kernel, WriteEars
+from sidecar.host_ports import CpuEars, Kernel, UnitLook, WriteEars
 from state.cpuset import CPUSet
 from state.key import HOST
 from state.topology import Topology
@@ -137,6 +136,10 @@ class HostedKernel:
     def ears(self) -> WriteEars | None:
         """Return what hears writes of cpusets."""
         return self._kernel.ears()
+
+    def cpu_ears(self) -> CpuEars | None:
+        """Return what hears CPUs come and go."""
+        return self._kernel.cpu_ears()
 
     def mend(self, views: Iterable[ContainerView]) -> tuple[Astray, ...]:
         """Mend the host."""

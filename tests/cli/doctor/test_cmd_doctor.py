@@ -302,6 +302,9 @@ class OddKernel:
     def ears(self) -> None:
         return None
 
+    def cpu_ears(self) -> None:
+        return None
+
     def parent_of(self, view: ContainerView) -> str:
         return ""
 

@@ -16,8 +16,9 @@ import trio
 from sidecar import daemon
 from sidecar.config.config import Config
 from sidecar.decide.settings import PolicyName
+from sidecar.host_ports import Kernel
 from sidecar.log import Log, LogLevel
-from sidecar.ports import Engine, Kernel
+from sidecar.ports import Engine
 from sidecar.projection.file_replacer import Replacer
 from sidecar.projection.projections import Projections
 from sidecar.simulation.model_kernel import ENGINE_GROUP

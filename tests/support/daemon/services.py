@@ -10,8 +10,7 @@ import trio
 from sidecar.decide.facts import ContainerView
 from sidecar.failures import EngineUnavailable
 from sidecar.host.units.host_parts import HostedKernel, HostParts
-from sidecar.host_ports import UnitLook
-from sidecar.ports import Kernel
+from sidecar.host_ports import Kernel, UnitLook
 from state.cpuset import CPUSet
 from state.key import SYSTEMD
 

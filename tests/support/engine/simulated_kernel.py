@@ -10,6 +10,7 @@ import trio
 from sidecar.astray import Astray, AstrayKind
 from sidecar.decide.books.load_sample import Usage
 from sidecar.decide.facts import ContainerView
+from sidecar.host_ports import CpuEars
 from sidecar.simulation.model_kernel import ENGINE_GROUP, ModelKernel
 from sidecar.simulation.simulated_use import SimulatedUse
 from state.cpuset import EMPTY, CPUSet
@@ -23,6 +24,7 @@ class SimulatedKernel(ModelKernel):
         super().__init__(machine, cgroup_version=cgroup_version)
         self._uses: dict[str, SimulatedUse] = {}
         """Of containers that were told to be busy; all others are idle."""
+        self.hears_cpus: CpuEars | None = None
 
     def effective_cpus(self, view: ContainerView) -> CPUSet | None:
         """Return the CPUs that a live container may run on now; None if it has no group."""
@@ -30,6 +32,10 @@ class SimulatedKernel(ModelKernel):
 
     def ears(self) -> None:
         """Hear nothing: what is written there is seen by looks alone."""
+
+    def cpu_ears(self) -> CpuEars | None:
+        """Hear nothing: CPUs that come and go are seen by looks alone, unless a test gives it ears."""
+        return self.hears_cpus
 
     def parent_of(self, view: ContainerView) -> str:
         """Return the group above a live container's."""
