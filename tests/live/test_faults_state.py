@@ -19,6 +19,7 @@ from tests.live.kernelview import KernelView
 from tests.live.sidecarprocess import LAST, REST, SidecarProcess
 from tests.live.smalldisk import SmallDisk, breaking_disk, small_disk
 from tests.live.stage import ask
+from tests.live.test_dead_sidecar import written
 from tests.live.waiting import eventually
 from tests.live.watching import NANO, ONE, given_back, reasons, until_alone, until_shared, watched
 from tests.support.keys import by_id
@@ -67,6 +68,8 @@ def test_books_that_find_no_room_are_said_and_made_up_for(
         for what in ("the recorded state is not saved: cannot write checkpoint.json", "cannot write the journal"):
             eventually(lambda what=what: f"{what}: {FULL}" in told(sidecar), f"said: {what}")  # type: ignore[misc]
             assert sidecar.has_logged(f"{what}: ")
+        # Without the sidecar no front starts the second one: no books have it. What was written of the first is gone.
+        assert written(sidecar) == {}
         # That the first one is gone may have found that room before.
         assert sidecar.books() == kept
         assert set(by_id(kept.assignments)) <= {first}
@@ -77,6 +80,7 @@ def test_books_that_find_no_room_are_said_and_made_up_for(
     until_shared(sidecar, late)
     assert (kernel.allowed(second), kernel.allowed(neighbour), kernel.allowed(late)) == (LAST, REST, REST)
     eventually(lambda: set(by_id(sidecar.books().assignments)) == {second}, "the books are written")
+    eventually(lambda: set(written(sidecar)) == {second}, "and what fronts would answer")
     assert sidecar.journal()
     given_back(sidecar, workloads, {second: LIMITED, neighbour: {}, late: {}})
 
