@@ -124,8 +124,9 @@ class KernelView:
         return _pids(folder / "cgroup.procs") if folder else []
 
     def parent(self, id: str) -> Path:
-        """Return the cgroup below which the engine put a running container."""
-        return self.parent_of_process(self.processes(id)[0].pid, id)
+        """Return the cgroup below which the engine put a running container, as soon as its program is loaded."""
+        first, *_ = eventually(lambda: self.processes(id), f"a process of {id[:12]} lives")
+        return self.parent_of_process(first.pid, id)
 
     def parent_of_process(self, pid: int, id: str) -> Path:
         """Return the same for the container of this process, wherever that is."""

@@ -185,7 +185,7 @@ class Stage:
     def until_alone(self, id: str) -> CPUSet:
         """Wait until a container is alone on its CPUs; return these."""
         found = self.sidecar.until(id, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "alone")
-        assert self.kernel.allowed(id) == found.cpus
+        assert self.kernel.once_running(id) == found.cpus
         return found.cpus
 
     def counted(self) -> tuple[int, int]:

@@ -154,10 +154,16 @@ def shell(docker: Docker, name: str, script: str, **more: object) -> subprocess.
     return docker.run(name, "sh", "-c", script, **more)  # type: ignore[arg-type]
 
 
-def first_cpus(docker: Docker, name: str) -> list[CPUSet]:
-    """Return the CPUs on which each start of a container began."""
-    lines = eventually(lambda: [line for line in docker.logs(name) if line.startswith("Cpus")], "it printed its CPUs")
-    return [CPUSet.parse(line.split()[1]) for line in lines]
+def first_cpus(docker: Docker, name: str, starts: int = 1) -> list[CPUSet]:
+    """Return the CPUs on which each start of a container began, as soon as so many starts have printed them: an engine
+    calls a container started before its program has printed anything.
+    """
+
+    def printed() -> list[CPUSet] | None:
+        found = [CPUSet.parse(line.split()[1]) for line in docker.logs(name) if line.startswith("Cpus")]
+        return found if len(found) >= starts else None
+
+    return eventually(printed, f"{name} printed its CPUs at {starts} starts")
 
 
 def is_unthrottled(read: str) -> bool:

@@ -33,7 +33,8 @@ from tests.live.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.live
 
-BRIEF = Patience(look=1.0 * PATIENCE, introduction=8.0 * PATIENCE)
+BRIEF = Patience(look=3.0 * PATIENCE, introduction=15.0 * PATIENCE)
+"""Longer than Podman takes for what needs no lock, on a machine that is busy with other tests."""
 ABSENT = CPUSet.of(4000)
 
 
@@ -91,7 +92,7 @@ def test_containers_of_the_command_line_are_confined_too(
         plain = engine.run("run", "-d", "--name", names[0], made.image, *SLEEP).strip()
         owner = engine.run("run", "-d", "--label", "cpuset.exclusive=1", "--name", names[1], made.image, *SLEEP).strip()
         sidecar.until(owner, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "alone")
-        assert (kernel.allowed(owner), kernel.allowed(plain)) == (LAST, REST)
+        assert (kernel.once_running(owner), kernel.once_running(plain)) == (LAST, REST)
         engine.run("rm", "-f", "-t0", names[1])
         eventually(lambda: kernel.allowed(plain) == online(), "given back")
     finally:
@@ -130,8 +131,12 @@ def test_a_limit_that_an_update_brings_is_lifted_though_podman_does_not_tell_it(
     owner = made.run("owner", labels={"cpuset.exclusive": "1"})
     sidecar.until(owner, lambda it: it.is_settled and it.is_alone, "alone")
     pid = engine.api.inspect(owner)["State"]["Pid"]
+    # Awake it could lift the limit before that is read here.
+    sidecar.freeze()
     engine.run("update", "--cpus", "0.5", owner)
-    assert quota_of(pid) == 0.5
+    updated = quota_of(pid)
+    sidecar.thaw()
+    assert updated == 0.5
     eventually(lambda: (quota_of(pid) or len(online())) >= len(online()), "it is lifted")
     sidecar.until(owner, lambda it: it.is_settled and it.is_alone, "alone again")
 

@@ -93,7 +93,7 @@ def test_the_examples_of_the_page(
     voice = sidecar.until(voice.id, lambda each: each.is_alone, "it is alone")
     assert (voice.sharing, voice.cpus) == (SharingStatus.EXCLUSIVE, LAST)
     assert {log.sharing, infra.sharing} == {SharingStatus.SHARED}
-    assert [kernel.allowed(each.id) for each in (voice, log, infra)] == [LAST, REST, REST]
+    assert [kernel.once_running(each.id) for each in (voice, log, infra)] == [LAST, REST, REST]
 
 
 def test_a_name_that_no_container_of_the_pod_has_is_said(

@@ -83,6 +83,13 @@ def told(name: str) -> ContainerStatus | None:
     return None
 
 
+def told_inside() -> CPUSet | None:
+    """Return what the workload reads in its own file; None while it does not run, or has none yet."""
+    words = ("podman", "exec", "systemd-workload", "cat", "/run/cpus/cpuset")
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=300)
+    return CPUSet.parse(done.stdout.strip()) if done.returncode == 0 else None
+
+
 def settled(neighbour: str) -> CPUSet:
     """Wait until the workload is alone on two CPUs, by the kernel, told so, and in its own file; return them."""
     kernel = KernelView()
@@ -92,8 +99,7 @@ def settled(neighbour: str) -> CPUSet:
         if workload is None or not workload.is_alone:
             return None
         mine = kernel.allowed(workload.id)
-        file = podman("exec", "systemd-workload", "cat", "/run/cpus/cpuset").strip()
-        is_right = mine == workload.cpus == CPUSet.parse(file) and len(mine) == 2
+        is_right = mine == workload.cpus == told_inside() and len(mine) == 2
         return mine if is_right and kernel.allowed(neighbour) == online() - mine else None
 
     return eventually(look, "the workload is alone, and the neighbour is in the pool", seconds=30.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any, Final
 
 import pytest
@@ -92,6 +93,12 @@ BAD_WISHES: Final[dict[str, tuple[dict[str, str], dict[str, Any], str]]] = {
 """Labels, limits, and a word of the reason."""
 
 
+def is_told(running: SidecarProcess, id: str, why: str) -> bool:
+    """Return whether its projection gives this reason."""
+    told = running.projection(id)
+    return told is not None and why in told.reason
+
+
 def test_a_wish_that_cannot_be_met_is_refused_with_its_reason(
     running: SidecarProcess, workloads: Containers, kernel: KernelView
 ) -> None:
@@ -101,8 +108,7 @@ def test_a_wish_that_cannot_be_met_is_refused_with_its_reason(
         said = running.until(id, lambda it: it.refusal and it.is_settled, f"{name} is refused")
         assert BAD_WISHES[name][2] in said.refusal, name
         assert kernel.once_running(id) == online(), name
-        told = eventually(lambda id=id: running.projection(id), f"{name} is told")  # type: ignore[misc]
-        assert said.refusal in told.reason
+        eventually(partial(is_told, running, id, said.refusal), f"{name} is told why")
 
 
 def test_a_misspelt_label_is_a_warning_with_the_right_word(running: SidecarProcess, workloads: Containers) -> None:
@@ -162,5 +168,5 @@ def test_a_guaranteed_container_needs_no_label(
     sidecar.until(burstable, lambda it: it.sharing is SharingStatus.SHARED and it.is_settled, "in the pool")
     guaranteed = workloads.run("guaranteed", NanoCpus=NANO, Memory=64 << 20)
     sidecar.until(guaranteed, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "alone")
-    assert kernel.allowed(guaranteed) == LAST
-    assert kernel.allowed(burstable) == REST
+    assert kernel.once_running(guaranteed) == LAST
+    assert kernel.once_running(burstable) == REST

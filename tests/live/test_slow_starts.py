@@ -23,8 +23,8 @@ from tests.live.watching import ONE
 pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(150 * PATIENCE)]
 
 RUNTIME = "slow"
-SECONDS = 6.0 * PATIENCE
-"""How long the engine has its lock after the program began."""
+GATE = "gate"
+"""As long as this file is in the engine's folder, the engine has its lock after the program began."""
 LONG = 1.0 * PATIENCE
 """How long it is read what is told meanwhile, in seconds."""
 
@@ -33,12 +33,13 @@ WAITS = {**ONE, "cpuset.on-shortage": "wait"}
 
 @pytest.fixture
 def slow_engine(own_engine: PrivateEngine) -> PrivateEngine:
-    """Return a Docker with a runtime whose starts return late."""
+    """Return a Docker with a runtime whose starts return when the gate is gone."""
     if own_engine.api.is_podman:
         pytest.skip("a runtime of Docker")
     program = own_engine.folder / "slow-runc"
     words = f'"{shutil.which("runc")}" "$@"\ncode=$?\n'
-    program.write_text(f'#!/bin/sh\n{words}case " $* " in *" start "*) sleep {SECONDS} ;; esac\nexit $code\n')
+    waits = f'while [ -e "{own_engine.folder}/{GATE}" ]; do sleep 0.1; done'
+    program.write_text(f'#!/bin/sh\n{words}case " $* " in *" start "*) {waits} ;; esac\nexit $code\n')
     program.chmod(0o755)
     file = own_engine.folder / "daemon.json"
     settings = json.loads(file.read_text()) if file.exists() else {}
@@ -49,15 +50,18 @@ def slow_engine(own_engine: PrivateEngine) -> PrivateEngine:
 
 
 @contextmanager
-def starting(workloads: Containers, id: str, kernel: KernelView) -> Iterator[None]:
+def starting(engine: PrivateEngine, workloads: Containers, id: str, kernel: KernelView) -> Iterator[None]:
     """Start a container, and run the block while its program runs and its engine still starts it."""
     thread = threading.Thread(target=workloads.api.act, args=(id, "start"))
+    gate = engine.folder / GATE
+    gate.touch()
     thread.start()
     try:
         kernel.once_running(id)
         yield
         assert thread.is_alive(), "the start was over before the block"
     finally:
+        gate.unlink()
         thread.join()
 
 
@@ -91,7 +95,7 @@ def test_what_it_is_told_is_where_it_runs(
     watcher.watch(newcomer)
     watcher.start()
     try:
-        with starting(workloads, newcomer, kernel):
+        with starting(slow_engine, workloads, newcomer, kernel):
             assert kernel.allowed(newcomer) == REST
             if is_restarted:
                 sidecar.kill()

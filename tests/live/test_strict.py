@@ -36,9 +36,9 @@ def test_it_begins_on_its_own_cpus_without_a_quota_and_with_its_projection(
     assert is_unthrottled(limit)
     id = str(docker.inspect("one")["Id"])
     sidecar.until(id, lambda seen: seen.is_settled, "it is settled")
-    # The directory that it mounts is the one that is kept up to date.
-    read = docker.call("exec", docker.full("one"), "cat", "/run/cpuset-sidecar/status.json").stdout
-    assert '"settled":true' in read
+    # The directory that it mounts is the one that is kept up to date. Files follow the status.
+    read = ("exec", docker.full("one"), "cat", "/run/cpuset-sidecar/status.json")
+    eventually(lambda: '"settled":true' in docker.call(*read).stdout, "it is told that it is settled")
     # And the engine's own records came to agree.
     eventually(lambda: docker.inspect("one")["HostConfig"]["CpusetCpus"] == str(LAST), "the engine knows")
 

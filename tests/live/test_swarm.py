@@ -174,7 +174,7 @@ def test_a_reservation_that_is_not_the_label_is_said(fleet: Fleet) -> None:
         [(name, id)] = placed
         told = fleet.sidecars[name].until(id, lambda it: it.warnings and it.refusal, "warned and refused")
         assert told.warnings == ("Swarm set exclusive-cpu=1 aside for it, and it asks for 2: make them equal",)
-        assert fleet.kernel.allowed(id) == online()
+        eventually(lambda: fleet.kernel.allowed(id) == online(), "it is in the pool, where no CPU is granted")
     finally:
         fleet.swarm.remove(service)
 

@@ -18,6 +18,7 @@ from tests.live.privateengine import PrivateEngine
 from tests.live.privatepodman import asked_engine
 from tests.live.sidecarprocess import LAST, REST, SidecarProcess
 from tests.live.unprivileged import USER, open_folder, unprivileged
+from tests.live.waiting import eventually
 from tests.support.haproxy import haproxy
 
 pytestmark = pytest.mark.live
@@ -58,10 +59,9 @@ def grant_and_release(process: SidecarProcess, workloads: Containers, kernel: Ke
     alone = workloads.run("alone", labels={"cpuset.exclusive": "1"})
     status = process.until(alone, lambda each: each.is_alone, "it is alone")
     assert status.sharing is SharingStatus.EXCLUSIVE
-    assert (kernel.allowed(alone), kernel.allowed(plain)) == (LAST, REST)
-    told = process.projection(alone)
-    assert told is not None
-    assert told.cpus == LAST
+    assert (kernel.once_running(alone), kernel.allowed(plain)) == (LAST, REST)
+    # Files follow the status.
+    eventually(lambda: (told := process.projection(alone)) is not None and told.cpus == LAST, "it is told")
     workloads.api.remove(alone)
     process.until(plain, lambda each: each.cpus == LAST | REST, "the other has all CPUs")
     assert process.terminate() == 0

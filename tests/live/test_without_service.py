@@ -137,7 +137,7 @@ def test_a_pods_container_that_starts_without_the_service_is_shown(
         try:
             newcomer = run()
             eventually(lambda: sidecar.container(newcomer) is not None, "it is shown")
-            assert kernel.allowed(newcomer) == REST
+            assert kernel.once_running(newcomer) == REST
             engine.run("rm", "-f", "-t0", newcomer)
             eventually(lambda: sidecar.container(newcomer) is None, "one that is gone is shown no more")
             made.made.remove(newcomer)
