@@ -15,6 +15,7 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -116,8 +117,9 @@ def traces(sidecar: SidecarProcess, prefix: str) -> list[str]:
         f"in the books: {key.short}" for key in {*books.assignments, *books.originals, *books.refusals, *books.lifts}
     ]
     for place in ("by-id", "by-name/crowd/by-id"):
-        folder = sidecar.projections / place
-        found += [f"{place}/{each.name}" for each in folder.iterdir()] if folder.is_dir() else []
+        # A name's directory goes with its last container.
+        with suppress(FileNotFoundError):
+            found += [f"{place}/{each.name}" for each in (sidecar.projections / place).iterdir()]
     return found
 
 

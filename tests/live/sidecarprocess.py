@@ -24,7 +24,7 @@ from state.model import State
 from state.projection import Projection
 from state.projection import read as read_projection
 from tests.live.kernelview import online
-from tests.live.waiting import eventually
+from tests.live.waiting import PATIENCE, eventually
 
 ROOT: Final = Path(__file__).parents[2]
 
@@ -131,13 +131,13 @@ class SidecarProcess:
         """Send SIGKILL, at any moment. Do nothing if it does not run."""
         self._send(signal.SIGKILL)
         if self._process is not None:
-            self._process.wait(30)
+            self._process.wait(30 * PATIENCE)
 
     def terminate(self) -> int:
         """Send SIGTERM; return its exit code."""
         self._send(signal.SIGTERM)
         assert self._process is not None
-        return self._process.wait(30)
+        return self._process.wait(30 * PATIENCE)
 
     def hang_up(self) -> None:
         """Send SIGHUP."""
@@ -154,7 +154,7 @@ class SidecarProcess:
         self.configure()
         command = [*self._command(name), *args]
         return subprocess.run(
-            command, env=_environment(), cwd=ROOT, capture_output=True, text=True, timeout=90, check=False
+            command, env=_environment(), cwd=ROOT, capture_output=True, text=True, timeout=90 * PATIENCE, check=False
         )
 
     def release(self) -> None:

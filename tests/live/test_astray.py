@@ -57,8 +57,12 @@ def test_an_owner_that_fell_out_of_its_group_is_brought_back(running: SidecarPro
     pid = int(workloads.api.inspect(owner)["State"]["Pid"])
     group = group_of(pid)
     eventually(lambda: len((group / "cgroup.procs").read_text().split()) > 1, "it has a child")
+    # Else it may be back before anybody looks.
+    running.freeze()
+    eventually(lambda: not running.is_awake, "it is frozen")
     moved = lose(group)
     assert allowed(pid) != LAST
+    running.thaw()
     eventually(lambda: allowed(pid) == LAST, "it is back")
     eventually(lambda: set(moved) <= set((group / "cgroup.procs").read_text().split()), "and its children")
     running.until(owner, lambda it: it.is_settled, "settled")

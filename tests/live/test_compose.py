@@ -23,7 +23,7 @@ from tests.live.privateengine import PrivateEngine
 from tests.live.sidecarprocess import SidecarProcess
 from tests.live.waiting import PATIENCE, eventually
 
-pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(60 * PATIENCE)]
+pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(180 * PATIENCE)]
 
 
 def cores() -> list[CPUSet]:

@@ -108,8 +108,8 @@ def test_an_engine_that_starts_again_starts_all_of_them_through_the_front(
     engine.stop()
     engine.start()
     assert told(engine)[0] == DEFAULT_NAME
-    assert first_cpus(docker, "one") == [LAST, LAST]
-    assert first_cpus(docker, "plain") == [REST, REST]
+    assert first_cpus(docker, "one", 2) == [LAST, LAST]
+    assert first_cpus(docker, "plain", 2) == [REST, REST]
 
 
 def with_logged(engine: PrivateEngine) -> Path:
@@ -169,7 +169,7 @@ def test_a_default_runtime_of_before_sees_each_start_and_is_the_default_again(
         assert usual(made, "one", exclusive=1).returncode == 0
         assert first_cpus(made, "one") == [LAST]
         assert made.call("restart", "-t0", made.full("old")).returncode == 0
-        assert first_cpus(made, "old")[1:] == [REST]
+        assert first_cpus(made, "old", 2)[1:] == [REST]
         assert creations(log) == 3
         done = install(engine, tmp_path, "--remove")
         assert done.returncode == 0, done.stderr
@@ -242,8 +242,8 @@ def test_each_step_twice_and_over_the_script_the_engine_lives_and_never_restarts
             for name in ("one", "plain-0"):
                 assert made.call("exec", made.full(name), "true").returncode == 0
                 assert made.call("restart", "-t0", made.full(name)).returncode == 0
-        assert first_cpus(made, "one") == [LAST] * 5
-        assert first_cpus(made, "plain-0") == [REST] * 5
+        assert first_cpus(made, "one", 5) == [LAST] * 5
+        assert first_cpus(made, "plain-0", 5) == [REST] * 5
         for _ in range(2):
             done = install(engine, tmp_path, "--remove")
             assert done.returncode == 0, done.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -54,10 +55,16 @@ def test_an_owner_that_ends_in_the_midst_is_measured_until_then(
     running: SidecarProcess, workloads: Containers, tmp_path: Path
 ) -> None:
     """Whatever runs there afterwards; without the daemon, a program is told that nobody vouches for it."""
-    id = workloads.run("owner", "sleep", "4", labels={"cpuset.exclusive": "1"})
+    id = workloads.run("owner", labels={"cpuset.exclusive": "1"})
     running.until(id, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "alone")
-    with mounted(tmp_path / "tracefs") as tracefs:
-        done = running.command("disturbed", id, "--seconds", "60", "--json", "--tracefs", tracefs)
+    with mounted(tmp_path / "tracefs") as tracefs, ThreadPoolExecutor(1) as pool:
+        words = ("disturbed", id, "--seconds", "60", "--json", "--tracefs", tracefs)
+        measuring = pool.submit(running.command, *words)
+        try:
+            eventually(lambda: instances(tracefs) or measuring.done(), "it is measured")
+        finally:
+            workloads.api.act(id, "kill")
+        done = measuring.result()
         assert done.returncode == 0, done.stderr
         report = json.loads(done.stdout)
         assert report["containers"][0]["seconds"] < 30
@@ -115,12 +122,24 @@ def test_the_daemon_samples_what_disturbs_and_a_killed_one_leaves_nothing_for_lo
         found = sampled(sidecar)
         assert found.get("process", 0) > 0 or found[""] == 0
         assert sum(seconds for kind, seconds in found.items() if kind) <= found[""] + 0.001
-        eventually(lambda: bool(instances(tracefs)), "a sample is under way")
+        eventually(lambda: is_frozen_in_a_sample(sidecar, tracefs), "a sample is under way")
         sidecar.kill()
         assert instances(tracefs)
         sidecar.configure(disturbed_period="0s")
         sidecar.start()
         eventually(lambda: not instances(tracefs), "what was left is gone")
+
+
+def is_frozen_in_a_sample(sidecar: SidecarProcess, tracefs: str) -> bool:
+    """Freeze it if a sample is under way, so that this one does not end before the kill; return whether that is so."""
+    if not instances(tracefs):
+        return False
+    sidecar.freeze()
+    eventually(lambda: not sidecar.is_awake, "it is frozen")
+    if instances(tracefs):
+        return True
+    sidecar.thaw()
+    return False
 
 
 def sampled(sidecar: SidecarProcess) -> dict[str, float]:

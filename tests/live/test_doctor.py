@@ -38,7 +38,9 @@ def test_the_daemon_opens_the_inotify_instances_that_doctor_counts(
     """No more and no fewer, with a hand and without."""
     sidecar.configure(hand=hand)
     sidecar.start()
-    counted = len(listening(Config(), has_hand=not sidecar.has_logged("the engine alone changes CPUs")).losses)
+    told = eventually(lambda: sidecar.status().hand, "it is known whether there is a hand")
+    has_hand = not told.text.startswith("the engine alone changes CPUs")
+    counted = len(listening(Config(), has_hand=has_hand).losses)
     alone = tmp_path / "proc"
     alone.mkdir()
     (alone / str(sidecar.pid)).symlink_to(f"/proc/{sidecar.pid}")

@@ -98,6 +98,8 @@ def test_a_container_that_acknowledges_is_not_waited_for(stage: Stage) -> None:
     elastic = grown(stage, "--ack", "0.05", labels=PATIENT)
     newcomer = stage.follow("newcomer", labels={"cpuset.exclusive": "2"})
     newcomer.until_on(2)
+    # Its own log tells of the loss once it has looked again.
+    elastic.until_on(2)
     loss = only_loss(elastic)
     assert loss.promised > GRACE
     assert elastic.log().acknowledged[0].at < loss.gone_at

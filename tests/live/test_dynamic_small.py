@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 
 from sidecar.status.document import SharingStatus
+from state.projection import Projection
 from tests.live.containers import Containers
 from tests.live.kernelview import KernelView
 from tests.live.sidecarprocess import LAST, REST, SidecarProcess
 from tests.live.stage import Stage
+from tests.live.waiting import eventually
+from tests.live.watching import until_gone
 
 pytestmark = pytest.mark.live
 
@@ -31,8 +34,9 @@ def stage(sidecar: SidecarProcess, workloads: Containers, tmp_path: Path) -> Ite
 def test_an_elastic_container_follows_with_what_there_is(stage: Stage) -> None:
     """It has its floor, and its file says so; a signal would announce a change, and there is none."""
     follower = stage.follow("elastic", "--hear", "USR1", labels={**ELASTIC, "cpuset.signal": "USR1"})
-    look = follower.until_on(1)
-    assert (look.cpus, look.file, look.leaving, look.sharing) == (LAST, LAST, LAST - LAST, "exclusive")
+    # Its two files are written, and read, one after the other.
+    look = follower.until(lambda it: it.settled and it.cpus == it.file == it.after == LAST, "both say so")
+    assert (look.leaving, look.sharing) == (LAST - LAST, "exclusive")
     assert stage.until_alone(follower.id) == LAST
     status = stage.sidecar.container(follower.id)
     assert status is not None
@@ -60,6 +64,7 @@ def test_an_order_that_cannot_be_is_refused_in_words(stage: Stage) -> None:
     said = stage.sidecar.command("resize", fill.name, "1")
     assert (said.returncode, "cpuset.scale" in said.stderr) == (1, True)
     stage.remove(fill.id)
+    until_gone(stage.sidecar, fill.id)
     manual = stage.follow("manual", labels={**ELASTIC, "cpuset.scale": "manual"})
     manual.until_on(1)
     said = stage.sidecar.command("resize", manual.name, "5")
@@ -83,7 +88,16 @@ def test_a_busy_container_stays_as_it_is_where_nothing_is_free(sidecar: SidecarP
 def test_a_killed_sidecar_finds_it_as_it_was(sidecar: SidecarProcess, stage: Stage) -> None:
     """Its projection is never false meanwhile, and unchanged afterwards."""
     follower = stage.follow("elastic", labels=ELASTIC)
-    before = follower.until_on(1)
+    follower.until_on(1)
+    status = sidecar.until(follower.id, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "alone")
+
+    def last_told() -> Projection | None:
+        told = sidecar.projection(follower.id)
+        return told if told and told.settled and told.alone is status.is_alone else None
+
+    # Whether it is alone may be told after that it has its CPU.
+    told = eventually(last_told, "all is told")
+    before = follower.until(lambda look: look.generation == told.generation, "it has read that")
     sidecar.kill()
     sidecar.start()
     found = sidecar.until(follower.id, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "adopted")

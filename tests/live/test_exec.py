@@ -89,5 +89,6 @@ def test_what_explain_says_is_so(docker: Docker, sidecar: SidecarProcess) -> Non
     """In a sentence."""
     assert usual(docker, "told", "--label", "cpuset.exec=last").returncode == 0
     eventually(lambda: has_file(docker, sidecar, "told"), "the file is written")
+    sidecar.until(str(docker.inspect("told")["Id"]), lambda it: it.exec_cpus == LAST, "the status says so")
     done: subprocess.CompletedProcess[str] = sidecar.command("explain", docker.full("told"))
     assert f"exec and health checks begin on {LAST} (cpuset.exec is last)" in done.stdout

@@ -102,5 +102,5 @@ def test_a_container_removed_before_the_sidecar_is_back_is_forgotten(
     until_shared(sidecar, neighbour)
     assert (kernel.allowed(newcomer), kernel.allowed(neighbour)) == (LAST, REST)
     assert set(by_id(sidecar.books().assignments)) == {newcomer}
-    assert sidecar.projection(owner) is None
+    eventually(lambda: sidecar.projection(owner) is None, "its directory is removed")
     given_back(sidecar, workloads, {newcomer: LIMITED, neighbour: {}})

@@ -11,7 +11,7 @@ from tests.live.engineapi import ApiError
 from tests.live.kernelview import KernelView, online
 from tests.live.sidecarprocess import LAST, REST, SidecarProcess
 from tests.live.waiting import eventually
-from tests.live.watching import ONE, given_back, problems, until_alone, until_shared
+from tests.live.watching import ONE, given_back, problems, told_in, until_alone, until_shared
 
 pytestmark = pytest.mark.live
 
@@ -87,8 +87,8 @@ def test_whatever_a_label_says_it_harms_nobody(
     until_alone(running, owner)
     for id in made.values():
         until_shared(running, id)
-        assert kernel.allowed(id) == REST
-    assert kernel.allowed(owner) == LAST
+        assert kernel.once_running(id) == REST
+    assert kernel.once_running(owner) == LAST
     assert not problems(running)
     for command in (("status",), ("explain", f"{workloads.prefix}-values"), ("explain", f"{workloads.prefix}-keys")):
         done = running.command(*command)
@@ -126,10 +126,10 @@ def test_two_of_one_name_are_told_each_its_own(running: SidecarProcess, workload
     place = running.projections / "by-name/web/by-id"
     for id, cpus in ((owner, LAST), (other, REST)):
         path = place / id[:12] / "cpuset"
-        eventually(lambda path=path, cpus=cpus: path.read_text().strip() == str(cpus), "its own")  # type: ignore[misc]
+        eventually(lambda path=path, cpus=cpus: told_in(path) == str(cpus), "its own")  # type: ignore[misc]
     workloads.api.remove(owner)
     path = running.projections / "by-name/web/cpuset"
-    eventually(lambda: path.read_text().strip() == str(online()), "whoever is left has the name")
+    eventually(lambda: told_in(path) == str(online()), "whoever is left has the name")
 
 
 def test_names_and_environments_may_be_long(running: SidecarProcess, workloads: Containers, kernel: KernelView) -> None:
@@ -141,7 +141,7 @@ def test_names_and_environments_may_be_long(running: SidecarProcess, workloads: 
     owner = workloads.run("owner", labels=ONE)
     until_alone(running, owner)
     until_shared(running, long)
-    assert (kernel.allowed(owner), kernel.allowed(long)) == (LAST, REST)
+    assert (kernel.once_running(owner), kernel.once_running(long)) == (LAST, REST)
     assert len(running.container(long).name) <= 256  # type: ignore[union-attr]
 
 

@@ -13,7 +13,7 @@ from tests.live.crowd import footprint
 from tests.live.kernelview import KernelView, online
 from tests.live.sidecarprocess import LAST, REST, SidecarProcess
 from tests.live.waiting import eventually
-from tests.live.watching import ONE, WAITING, given_back, until_alone, until_shared
+from tests.live.watching import ONE, WAITING, given_back, told_in, until_alone, until_gone, until_shared
 from tests.support.keys import by_id
 
 pytestmark = pytest.mark.live
@@ -55,9 +55,10 @@ def test_a_flood_of_words_costs_little_and_moves_nobody(
     for number in range(3):
         owner = workloads.run(f"owner-{number}", labels=ONE)
         until_alone(running, owner)
-        assert (kernel.allowed(owner), kernel.allowed(flood)) == (LAST, REST)
+        assert (kernel.once_running(owner), kernel.allowed(flood)) == (LAST, REST)
         eventually(lambda id=owner: running.projection(id), "it is told")  # type: ignore[misc]
         workloads.api.remove(owner)
+        until_gone(running, owner)
     until_shared(running, flood)
     # A connection that answers at this instant is none that is kept.
     eventually(lambda: footprint(running.pid).descriptors <= before.descriptors + 8, "no descriptor is kept")
@@ -87,9 +88,9 @@ def test_what_is_planted_is_not_followed_and_stops_nobody(
     assert (kernel.allowed(heir), kernel.once_running(planted)) == (LAST, REST)
     assert not secret.exists()
     if what in ("links", "pipes", "directories"):
-        eventually(lambda: (told / "cpuset").read_text().strip() == str(REST), "its files are files again")
+        eventually(lambda: told_in(told / "cpuset") == str(REST), "its files are files again")
     by_id = running.projections / "by-id" / planted[:12] / "cpuset"
-    eventually(lambda: by_id.read_text().strip() == str(REST), "by id it is told as ever")
+    eventually(lambda: told_in(by_id) == str(REST), "by id it is told as ever")
     workloads.api.remove(planted)
     eventually(lambda: not by_id.exists(), "it is forgotten")
     assert kernel.allowed(heir) == LAST

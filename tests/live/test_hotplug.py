@@ -99,7 +99,7 @@ def test_an_owner_that_loses_one_of_two_gets_another(watching: SidecarProcess, w
     found = story.until_replaced(gone, began, "one of two")
     assert len(found.cpus) == 2
     assert story.granted - gone <= found.cpus
-    assert watching.has_logged("CPUs went offline")
+    eventually(lambda: watching.has_logged("CPUs went offline"), "it is logged")
 
 
 def test_an_owner_that_loses_its_only_cpu_is_not_left_among_the_others(
@@ -173,7 +173,7 @@ def test_a_start_with_fewer_cpus_than_the_books_know(watching: SidecarProcess, w
     gone = CPUSet.of(max(story.granted)) | CPUSet.of(max(ALL))
     take_offline(gone)
     watching.start()
-    assert "the machine" in watching.log() or "moved from CPUs" in watching.log()
+    eventually(lambda: "the machine" in watching.log() or "moved from CPUs" in watching.log(), "it is logged")
     workloads.api.act(story.owner, "start")
     found = story.settled()
     assert len(found.cpus) == 2

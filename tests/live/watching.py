@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final
 
 from sidecar.status.document import SharingStatus
+from state.model import State
 from tests.live.containers import Containers
 from tests.live.kernelview import online
 from tests.live.sidecarprocess import SidecarProcess
+from tests.live.waiting import eventually
 from tests.live.watcher import Watcher
 
 ONE: Final[Mapping[str, str]] = {"cpuset.exclusive": "1"}
@@ -44,6 +47,34 @@ def until_alone(sidecar: SidecarProcess, id: str) -> None:
 def until_shared(sidecar: SidecarProcess, id: str) -> None:
     """Wait until it is settled in the shared pool."""
     sidecar.until(id, lambda it: it.sharing is SharingStatus.SHARED and it.is_settled, "in the pool")
+
+
+def until_gone(sidecar: SidecarProcess, id: str) -> None:
+    """Wait until the daemon has heard of a removal. An engine may tell of it late (Podman), and a successor that starts
+    before is refused for good.
+    """
+    eventually(lambda: sidecar.container(id) is None, "the sidecar has heard of the removal")
+
+
+def saved_books(sidecar: SidecarProcess, *ids: str) -> State:
+    """Return the books once they have the originals of these containers, and that all owners run: what any look shows
+    again is saved some seconds later, if no order needs it.
+    """
+
+    def look() -> State | None:
+        books = sidecar.books()
+        runs = all(each.rest is None for each in books.assignments.values())
+        return books if runs and {each.id for each in books.originals} >= set(ids) else None
+
+    return eventually(look, "all is saved")
+
+
+def told_in(path: Path) -> str:
+    """Return what is told in a file; "" if there is none at this instant, or something else in its place."""
+    try:
+        return path.read_text().strip() if path.is_file() and not path.is_symlink() else ""
+    except OSError:
+        return ""
 
 
 def problems(sidecar: SidecarProcess) -> str:
