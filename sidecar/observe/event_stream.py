@@ -84,7 +84,7 @@ async def follow_events(
     """
     place = f"engine {name}" if name else "engine"
     backoff, longest = Backoff(rng, first=0.1, most=LONGEST_RECONNECT_SECONDS), math.inf
-    warnings = Sparingly()
+    warnings, heard_from = Sparingly(), math.inf
     while True:
         try:
             asked_at = trio.current_time()
@@ -100,6 +100,7 @@ async def follow_events(
                 board.report(place, None)
                 looker.newcomers.forget()
                 looker.look_at_everything()
+                heard_from = trio.current_time()
                 with looker.while_answered():
                     async for event in events:
                         backoff.reset()
@@ -108,6 +109,10 @@ async def follow_events(
                             log.error("an event cannot be read: the sidecar failed unexpectedly", error=event.crash)
                         _hear(event, info.name, board, looker)
         except EngineError as error:
+            if trio.current_time() - heard_from >= LONGEST_RECONNECT_SECONDS:
+                # Nothing happened, and something on the way ends what is silent.
+                backoff.reset()
+            heard_from = math.inf
             board.report(place, str(error))
             await outbox.send(EngineDisconnected(str(error), name))
             pause = min(backoff.pause(), longest)

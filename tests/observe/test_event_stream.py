@@ -19,6 +19,7 @@ from sidecar.decide.facts import (
 from sidecar.decide.orders import ApplyCpuset, Update
 from sidecar.decide.world import replace
 from sidecar.observe.brief import REPEAT_SECONDS
+from sidecar.observe.event_stream import LONGEST_RECONNECT_SECONDS
 from sidecar.ports import EngineEvent
 from state.cpuset import CPUSet
 from tests.observe.bench import Bench, drained
@@ -110,6 +111,27 @@ async def test_a_lost_connection_is_a_fact_and_is_made_again(autojump_clock: Moc
         seen.append(await bench.next())
     assert any(isinstance(fact, EngineConnected) for fact in seen)
     assert bench.board.latest.containers == {}
+
+
+@pytest.mark.parametrize(
+    ("lasts", "least", "most"), [(30.0, 0.0, 0.2), (1.0, LONGEST_RECONNECT_SECONDS / 2, LONGEST_RECONNECT_SECONDS)]
+)
+async def test_a_silent_stream_that_is_cut_is_followed_again_at_once(
+    autojump_clock: MockClock, bench: Bench, lasts: float, least: float, most: float
+) -> None:
+    """A proxy may end what is idle, again and again: nothing failed. One that is cut soon each time is a fault."""
+    await drained(bench)
+    pauses = []
+    for _ in range(12):
+        await trio.sleep(lasts)
+        bench.docker.bus.end_all("cut", forget=False)
+        while not isinstance(await bench.next(), EngineDisconnected):
+            pass
+        began = trio.current_time()
+        while not isinstance(await bench.next(), EngineConnected):
+            pass
+        pauses.append(trio.current_time() - began)
+    assert least <= max(pauses) <= most
 
 
 async def test_an_engine_that_restarts_is_one_warning(autojump_clock: MockClock, bench: Bench) -> None:
