@@ -12,10 +12,8 @@ from trio.testing import MockClock
 from sidecar.board import Board
 from sidecar.host.install.fronts import Front, recorded_fronts
 from sidecar.host.install.runtime_files import Places
-from sidecar.observe import front_records
 from sidecar.observe.front_records import FRONTS, LOOK_SECONDS, recorded, watch_fronts
 from state import codec
-from state.inotify import Deaf
 from tests.support.decide.stories import Story
 from tests.support.keys import docker
 
@@ -48,18 +46,11 @@ def test_the_records_of_fronts_that_ask_are_read(tmp_path: Path) -> None:
     assert recorded(folder) == {("docker", "cpuset-default")}
 
 
-def deaf() -> None:
-    raise Deaf("none is left")
-
-
 @pytest.mark.trio
-@pytest.mark.parametrize("hears", [True, False])
 async def test_a_front_that_is_taken_away_is_noticed_while_the_daemon_runs(
-    hears: bool, tmp_path: Path, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, autojump_clock: MockClock
 ) -> None:
-    """At once, or soon where there is no inotify. Readers of the status are woken: nothing else may change."""
-    if not hears:
-        monkeypatch.setattr(front_records, "Ears", deaf)
+    """Readers of the status are woken: nothing else may change."""
     board = Board(Story().world)
     place = record(tmp_path, Front(engine="docker", name="cpuset-default", real="/usr/bin/runc"))
     async with trio.open_nursery() as nursery:
@@ -70,22 +61,7 @@ async def test_a_front_that_is_taken_away_is_noticed_while_the_daemon_runs(
         assert present(board) == {}
         count = board.count
         place.unlink()
-        await trio.sleep(0.01 if hears else 2 * LOOK_SECONDS)
+        await trio.sleep(2 * LOOK_SECONDS)
         assert present(board) is None
         assert board.count == count + 1
-        nursery.cancel_scope.cancel()
-
-
-@pytest.mark.trio
-async def test_the_first_front_of_a_host_is_heard(tmp_path: Path, autojump_clock: MockClock) -> None:
-    """Its folder comes with it, and those above."""
-    board = Board(Story().world)
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(watch_fronts, board, f"{tmp_path}{FRONTS}")
-        await trio.sleep(0.01)
-        assert present(board) is None
-        board.starts.asked(docker("asker"), is_usual=True)
-        record(tmp_path, Front(engine="docker", name="cpuset-default", real="/usr/bin/runc"))
-        await trio.sleep(0.01)
-        assert present(board) == {}
         nursery.cancel_scope.cancel()
