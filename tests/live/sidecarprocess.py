@@ -95,7 +95,10 @@ class SidecarProcess:
 
     def until_ready(self) -> None:
         """Wait until this start has taken its first inventory; AssertionError with its log if it ends instead."""
-        eventually(lambda: self.has_logged("ready") or not self.is_running, "the sidecar is ready")
+        try:
+            eventually(lambda: self.has_logged("ready") or not self.is_running, "the sidecar is ready")
+        except AssertionError as error:
+            raise AssertionError(f"{error}\nlog: {self.log()[-3000:]}") from None
         assert self.is_running, f"the sidecar ended: {self.log()}"
 
     @property
