@@ -23,6 +23,9 @@ from tests.live.waiting import PATIENCE, eventually, stays
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 
+LINES = 60
+"""Of the journal, shown where a promise was broken: which facts came, and in which order."""
+
 LONG = "60s"
 """A grace that no story waits for."""
 
@@ -46,7 +49,7 @@ def stage(ground: Ground, sidecar: SidecarProcess, workloads: Containers, tmp_pa
     yield made
     found = made.close()
     print("\n".join(made.figures()))
-    assert not found, "\n".join((*found, sidecar.log()[-6000:]))
+    assert not found, "\n".join((*found, sidecar.log()[-6000:], *map(str, sidecar.journal()[-LINES:])))
 
 
 def grown(stage: Stage, *arguments: str, labels: dict[str, str] | None = None) -> Followed:
