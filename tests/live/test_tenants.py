@@ -48,7 +48,7 @@ LOOP_SECONDS: Final = 3.0
 ARRIVALS: Final = 4
 
 UNDISTURBED: Final = 3.0 * PATIENCE
-"""Seconds within which an arrival is alone, on a machine that is busy with other tests."""
+"""Seconds from the engine's answer to a start until it is alone, on a machine that is busy with other tests."""
 
 
 @pytest.mark.intrudes("a neighbour is put onto the CPU of the owner")
@@ -84,8 +84,8 @@ def test_locks_that_are_held_delay_no_arrival(
             # Looks at what came as one of a crowd begin after that.
             time.sleep(CROWD_SECONDS)
         for arrival in range(2):
-            began = time.monotonic()
             owner = workloads.run(f"owner-{arrival}", labels=WAITING)
+            began = time.monotonic()
             until_alone(running, owner)
             took = time.monotonic() - began
             assert took <= UNDISTURBED, f"arrival {arrival} was alone after {took:.1f} s"
@@ -102,8 +102,8 @@ def test_mounts_of_any_size_delay_no_decision(running: SidecarProcess, workloads
         workloads.create(f"mounted-{number}", Mounts=mounts)
     before = written_bytes(running.pid)
     for arrival in range(3):
-        began = time.monotonic()
         owner = workloads.run(f"owner-{arrival}", labels=WAITING)
+        began = time.monotonic()
         until_alone(running, owner)
         took = time.monotonic() - began
         assert took <= UNDISTURBED, f"arrival {arrival} was alone after {took:.1f} s"
@@ -144,8 +144,9 @@ def test_updates_in_a_loop_keep_no_container_on_an_owners_cpu(
             each.start()
         try:
             time.sleep(LOOP_SECONDS)
+            newcomer = workloads.run("newcomer")
             began = time.monotonic()
-            until_shared(running, workloads.run("newcomer"))
+            until_shared(running, newcomer)
             took = time.monotonic() - began
         finally:
             is_over.set()
