@@ -2,7 +2,8 @@
 
 It reads the kernel and the projections, twenty times a second, and knows nothing else of the sidecar. A projection and
 the kernel cannot be read in one instant, so the projection is read before and after the kernel, and must be the same.
-A daemon that is dead or frozen tells nothing: its files are what it told last, as their leases say.
+A daemon that is dead or frozen tells nothing: its files are what it told last, as their leases say. Nor does one that
+has only been started, until its log begins: the leases of the last one may count for some seconds more.
 
 Without a hand on the cgroups a newcomer runs where the engine puts it, until the daemon has seen it: then only a
 neighbour that stays contradicts.
@@ -101,7 +102,8 @@ class AloneJudge(Sampler):
 @contextmanager
 def judged_alone(sidecar: SidecarProcess, *, intrudes: bool) -> Iterator[AloneJudge]:
     """Judge what this daemon tells while the block runs; AssertionError after it, unless the test intrudes."""
-    judge = AloneJudge(sidecar.projections, lambda: sidecar.is_awake, lambda: not sidecar.has_logged(_NO_HAND))
+    is_up = lambda: sidecar.is_awake and bool(sidecar.log())  # noqa: E731
+    judge = AloneJudge(sidecar.projections, is_up, lambda: not sidecar.has_logged(_NO_HAND))
     judge.start()
     try:
         yield judge
