@@ -38,7 +38,7 @@ MOST_A_MINUTE = 33
 """Beats of five seconds: 12. The rest are the engine's answers: to a ping each 5 s, to the list and looks each 10 s."""
 
 MOST_A_MINUTE_DEAF = 80
-"""Where the kernel tells nothing of CPUs, these are looked at each second: 30 more, and some answers between."""
+"""Where the kernel tells nothing of CPUs, these are looked at each second: 48 more."""
 
 
 class WakeUps(trio.abc.Instrument):
