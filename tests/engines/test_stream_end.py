@@ -1,4 +1,4 @@
-"""A reader is woken by the end of its connection: at once, and by nothing before."""
+"""A reader is woken by the end of its connection: at once, or by asking where no end is told; nothing is lost."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from sidecar.engines import stream_end
 from sidecar.engines.stream_end import next_chunk, wake_at_the_end
 
 
@@ -20,7 +21,7 @@ class Deaf:
     async def readany(self) -> bytes:
         if not self.is_connected:
             raise RuntimeError("Connection closed.")
-        return await self.waiting
+        return await asyncio.shield(self.waiting)
 
     def is_eof(self) -> bool:
         return self.has_ended
@@ -69,5 +70,29 @@ def test_what_has_ended_by_itself_keeps_its_end() -> None:
         closed.set_result(None)
         await asyncio.sleep(0.001)
         assert await next_chunk(content, lambda: False) == b""
+
+    asyncio.run(read())
+
+
+def test_an_end_that_nothing_tells_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A silent stream goes on while it has its connection, and what comes later is read."""
+    monkeypatch.setattr(stream_end, "CHECK_SECONDS", 0.01)
+
+    async def read() -> None:
+        content, asked = Deaf(), asyncio.Event()
+
+        def has_ended() -> bool:
+            asked.set()
+            return False
+
+        reader = asyncio.create_task(next_chunk(content, has_ended))
+        for _ in range(3):
+            await asyncio.wait_for(asked.wait(), 5)
+            asked.clear()
+        assert not reader.done()
+        content.waiting.set_result(b"late")
+        assert await asyncio.wait_for(reader, 5) == b"late"
+        with pytest.raises(ConnectionResetError, match="its connection was closed"):
+            await asyncio.wait_for(next_chunk(Deaf(), lambda: True), 5)
 
     asyncio.run(read())
