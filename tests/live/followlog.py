@@ -10,6 +10,7 @@ import msgspec
 
 from state import codec
 from state.cpuset import EMPTY, CPUSet
+from tests.live.waiting import INSTANT
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,17 +84,20 @@ class FollowLog(NamedTuple):
     looks: tuple[Look, ...]
     heard: tuple[Heard, ...]
     acknowledged: tuple[Acknowledged, ...]
+    instant: float = INSTANT
 
     def losses(self) -> list[tuple[Notice, ...]]:
         """Return, for each loss of granted CPUs, all promises about it, in order; none for a loss without notice.
-        Losing a shared CPU is no loss.
+        Losing a shared CPU is no loss, nor is losing one for an `instant`.
         """
         found: list[tuple[Notice, ...]] = []
         granted = EMPTY
         for number, look in enumerate(self.looks):
             if look.first:
                 granted = EMPTY
-            elif lost := (self.looks[number - 1].after - look.after) & granted:
+            elif (lost := (self.looks[number - 1].after - look.after) & granted) and (
+                lost := lost - self._had_around(number, is_after=True)
+            ):
                 found.append(_notices(self.looks[: number + 1], lost))
             # Where it merely starts, not confined yet, it has been granted nothing.
             if look.sharing == "exclusive" and (look.settled or granted):
@@ -105,9 +109,9 @@ class FollowLog(NamedTuple):
         Files of the generations `unvouched` tell what was true when the sidecar was killed, and are not judged so.
         """
         found: list[str] = []
-        for look in self.looks:
-            had = look.before | look.after
-            if look.generation not in unvouched and not (look.cpus | look.file | look.leaving) <= had:
+        for number, look in enumerate(self.looks):
+            had, told = look.before | look.after, look.cpus | look.file | look.leaving
+            if look.generation not in unvouched and not (told <= had or told <= had | self._had_around(number)):
                 found.append(f"told {look.cpus} (file {look.file}, leaving {look.leaving}), and had {had}: {look}")
             if not look.leaving <= look.cpus:
                 found.append(f"something leaves that is not there: {look}")
@@ -115,6 +119,15 @@ class FollowLog(NamedTuple):
             if later.generation < earlier.generation:
                 found.append(f"the generation fell from {earlier.generation} to {later.generation}")
         return found
+
+    def _had_around(self, number: int, *, is_after: bool = False) -> CPUSet:
+        """Return the CPUs that it had within an instant around this look, or after it; none if there is no instant."""
+        look, had = self.looks[number], EMPTY
+        others = self.looks[number + 1 if is_after else 0 :] if self.instant else ()
+        for other in others:
+            if other.ended > look.began - self.instant and other.began < look.ended + self.instant:
+                had |= other.before | other.after
+        return had
 
 
 def read_log(path: Path) -> FollowLog:

@@ -15,6 +15,11 @@ SECONDS: Final = 15.0
 PATIENCE: Final = float(os.environ.get("CPUSET_TESTS_PATIENCE", "1"))
 """How many times longer to wait for what must come, and between two looks, where machines are emulated."""
 
+INSTANT: Final = 0.05 * (PATIENCE - 1)
+"""Seconds for which what another program wrote may stand before the hand has answered it: none where machines are not
+emulated, since it is a fraction of a millisecond there. In an emulated one the hand's CPU waits for those that look.
+"""
+
 _PAUSE: Final = 0.005 * PATIENCE
 
 

@@ -11,7 +11,7 @@ container is judged only if both reads agree. Then, at every instant, whether th
 
 A newcomer without a first look has no projection, and may touch an owner's CPUs until it is moved: that is measured,
 and not judged, unless the watch is strict, because every start asks. Nor is a container that is excused judged, as long
-as its file stays as it is.
+as its file stays as it is. In an emulated machine a violation must stand for an instant.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from state.projection import Projection, Sharing
 from tests.live.kernelview import KernelView
 from tests.live.notices import SampledNotices
 from tests.live.toldfiles import ToldFiles
-from tests.live.waiting import PATIENCE
+from tests.live.waiting import INSTANT, PATIENCE
 
 _PAUSE: Final = 0.001 * PATIENCE
 
@@ -58,6 +58,9 @@ class Watcher(Sampler):
         self._watched: set[str] = set()
         self._excused: dict[str, Projection | None] = {}
         self._exposed: dict[tuple[str, str], float] = {}
+        self._standing: dict[str, float] = {}
+        """Since when each violation of the last sample stands."""
+        self._found_now: dict[str, float] = {}
 
     def watch(self, id: str) -> None:
         """Watch this container from now on. From any thread."""
@@ -86,6 +89,7 @@ class Watcher(Sampler):
         }
         self.samples += 1
         self._judge({id: found for id, found in told.items() if found is not self._excused.get(id)}, running)
+        self._standing, self._found_now = self._found_now, {}
         # 5. With notice.
         if self._notices is None:
             return
@@ -93,7 +97,7 @@ class Watcher(Sampler):
             if id not in running:
                 self._notices.ended(id)
             elif complaint := self._notices.sample(id, told.get(id), running[id], began):
-                self._found(complaint, before[id], running[id])
+                self._note(_described(complaint, before[id], running[id]))
 
     def _judge(self, told: dict[str, Projection], running: dict[str, CPUSet]) -> None:
         settled = {id: each for id, each in told.items() if each.settled and each.sharing is not Sharing.UNMANAGED}
@@ -138,12 +142,23 @@ class Watcher(Sampler):
             self.longest_exposure = max(self.longest_exposure, now - self._exposed.pop(pair))
 
     def _found(self, what: str, *who: Projection | CPUSet | None) -> None:
+        """Note a violation that has stood for longer than an instant."""
+        described, now = _described(what, *who), time.monotonic()
+        since = self._found_now[described] = self._standing.get(described, now)
+        if now - since >= INSTANT:
+            self._note(described)
+
+    def _note(self, described: str) -> None:
         if len(self.violations) < _SHOWN:
-            described = [
-                f"{each.name} ({each.sharing}, told {each.cpus}, generation {each.generation})"
-                if isinstance(each, Projection)
-                else f"runs on {each}"
-                for each in who
-                if each is not None
-            ]
-            self.violations.append(f"sample {self.samples}: {what}: {', '.join(described)}")
+            self.violations.append(f"sample {self.samples}: {described}")
+
+
+def _described(what: str, *who: Projection | CPUSet | None) -> str:
+    said = [
+        f"{each.name} ({each.sharing}, told {each.cpus}, generation {each.generation})"
+        if isinstance(each, Projection)
+        else f"runs on {each}"
+        for each in who
+        if each is not None
+    ]
+    return f"{what}: {', '.join(said)}"
