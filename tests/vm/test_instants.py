@@ -1,9 +1,17 @@
-"""What the log of a follower proves: a loss, an untruth, and what is neither in an emulated machine."""
+"""What followers and watchers prove: a loss, an untruth, and what is neither in an emulated machine."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
 from state.cpuset import CPUSet
+from state.projection import STATUS, Projection, ProjectionFiles, Sharing
 from tests.live.followlog import FollowLog, Look
+from tests.live.watcher import Watcher
 
 TWO = CPUSet((4, 5))
 ONE = CPUSet((4,))
@@ -49,3 +57,35 @@ def test_in_an_emulated_machine_it_may_be_gone_for_an_instant_and_no_longer() ->
 
 def test_what_goes_for_good_is_a_loss_in_every_machine() -> None:
     assert len(log(*TOLD, instant=0.0).losses()) == len(log(*TOLD, instant=0.4).losses()) == 1
+
+
+class Kernel:
+    """Allows every container the same CPUs."""
+
+    def __init__(self) -> None:
+        self.cpus = ONE
+
+    def all_allowed(self, ids: Iterable[str]) -> dict[str, CPUSet]:
+        """Return the CPUs of each."""
+        return dict.fromkeys(ids, self.cpus)
+
+
+@pytest.mark.parametrize(("instant", "is_back", "finds"), [(0.0, True, 1), (0.05, True, 0), (0.05, False, 1)])
+def test_a_watched_owner_may_be_elsewhere_for_an_instant_in_an_emulated_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, instant: float, is_back: bool, finds: int
+) -> None:
+    monkeypatch.setattr("tests.live.watcher.INSTANT", instant)
+    watcher, kernel = Watcher(tmp_path), Kernel()
+    monkeypatch.setattr(watcher, "_kernel", kernel)
+    told = Projection(container="0" * 64, name="owner", sharing=Sharing.EXCLUSIVE, cpus=TWO, settled=True)
+    folder = tmp_path / "by-id" / told.container[:12]
+    folder.mkdir(parents=True)
+    (folder / STATUS).write_bytes(ProjectionFiles.of(told).status)
+    watcher.watch(told.container)
+    watcher.sample()
+    time.sleep(0.06)
+    if is_back:
+        kernel.cpus = TWO
+    watcher.sample()
+    found = {each.partition(": ")[2] for each in watcher.violations}
+    assert len([each for each in found if each.startswith("an owner runs elsewhere")]) == finds
