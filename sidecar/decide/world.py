@@ -172,11 +172,13 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Return the CPUs, as a mask, that no other container is granted now because this one is pinned there by hand.
 
         Without the right to be there, it keeps what was granted to none, and is kept for none, as long as it runs. One
-        whose pin is offline runs on all others, and is pinned to none of them.
+        whose pin is offline runs on all others, and is pinned to none of them. One that the sidecar moved keeps its own
+        CPUs alone: it makes way where it is now.
         """
         if container.wish.standing is Standing.STRANGER and self.holds_its_pin(container):
-            home = self.home_of(container).mask
-            return container.footprint | home if self.has_pin_online(container) else home
+            if self.is_away(container):
+                return self.home_of(container).mask
+            return container.footprint if self.has_pin_online(container) else 0
         if container.is_idle or not container.wish.pin:
             return 0
         state = self.state
@@ -216,17 +218,21 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def _stuck(self) -> tuple[Container, ...]:
         return tuple(each for key, each in self.containers.items() if each.is_stuck or self.is_absent(key))
 
-    def home_of(self, container: Container) -> CPUSet:
-        """Return the online CPUs to which its owner pinned a container that the sidecar moved as long as it asked for
-        CPUs, and that goes back there; empty for all others, and once it is back (`moves/release`). One that is dead
-        goes nowhere.
+    def is_away(self, container: Container) -> bool:
+        """Return whether the sidecar moved a container that is pinned by hand, while it asked for CPUs or had no right
+        to its own, and it is not back there (`moves/release`). One that is dead goes nowhere.
         """
-        originals = self.state.originals.get(container.view.key)
-        if originals is None or self.settings.policy is PolicyName.NONE or container.view.phase is Phase.DEAD:
-            return EMPTY
         if container.wish.standing is not Standing.STRANGER or container.wish.is_kept_out:
+            return False
+        if self.settings.policy is PolicyName.NONE or container.view.phase is Phase.DEAD:
+            return False
+        return container.view.key in self.state.originals
+
+    def home_of(self, container: Container) -> CPUSet:
+        """Return the online CPUs to which its owner pinned a container that is away; empty for all others."""
+        if not self.is_away(container):
             return EMPTY
-        return cpus_of(originals.cpuset, EMPTY) & self.state.online
+        return cpus_of(self.state.originals[container.view.key].cpuset, EMPTY) & self.state.online
 
     @derived_property
     def derived(self) -> dict[Hashable, tuple[object, object]]:

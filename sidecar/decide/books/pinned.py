@@ -41,11 +41,11 @@ def off_the_pinned(world: World, state: State) -> State:
 
 
 def claimed_by_pins(world: World) -> CPUSet:
-    """Return the CPUs to which containers are pinned by hand, and where they may run or go back to. Members of the
-    shared group do not count: they run only where the group does.
+    """Return the CPUs to which containers are pinned by hand, and where they may run, or to which they go back. Members
+    of the shared group do not count: they run only where the group does.
     """
     return union(
-        _claimed(world, each) | world.home_of(each)
+        world.home_of(each) if world.is_away(each) else _claimed(world, each)
         for each in world.containers.values()
         if each.wish.standing is Standing.STRANGER and not each.view.in_shared_group and world.holds_its_pin(each)
     )

@@ -25,11 +25,15 @@ def start_releasing(world: World) -> World:
 
 
 def way_home(world: World, container: Container) -> CPUSet | None:
-    """Return where a container that is pinned by hand should go back to now; None if it stays where it is."""
+    """Return where a container that is pinned by hand should go now: back to its own CPUs, not in parts, or into the
+    shared pool as long as others have any of them; None if it is not away.
+    """
+    if not world.is_away(container):
+        return None
     home = world.home_of(container)
     # An owner that leaves at once holds them until its footprint shows that it left.
     held = world.state.exclusive.mask | world.state.leaving.mask | world.reach.exclusive
-    return home if home and not home.mask & held & ~world.state.reserved.mask else None
+    return home if home and not home.mask & held & ~world.state.reserved.mask else world.state.vacated
 
 
 def way_out(world: World, container: Container) -> CPUSet | None:

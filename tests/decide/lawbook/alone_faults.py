@@ -7,7 +7,7 @@ from functools import cached_property
 import pytest
 
 from sidecar.decide import sightings
-from sidecar.decide.books import dynamic, static
+from sidecar.decide.books import dynamic, pinned, static
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.news import CpusWent
 from sidecar.decide.moves import alone, never_alone
@@ -43,6 +43,16 @@ def grants_where_another_is_pinned(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(World, "strangers", nowhere)
 
 
+def keeps_where_the_moved_wait(patch: pytest.MonkeyPatch) -> None:
+    honest = World.kept_by_pin
+
+    def kept_by_pin(self: World, container: Container) -> int:
+        return honest(self, container) | (container.footprint if self.is_away(container) else 0)
+
+    patch.setattr(World, "kept_by_pin", kept_by_pin)
+    patch.setattr(pinned, "claimed_by_pins", lambda world: world.strangers)
+
+
 def gives_up_who_waits(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(never_alone, "is_waiting", lambda container, refused: False)
 
@@ -73,4 +83,5 @@ FAULTS = (
     Fault(calls_alone_what_has_not_arrived, laws.ALONE, first=7),
     Fault(stays_beside_the_pinned, laws.ASIDE, first=531),
     Fault(grants_where_another_is_pinned, laws.UNPINNED, first=20),
+    Fault(keeps_where_the_moved_wait, laws.KEPT_FOR_A_PIN, first=83000566),
 )

@@ -279,6 +279,7 @@ RETRIED = Law("every failed order is tried again", restlaws.never_retried, When.
 IDLE = Law("what does not run gives its CPUs back", restlaws.kept_for_nothing, When.REST)
 ARRIVED = Law("a container runs where it should", restlaws.elsewhere, When.REST)
 SETTLED = Law("every grant settles", restlaws.never_settled, When.REST)
+KEPT_FOR_A_PIN = Law("nothing but its pin is kept for what is pinned by hand", pinlaws.kept_for_no_pin, When.REST)
 ASIDE = Law("a grant moves away from a pin", pinlaws.beside_the_pinned, When.REST)
 APART = Law("nobody else runs on exclusive CPUs", restlaws.among_the_exclusive, When.REST)
 TOLD_ALL = Law("a member is told where it runs", restlaws.told_too_little, When.REST)
@@ -374,6 +375,7 @@ LAWS: tuple[Law[Reality], ...] = (
         ARRIVED,
         SETTLED,
         ASIDE,
+        KEPT_FOR_A_PIN,
         APART,
         TOLD_ALL,
         LIMITS,

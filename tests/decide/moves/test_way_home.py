@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sidecar.decide.container.container import Standing
-from sidecar.decide.settings import PolicyName, Rule
+from sidecar.decide.settings import PolicyName, Rule, TenantRight
 from sidecar.words.neighbours import pinned_text
 from tests.support.decide.real import Real
 from tests.support.decide.stories import GIGA, Story, where
@@ -58,31 +58,58 @@ def test_under_the_policy_none_it_stays() -> None:
 
 
 def test_an_owner_of_its_cpus_leaves_them_first() -> None:
-    """As any owner leaves the CPUs of a pin; it does not go back in parts."""
+    """As any owner leaves the CPUs of a pin. Until then it is in the shared pool, and does not go back in parts."""
     story = Story(rules=RULES)
     real, own = moved(story), story.arrive("own", 5)
     story.settle()
     assert where(own) == "3-7"
     story.change_settings()
-    story.settle()
-    assert (where(real), where(own)) == ("1-2", "3-7"), "there are no other CPUs"
     told = "pinned by hand to CPUs 0,7, and runs on CPUs 1-2: it goes back when no other container has"
     assert pinned_text(story.world, story.known(real)) == f"{told} its own CPUs exclusively"
-    story.away(own)
     story.settle()
-    assert where(real) == "0,7"
+    assert (where(real), where(own)) == ("0,7", "1,3-6")
 
 
-def test_nothing_of_its_own_is_granted_until_it_is_back() -> None:
+def test_it_makes_way_where_it_waits() -> None:
+    """Nothing but its own is kept for it, and that is granted to nobody else."""
     story = Story(rules=RULES)
     real, own = moved(story), story.arrive("own", 4)
     story.settle()
     assert where(own) == "3-6"
     story.change_settings()
-    late = story.arrive("late", 1)
-    assert story.granted(late) is None, "it is on its way from CPUs 1-2 to CPUs 0 and 7"
+    first, second, third = (story.arrive(name, 1) for name in ("first", "second", "third"))
     story.settle()
-    assert (where(real), story.granted(story.arrive("later", 1))) == ("0,7", "1")
+    assert [story.granted(each) for each in (first, second, third)] == ["1", "2", None]
+    assert where(real) == "0,7"
+
+
+def test_a_right_that_comes_later_moves_the_owners_and_keeps_the_pool_free() -> None:
+    """One that had no right to its pin is in all of the pool: none of that is its own when the right comes."""
+    story = Story(may=())
+    own, real = story.arrive("own", 2), story.arrive("pinned", cpuset="1-2")
+    story.settle()
+    assert (where(own), where(real)) == ("1-2", "0,3-7")
+    story.change_settings(may=(TenantRight.PIN,))
+    late = story.arrive("late", 2)
+    story.settle()
+    assert (where(real), where(own), where(late)) == ("1-2", "3-4", "5-6")
+    assert story.world.state.originals.get(real.key) is None
+
+
+def test_one_whose_own_cpus_are_all_offline_waits_in_the_pool() -> None:
+    story = Story(may=())
+    own, real = story.arrive("own", 2), story.arrive("pinned", cpuset="1-2")
+    story.settle()
+    story.hotplug(1)
+    story.hotplug(2)
+    story.change_settings(may=(TenantRight.PIN,))
+    story.settle()
+    assert story.granted(story.arrive("late", 2)) == "5-6"
+    assert where(own) == "3-4"
+    story.hotplug(1)
+    story.hotplug(2)
+    story.settle()
+    assert where(real) == "1-2"
 
 
 def test_one_that_is_half_removed_keeps_nothing_for_its_way_back() -> None:
@@ -118,4 +145,4 @@ def test_it_goes_back_at_once_to_all_of_them_when_an_owner_can_move() -> None:
     orders = len(story.updates(real))
     story.change_settings()
     story.settle()
-    assert (where(real), len(story.updates(real)) - orders) == ("0,7", 1)
+    assert (where(real), len(story.updates(real)) - orders) == ("0,7", 2), "by way of the pool"

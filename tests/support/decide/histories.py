@@ -181,6 +181,8 @@ def begun(
         reality = kind(machine, _of_any(settings) if with_two else settings, needs_service=needs_service)
     # One in seven has redeploys and priorities; without them the others meet each rare fault more often.
     reality.redeploys = bool(ops) and ops[0][1] % 14 in (3, 8)
+    # In one of five, tenants lose and get their rights.
+    reality.changes_rights = bool(ops) and ops[0][0] % 5 == 1
     # One in eight has rules and releases.
     reality.is_ruled = bool(ops) and ops[0][0] % 7 == 5 and ops[0][1] % 9 > 0
     # In one of six the engine is slow to list its containers.

@@ -53,6 +53,7 @@ from tests.support.decide.behind_starts import BehindStarts
 from tests.support.decide.modelhost import Host
 from tests.support.decide.news import Inventory, Look, inventory_of
 from tests.support.decide.real import ENGINE, Real
+from tests.support.decide.rights import rights_after
 from tests.support.decide.telling import told_after
 
 _LEFT_ALONE = (Standing.STRANGER, Standing.UNMANAGED)
@@ -65,21 +66,20 @@ class Reality(Host):
         super().__init__(machine, settings.shared_slice, needs_service=needs_service)
         self.settings = settings
         self.told_alone: Mapping[ContainerKey, CPUSet] = {}
-        self.redeploys, self.tickets = False, 0
+        self.redeploys, self.changes_rights, self.tickets = False, False, 0
         self.list_rests = False
         """Whether the engine is slow to list its containers: most inventories go without a list."""
         self.wraps = False
         """Whether most containers that chose no runtime which asks start through one all the same."""
         self.flight: list[ApplyCpuset] = []
-        self.landed: set[int] = set()
-        self.answered: set[int] = set()
+        self.landed = set[int]()
+        self.answered = set[int]()
         """The starts that this run of the daemon answered."""
         self.late: list[ApplyCpuset] = []
         self.looks: list[Look] = []
         self.inventories: list[Inventory] = []
         self.retries: list[RetryDue] = []
-        self.signals: list[SendSignal] = []
-        self.stopping: list[StopContainer] = []
+        self.signals, self.stopping = list[SendSignal](), list[StopContainer]()
         self.paused: dict[ContainerKey, int] = {}
         self.failed_with_memory: set[ContainerKey] = set()
         self.checkpoint = State()
@@ -89,8 +89,7 @@ class Reality(Host):
         self.recorded = self.world.state
         """The State before the last burst, or before the daemon started."""
         self.last_orders: tuple[Order, ...] = ()
-        self.new_orders: list[ApplyCpuset] = []
-        self.new_moves: list[ApplyCpuset] = []
+        self.new_orders, self.new_moves = list[ApplyCpuset](), list[ApplyCpuset]()
         self.new_answers: list[AnswerStart] = []
         self.given_back: list[Real] = []
         self.came_to_rest, self.blocked = True, list[Look]()
@@ -369,7 +368,8 @@ class Reality(Host):
 
     def read_settings(self, settings: Settings) -> None:
         """Send SIGHUP, with other settings."""
-        self.settings = settings = replace(settings, shared_slice=self.settings.shared_slice, may=self.settings.may)
+        may = rights_after(self.settings.may, settings.may) if self.changes_rights else self.settings.may
+        self.settings = settings = replace(settings, shared_slice=self.settings.shared_slice, may=may)
         self.feed(SettingsChanged(to_builtins(settings)))
 
     def connect(self, *, is_slow: bool = False) -> None:
