@@ -50,12 +50,11 @@ class SocketPathTooLong(Flaw, frozen=True):
 
 
 class NotOnMachine(Flaw, frozen=True):
-    """Some of the reserved CPUs are `missing`, or offline, on a machine that has the `online` ones."""
+    """Some of the reserved CPUs are `missing` on a machine that has these `cpus`, online or not."""
 
     reserved: CPUSet
     missing: CPUSet
-    online: CPUSet
-    is_offline: bool
+    cpus: CPUSet
 
 
 class AllReserved(Flaw, frozen=True):
@@ -119,6 +118,19 @@ class LackingThreads(Flaw, frozen=True):
     cpus: CPUSet
 
 
+class ReservedOffline(Flaw, frozen=True):
+    """Some of the reserved CPUs are `offline`."""
+
+    reserved: CPUSet
+    offline: CPUSet
+
+
+class NoneToGive(Flaw, frozen=True):
+    """The reservation or the pool leaves none of the CPUs that are online, as long as others are `offline`."""
+
+    offline: CPUSet
+
+
 class IsolatedShared(Flaw, frozen=True):
     """The shared pool has CPUs over which the kernel does not balance threads."""
 
@@ -154,6 +166,8 @@ Contradiction: TypeAlias = (
     | NoUnitAsks
     | SplitCores
     | LackingThreads
+    | ReservedOffline
+    | NoneToGive
     | IsolatedShared
     | NothingIsolated
     | IsolatedReserved

@@ -16,6 +16,7 @@ from sidecar.contradictions import (
     IsolatedShared,
     LackingThreads,
     NeedsReserved,
+    NoneToGive,
     NoSuchGroup,
     NothingIsolated,
     NoticeCut,
@@ -24,6 +25,7 @@ from sidecar.contradictions import (
     NoUnitConfined,
     OneEngineOnly,
     PoolTooLarge,
+    ReservedOffline,
     SocketPathTooLong,
     SplitCores,
     StateInProjections,
@@ -84,11 +86,12 @@ def _contradictions(config: Config) -> Iterator[_Found]:
 
 
 def _misfits(config: Config, topology: Topology) -> Iterator[_Found]:
-    size = len(topology.online)
-    if config.reserved and (missing := config.reserved - topology.online):
-        is_offline = missing <= topology.offline
-        yield _Found(NotOnMachine(config.reserved, missing, topology.online, is_offline), ("reserved",))
-    count = len(config.reserved & topology.online) if config.reserved else config.reserved_count
+    # Offline is not never: those that are offline are the machine's.
+    cpus = topology.online | topology.offline
+    size = len(cpus)
+    if config.reserved and (missing := config.reserved - cpus):
+        yield _Found(NotOnMachine(config.reserved, missing, cpus), ("reserved",))
+    count = len(config.reserved & cpus) if config.reserved else config.reserved_count
     if config.policy is not PolicyName.NONE and count >= size:
         yield _Found(AllReserved(count, size), ("reserved", "policy"))
     if config.shared_min >= size:
@@ -102,6 +105,11 @@ def doubts(config: Config, topology: Topology) -> Iterator[Misreading]:
     reserved, isolated = config.reserved or EMPTY, topology.isolated
     if config.reserved_bare is not None:
         yield _at(config, BareNumber(config.reserved_bare), "reserved")
+    if offline := reserved & topology.offline:
+        yield _at(config, ReservedOffline(reserved, offline), "reserved")
+    kept = max(len(reserved & topology.online) or config.reserved_count, config.shared_min)
+    if config.policy is not PolicyName.NONE and topology.offline and kept >= len(topology.online):
+        yield Misreading(flaw=NoneToGive(topology.offline))
     if config.policy is PolicyName.DYNAMIC:
         yield from _cut_notices(config)
     yield from _units_in_vain(config)

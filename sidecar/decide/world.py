@@ -176,7 +176,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         CPUs alone: it makes way where it is now.
         """
         if container.wish.standing is Standing.STRANGER and self.holds_its_pin(container):
-            if self.is_away(container):
+            if self.is_displaced(container):
                 return self.home_of(container).mask
             return container.footprint if self.has_pin_online(container) else 0
         if container.is_idle or not container.wish.pin:
@@ -218,7 +218,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def _stuck(self) -> tuple[Container, ...]:
         return tuple(each for key, each in self.containers.items() if each.is_stuck or self.is_absent(key))
 
-    def is_away(self, container: Container) -> bool:
+    def is_displaced(self, container: Container) -> bool:
         """Return whether the sidecar moved a container that is pinned by hand, while it asked for CPUs or had no right
         to its own, and it is not back there (`moves/release`). One that is dead goes nowhere.
         """
@@ -229,8 +229,8 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return container.view.key in self.state.originals
 
     def home_of(self, container: Container) -> CPUSet:
-        """Return the online CPUs to which its owner pinned a container that is away; empty for all others."""
-        if not self.is_away(container):
+        """Return the online CPUs to which its owner pinned a container that is displaced; empty for all others."""
+        if not self.is_displaced(container):
             return EMPTY
         return cpus_of(self.state.originals[container.view.key].cpuset, EMPTY) & self.state.online
 

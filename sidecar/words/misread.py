@@ -14,6 +14,7 @@ from sidecar.contradictions import (
     IsolatedShared,
     LackingThreads,
     NeedsReserved,
+    NoneToGive,
     NoSuchGroup,
     NothingIsolated,
     NoticeCut,
@@ -22,6 +23,7 @@ from sidecar.contradictions import (
     NoUnitConfined,
     OneEngineOnly,
     PoolTooLarge,
+    ReservedOffline,
     SocketPathTooLong,
     SplitCores,
     StateInProjections,
@@ -68,7 +70,7 @@ from sidecar.scenario_flaws import (
     Unrecorded,
 )
 from sidecar.words import refusals
-from sidecar.words.counts import counted, named
+from sidecar.words.counts import agree, counted, named
 from sidecar.words.counts import cpus as counted_cpus
 from sidecar.words.mistaken import nearest, nearest_label, said
 
@@ -226,9 +228,8 @@ def _contradiction(flaw: Contradiction) -> str:
             return f"api_group is {group!r}, and there is no such group here: {cure}"
         case SocketPathTooLong(path, size, most):
             return f"{path} has {size} bytes, and the path of a socket at most {most}: choose a shorter state_dir"
-        case NotOnMachine(reserved, missing, online, is_offline):
-            there = "offline" if is_offline else "not on this machine"
-            return f"reserved is {reserved}, but {missing} is {there}: it has {online}"
+        case NotOnMachine(reserved, missing, cpus):
+            return f"reserved is {reserved}, but {missing} is not on this machine: it has {cpus}"
         case AllReserved(count, size):
             return f"reserved takes {count} of this machine's {counted_cpus(size)}: leave some to be given exclusively"
         case PoolTooLarge(keep, size):
@@ -247,6 +248,11 @@ def _contradiction(flaw: Contradiction) -> str:
             return f"reserved {reserved} splits cores: under full-pcpus-only {named(rest)} cannot be granted"
         case LackingThreads(cpus):
             return f"a thread of the same core is offline: under full-pcpus-only {named(cpus)} cannot be granted"
+        case ReservedOffline(reserved, offline):
+            is_, it = agree(len(offline), "is", "are"), agree(len(offline), "it is", "they are")
+            return f"reserved is {reserved}, and {named(offline)} {is_} offline: {it} reserved as soon as {it} back"
+        case NoneToGive(offline):
+            return f"no CPU can be given exclusively while {named(offline)} {agree(len(offline), 'is', 'are')} offline"
         case IsolatedShared(cpus):
             return (
                 f"the kernel isolates {named(cpus)}, over which it does not balance threads: those of a shared "

@@ -89,17 +89,34 @@ def test_a_sidecar_that_was_killed_reads_it_at_its_start() -> None:
     assert sim.cpus_of("own").isdisjoint(CPUSet.of(1))
 
 
-def test_what_the_machine_cannot_have_now_changes_nothing() -> None:
-    """CPU 7 is offline when it is to be reserved."""
+def test_what_the_machine_cannot_have_changes_nothing() -> None:
+    sim = host()
+    sim.reload(replace(CONFIG, reserved=CPUSet.of(9)))
+    sim.advance(2)
+    assert sim.world.state.reserved == CPUSet.of(0)
+    assert why(sim, What.RELOAD) == [
+        "not done: the configuration: reserved is 9, but 9 is not on this machine: it has 0-7",
+    ]
+
+
+def test_what_is_offline_is_reserved_when_it_is_back() -> None:
+    """Until then another CPU stands in for it; through a crash as well."""
     sim = host()
     sim.switch_off(CPUSet.of(7))
     sim.advance(1)
     sim.reload(replace(CONFIG, reserved=CPUSet.of(7)))
     sim.advance(2)
-    assert sim.world.state.reserved == CPUSet.of(0)
-    assert why(sim, What.RELOAD) == [
-        "not done: the configuration: reserved is 7, but 7 is offline: it has 0-6",
-    ]
+    assert len(sim.world.state.reserved) == 1
+    sim.crash_sidecar()
+    sim.advance(3)
+    sim.start_sidecar()
+    sim.advance(4)
+    told = "the configuration: reserved is 7, and CPU 7 is offline: it is reserved as soon as it is back"
+    assert why(sim, What.WARNING) == [told, told]
+    assert len(sim.world.state.reserved) == 1
+    sim.switch_on(CPUSet.of(7))
+    sim.advance(6)
+    assert sim.world.state.reserved == CPUSet.of(7)
 
 
 def test_a_rule_can_come_with_a_reload() -> None:

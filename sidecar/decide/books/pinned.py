@@ -45,7 +45,7 @@ def claimed_by_pins(world: World) -> CPUSet:
     of the shared group do not count: they run only where the group does.
     """
     return union(
-        world.home_of(each) if world.is_away(each) else _claimed(world, each)
+        world.home_of(each) if world.is_displaced(each) else _claimed(world, each)
         for each in world.containers.values()
         if each.wish.standing is Standing.STRANGER and not each.view.in_shared_group and world.holds_its_pin(each)
     )

@@ -114,7 +114,7 @@ def answers_of(world: World) -> Answers:
     for key, container in world.containers.items():
         if container.wish.standing in _LEFT_ALONE:
             # 2.
-            if world.is_away(container) and (wanted := where(container)) is not None:
+            if world.is_displaced(container) and (wanted := where(container)) is not None:
                 own[key] = birthplace(world, container, wanted, reached)
             elif is_let_be(container):
                 own[key] = None

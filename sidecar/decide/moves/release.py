@@ -26,9 +26,9 @@ def start_releasing(world: World) -> World:
 
 def way_home(world: World, container: Container) -> CPUSet | None:
     """Return where a container that is pinned by hand should go now: back to its own CPUs, not in parts, or into the
-    shared pool as long as others have any of them; None if it is not away.
+    shared pool as long as others have any of them; None if it is not displaced.
     """
-    if not world.is_away(container):
+    if not world.is_displaced(container):
         return None
     home = world.home_of(container)
     # An owner that leaves at once holds them until its footprint shows that it left.

@@ -47,7 +47,7 @@ def keeps_where_the_moved_wait(patch: pytest.MonkeyPatch) -> None:
     honest = World.kept_by_pin
 
     def kept_by_pin(self: World, container: Container) -> int:
-        return honest(self, container) | (container.footprint if self.is_away(container) else 0)
+        return honest(self, container) | (container.footprint if self.is_displaced(container) else 0)
 
     patch.setattr(World, "kept_by_pin", kept_by_pin)
     patch.setattr(pinned, "claimed_by_pins", lambda world: world.strangers)
