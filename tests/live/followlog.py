@@ -74,8 +74,11 @@ class Notice(NamedTuple):
 
     @property
     def is_kept(self) -> bool:
-        """Whether a workload that looks without a break would have seen the whole promised time."""
-        return self.seconds + self.blind >= self.promised
+        """Whether a workload that looks without a break would have seen the whole promised time. Where a look may take
+        as long as that, what is not certainly broken is kept.
+        """
+        unsure = self.gone_at - self.had_until if INSTANT else 0.0
+        return self.seconds + self.blind + unsure >= self.promised
 
 
 class FollowLog(NamedTuple):
@@ -99,6 +102,8 @@ class FollowLog(NamedTuple):
                 lost := lost - self._had_around(number, is_after=True)
             ):
                 found.append(_notices(self.looks[: number + 1], lost))
+                # What it has once more for an instant, it was not granted again.
+                granted -= lost
             # Where it merely starts, not confined yet, it has been granted nothing.
             if look.sharing == "exclusive" and (look.settled or granted):
                 granted |= look.cpus & (look.desired | look.leaving)

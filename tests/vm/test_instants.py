@@ -55,6 +55,11 @@ def test_in_an_emulated_machine_it_may_be_gone_for_an_instant_and_no_longer() ->
     assert len(log(*FOR_GOOD, instant=0.4).untruths()) == 1
 
 
+def test_what_it_had_once_more_for_an_instant_is_not_lost_again() -> None:
+    again = (look(1.3, ONE, TWO, told=ONE), look(1.4, ONE, ONE, told=ONE))
+    assert len(log(*TOLD, *again, instant=0.0).losses()) == 1
+
+
 def test_what_goes_for_good_is_a_loss_in_every_machine() -> None:
     assert len(log(*TOLD, instant=0.0).losses()) == len(log(*TOLD, instant=0.4).losses()) == 1
 
