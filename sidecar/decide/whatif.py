@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from sidecar.decide.books.grants import place
 from sidecar.decide.books.policy import policy_named
@@ -38,12 +38,14 @@ def requested(name: str) -> ContainerKey:
     return ContainerKey("", name)
 
 
-def asking(world: World, requests: Iterable[tuple[str, Mapping[str, str]]]) -> World:
-    """Return the world after these requests, one after the other. Each has a name, and labels as on containers."""
+def turns(world: World, requests: Iterable[tuple[str, Mapping[str, str]]]) -> Iterator[World]:
+    """Yield the world after each of these requests, which come one after the other. Each has a name, and labels as on
+    containers.
+    """
     for name, labels in requests:
         world = _with(world, requested(name), name, labels, "")
         world = replace(world, state=policy_named(world.settings.policy).settle(world))
-    return world
+        yield world
 
 
 def placed_anew(world: World, grant: Assignment) -> CPUSet | Refusal:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from sidecar.decide.whatif import asking, requested
+from sidecar.decide.whatif import requested, turns
 from sidecar.decide.world import World
 from sidecar.words.machine_text import lie
 from sidecar.words.refusals import harmless, sentence
@@ -51,26 +51,30 @@ def planned(
     """
     names = [f"request {number}" for number in range(1, len(asked) + 1)]
     requests = [(name, {**labels, "cpuset.exclusive": str(cpus)}) for name, cpus in zip(names, asked, strict=True)]
-    after = asking(before, requests)
+    worlds = list(turns(before, requests))
+    after = worlds[-1] if worlds else before
     return Plan(
         reserved=after.state.reserved,
         shared=after.state.shared,
         free=after.state.assignable - after.strangers,
         held={grant.name: grant.cpus for grant in before.state.assignments.values()},
         pinned=dict(pinned),
-        answers=tuple(_answer(after, name, cpus) for name, cpus in zip(names, asked, strict=True)),
+        answers=tuple(_answer(after, *each) for each in zip(worlds, names, asked, strict=True)),
         notes=(*notes, *map(noted, before.notes)),
     )
 
 
-def _answer(world: World, name: str, asked: int) -> PlannedRequest:
+def _answer(world: World, then: World, name: str, asked: int) -> PlannedRequest:
+    """Return what a request has in the end, or else why it got nothing when it was its turn, `then`: those that come
+    later take nothing from it.
+    """
     key = requested(name)
     wish = world.containers[key].wish
     if grant := world.state.assignments.get(key):
         return PlannedRequest(
             asked=asked, cpus=grant.cpus, lie=lie(world.topology, grant.cpus), warnings=harmless(wish)
         )
-    refused = world.state.refusals.get(key)
+    refused = then.state.refusals.get(key)
     if refused is None:
         return PlannedRequest(asked=asked, reason="it asks for no exclusive CPUs")
     why = refused.refusal

@@ -105,6 +105,15 @@ def test_requests_are_answered_one_after_the_other_and_a_refusal_says_what_would
     assert lines[1].endswith("; 5 would fit")
 
 
+def test_a_refusal_is_of_its_own_turn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What a later request gets was free then."""
+    args = ["plan", "--empty", "--state-dir", str(tmp_path), "--reserved", "0"]
+    assert main([*args, "--cpus", "10", "--cpus", "6", "--cpus", "3"]) == 1
+    refused = capsys.readouterr().out.splitlines()[1]
+    assert refused.startswith("B  6 CPUs: refused: asked for 6 exclusive CPUs, 5 free: 2-3,8,10-11 (1 reserved: 0; ")
+    assert refused.endswith("10 held by request 1); 5 would fit")
+
+
 def test_a_plan_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With a note if nothing is recorded beside which it could be made."""
     args = ["plan", "--json", "--cpus", "2", "--cpus", "99", "--state-dir", str(tmp_path), "--reserved", "0"]

@@ -162,8 +162,8 @@ def test_the_variable_of_workloads_is_no_key() -> None:
 
 
 def test_the_machine_must_have_what_is_reserved() -> None:
-    """A reserved CPU that is missing, and a reservation of everything end the start. One that is offline does not: it may
-    be so after a restart as well as before.
+    """A reserved CPU that is missing, and a reservation of everything end the start. One that is offline does not, as
+    it may be after a restart as well as before.
     """
     machine = topology(cores=[CPUSet.of(0), CPUSet.of(1)], offline=CPUSet.of(2))
 

@@ -10,7 +10,7 @@ from sidecar.decide.books.room import capacity, free
 from sidecar.decide.contacts import Ready
 from sidecar.decide.reconcile import begin
 from sidecar.decide.settings import IsolatedRule, PolicyName
-from sidecar.decide.whatif import asking, imagined
+from sidecar.decide.whatif import imagined, turns
 from sidecar.decide.world import World, replace
 from state.model import State
 from state.topology import Topology, uniform
@@ -59,7 +59,7 @@ def test_cpus_of_containers_pinned_by_hand_are_not_to_be_given() -> None:
     """And granted CPUs are no longer free, though they count."""
     world = imagined(State(), uniform(cores=8), static(), {"by hand": cpus("6-7")})
     assert (capacity(world), free(world)) == (5, 5)
-    granted = asking(world, [("rt", {"cpuset.exclusive": "2"})])
+    *_, granted = turns(world, [("rt", {"cpuset.exclusive": "2"})])
     assert (capacity(granted), free(granted)) == (5, 3)
 
 
@@ -70,6 +70,7 @@ def test_what_is_counted_can_be_given_and_no_more(machine: Topology, settings: A
     world = with_readiness(begin(State(), machine, settings), Ready(0))
     unit = machine.cpus_per_core if "full-pcpus-only" in settings.options else 1
     requests = [(f"c{n}", {"cpuset.exclusive": str(unit), "cpuset.numa": "none"}) for n in range(len(machine.online))]
-    given = asking(world, requests).state.exclusive
+    *_, after = turns(world, requests)
+    given = after.state.exclusive
     assert len(given) == capacity(world)
-    assert free(replace(world, state=asking(world, requests).state)) == 0
+    assert free(replace(world, state=after.state)) == 0
