@@ -147,7 +147,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     `kinds` are the kinds of cores to which the request is limited; `is_isolated` limits it to isolated CPUs. With
     `at_floors`, free CPUs are counted as if every container were at its floor. `neighbours` are on the other CPUs; they
     do not make it another refusal. With `is_final`, the facts are those of the machine without any container: no
-    container that gives up CPUs makes room for it. With `offline` they are, too, as long as these CPUs are offline.
+    container that gives up CPUs makes room for it, nor do CPUs that come online. With `offline` they are those of the
+    machine, too, as long as these CPUs are offline.
     """
 
     count: int
