@@ -152,7 +152,9 @@ def _nameless(moves: tuple[Move, ...]) -> list[Move]:
 
 
 def _takes(before: World, world: World, was: Assignment, now: Assignment) -> Iterator[Line]:
-    """Yield the progress of takes: started, acknowledged, forced, called off, finished."""
+    """Yield the progress of takes: started, acknowledged, forced, called off, finished; or broken off, by a policy that
+    gives no notice.
+    """
     old, new = was.leaving, now.leaving
     yield from _begun_takes(world, was, now)
     if old and (ended := _ended(old, now)):
@@ -164,7 +166,11 @@ def _takes(before: World, world: World, was: Assignment, now: Assignment) -> Ite
     if old and (kept := old.cpus & now.cpus):
         yield Line(LogLevel.INFO, "take called off", _take(now, Batch(old.number, kept)))
     if old and new is None and (left := old.cpus - now.cpus):
-        yield Line(LogLevel.INFO, "take finished", _take(now, Batch(old.number, left)))
+        container = world.containers.get(now.container)
+        if container is not None and container.footprint & left.mask:
+            yield Line(LogLevel.INFO, "take broken off", _take(now, Batch(old.number, left)))
+        else:
+            yield Line(LogLevel.INFO, "take finished", _take(now, Batch(old.number, left)))
 
 
 def _begun_takes(world: World, was: Assignment, now: Assignment) -> Iterator[Line]:

@@ -28,6 +28,7 @@ _SENTENCES: Final[Mapping[str, Callable[[_Fields], str]]] = {
         f"did not leave {_cpus(event, 'cpus')} in time: forced"
     ),
     "take called off": lambda event: f"keeps {_cpus(event, 'cpus')} after all",
+    "take broken off": lambda event: f"leaves {_cpus(event, 'cpus')} now, without the rest of its notice",
     "take finished": lambda event: f"has left {_cpus(event, 'cpus')}",
 }
 """By the message of the event, what its container did. Other messages are sentences already."""

@@ -15,7 +15,7 @@ ENDS = ("started", "stopped", "removed")
 """Lines after which a container runs anew, or not at all."""
 
 
-_ENDS = ("take finished", "take called off")
+_ENDS = ("take finished", "take called off", "take broken off")
 """How the end of a take is told."""
 
 

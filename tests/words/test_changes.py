@@ -174,6 +174,18 @@ def test_a_take_that_is_called_off_is_not_told_as_finished() -> None:
     assert not [message for message, _ in lines if message == "take finished"]
 
 
+def test_a_take_that_a_policy_without_notice_cuts_short_is_broken_off() -> None:
+    """The container still runs there, and leaves now."""
+    story = elastic()
+    story.arrive("web", 3)
+    [taken] = [each.leaving.cpus for each in story.world.state.assignments.values() if each.leaving]
+    before = story.world
+    story.change_settings(policy=PolicyName.STATIC)
+    lines = [(message, fields.get("cpus")) for _, message, fields in told(story, before)]
+    assert ("take broken off", taken) in lines
+    assert not [message for message, _ in lines if message == "take finished"]
+
+
 def test_what_does_not_run_gets_no_notice() -> None:
     """It is taken at once: the line promises nothing else."""
     story = elastic()
