@@ -16,6 +16,7 @@ from sidecar.status.find_container import NotFound, find
 from sidecar.status.last_state import ContainerReading, container_reading_of, last_word
 from sidecar.words.causes import why
 from sidecar.words.changes import new_moves
+from sidecar.words.defragmenting import why_none
 from sidecar.words.refusals import sentence
 from sidecar.words.sizes_text import about_size
 from state import codec
@@ -169,9 +170,7 @@ def defragmented(before: World, after: World) -> Defragmented:
         )
     if made:
         return Defragmented(moves=tuple(made))
-    if not any(each.demand.move for each in after.state.assignments.values()):
-        return Defragmented(notes=("no container with exclusive CPUs may be moved: give it cpuset.move=true",))
-    return Defragmented(notes=("no move would make it better",))
+    return Defragmented(notes=(why_none(after),))
 
 
 def parsed(content: bytes, wanted: type[T]) -> T:

@@ -17,11 +17,10 @@ from sidecar.board import Board
 from sidecar.decide.books.give_up import obstacle
 from sidecar.decide.books.resize import objection
 from sidecar.decide.facts import DefragmentRequested, Fact, GiveUpRequested, ResizeRequested, TakeAcknowledged
-from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
+from sidecar.words.defragmenting import wrong_policy
 from state.key import ContainerKey
 from state.leaving import Leaving
-from state.refusal import Refusal, RefusalCode, UnderPolicy
 
 DECISION_SECONDS: Final = 10.0
 """How long an answer waits for the decision. It takes a millisecond, except on slow disks."""
@@ -82,9 +81,8 @@ class Requests:
     async def defragment(self) -> tuple[World, World]:
         """Exchange CPUs for better ones. Return the Worlds before and after the decision."""
         before = self._ready()
-        if before.settings.policy is not PolicyName.DYNAMIC:
-            policy = UnderPolicy(before.settings.policy.value)
-            raise declined(Refusal(RefusalCode.WRONG_POLICY, policy))
+        if refusal := wrong_policy(before):
+            raise declined(refusal)
         return before, await self._decided(DefragmentRequested(), lambda world: not world.is_defragmenting)
 
     def _ready(self, container: ContainerKey | None = None) -> World:

@@ -30,6 +30,7 @@ from sidecar.simulation.model_limits import Limits
 from sidecar.simulation.model_sidecar import ModelSidecar
 from sidecar.simulation.strict_starts import NOT_RUNNING, StrictStarts
 from sidecar.words.counts import agree, counted, named
+from sidecar.words.defragmenting import why_not
 from sidecar.words.misread import sentences
 from sidecar.words.neighbours import whether_alone
 from sidecar.words.refusals import sentence
@@ -55,9 +56,7 @@ class Simulation:
         pace: Pace | None = None,
         trace: Callable[[bytes], None] | None = None,
     ) -> None:
-        """Begin at time 0. `config` is the daemon's: its settings and periods. `trace` receives the lines of the
-        journal.
-        """
+        """Begin at time 0. `config` is the daemon's. `trace` receives the lines of the journal."""
         self.log: list[Happening] = []
         self.frames: list[Frame] = []
         self.broken: list[str] = []
@@ -191,8 +190,9 @@ class Simulation:
             self._sidecar.hear(ResizeRequested(key, cpus))
 
     def defragment(self) -> None:
-        """Order a defragmentation, as `cpuset-sidecar defragment` does; the log says so if no sidecar runs."""
-        self._say(What.DEFRAGMENT, why="" if self._sidecar.is_running else f"not done: {NOT_RUNNING}")
+        """Order a defragmentation, as `cpuset-sidecar defragment` does; the log says so if it moves nothing."""
+        why = why_not(self.world) if self._sidecar.is_running else NOT_RUNNING
+        self._say(What.DEFRAGMENT, why=f"not done: {why}" if why else "")
         self._sidecar.hear(DefragmentRequested())
 
     def switch_off(self, cpus: CPUSet) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from sidecar.decide.settings import PolicyName
 from sidecar.simulation.happenings import What
 from sidecar.simulation.virtual_host import Simulation
 from state.cpuset import CPUSet
-from tests.simulation.hosts import host
+from tests.simulation.hosts import CONFIG, host
 
 
 def last(sim: Simulation) -> tuple[str, str, str, str]:
@@ -80,6 +82,18 @@ def test_a_sidecar_is_killed_once_and_started_once(sim: Simulation) -> None:
     assert last(sim) == ("crash", "", "", "not done: the sidecar does not run")
     sim.defragment()
     assert last(sim) == ("defragment", "", "", "not done: the sidecar does not run")
+
+
+def test_a_defragmentation_that_moves_nothing_says_why() -> None:
+    sim = host(4)
+    sim.defragment()
+    why = "no container with exclusive CPUs may be moved: give it cpuset.move=true"
+    assert last(sim) == ("defragment", "", "", f"not done: {why}")
+    sim.reload(msgspec.structs.replace(CONFIG, policy=PolicyName.STATIC))
+    sim.advance(1)
+    sim.defragment()
+    why = "the policy is static: only dynamic changes the CPUs of a running container"
+    assert last(sim) == ("defragment", "", "", f"not done: {why}")
 
 
 def test_nothing_else_changes_by_it(sim: Simulation) -> None:
