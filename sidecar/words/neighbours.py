@@ -72,9 +72,12 @@ def pinned_text(world: World, container: Container) -> str:
     if (home := world.home_of(container)) and home != container.place.seen:
         head = f"pinned by hand to {named(home)}, and runs on {named(container.place.seen)}"
         return f"{head}: it goes back when no other container has its own CPUs exclusively"
+    if world.is_displaced(container) and not home:
+        pin = CPUSet.parse(world.state.originals[container.view.key].cpuset)
+        return f"pinned by hand to {named(pin)}, {_offline(pin)}: it goes back when any of that is online"
     pin, seen = container.place.configured, container.place.seen
     if not world.has_pin_online(container):
-        head = f"pinned by hand to {named(pin)}, {agree(len(pin), 'which is', 'all of which are')} offline"
+        head = f"pinned by hand to {named(pin)}, {_offline(pin)}"
         return head if container.is_idle else f"{head}: it runs on {named(seen)}, which others may be granted"
     head = (
         f"pinned by hand to {named(seen)}"
@@ -89,3 +92,7 @@ def pinned_text(world: World, container: Container) -> str:
     owners = some([each.owner.name for each in found[:SHOWN]], of=len(found))
     shared = named(union(each.cpus for each in found))
     return f"{head}: it is never moved, and shares {shared} with {owners}, which had them and cannot move"
+
+
+def _offline(cpus: CPUSet) -> str:
+    return f"{agree(len(cpus), 'which is', 'all of which are')} offline"

@@ -35,12 +35,13 @@ def clashes(world: World) -> tuple[Clash, ...]:
 
 def clashes_of(world: World, owner: Assignment) -> tuple[Clash, ...]:
     """Return the clashes of one grant. Where the kernel lets a container run whose own CPUs went offline, it is not
-    pinned, also while the one was seen and the other was not: it is a neighbour there, and no clash.
+    pinned, also while the one was seen and the other was not: it is a neighbour there, and no clash. Nor is one that
+    the sidecar moved, and that makes way.
     """
     if world.strangers.isdisjoint(owner.cpus):
         return ()
     strangers = (each for each in world.containers.values() if each.wish.standing is Standing.STRANGER)
-    pinned = [each for each in strangers if world.has_pin_online(each)]
+    pinned = [each for each in strangers if world.has_pin_online(each) and not world.is_displaced(each)]
     pinned.sort(key=lambda each: (each.view.name, each.view.id))
     found = ((each, owner.cpus.mask & each.place.configured.mask & world.may_run(each)) for each in pinned)
     return tuple(Clash(owner, each, CPUSet.from_mask(mask)) for each, mask in found if mask)

@@ -106,6 +106,8 @@ def test_one_whose_own_cpus_are_all_offline_waits_in_the_pool() -> None:
     story.settle()
     assert story.granted(story.arrive("late", 2)) == "5-6"
     assert where(own) == "3-4"
+    told = "pinned by hand to CPUs 1-2, all of which are offline: it goes back when any of that is online"
+    assert pinned_text(story.world, story.known(real)) == told
     story.hotplug(1)
     story.hotplug(2)
     story.settle()
