@@ -125,6 +125,33 @@ def test_a_container_pinned_by_hand_is_a_stranger(
     until_alone(sidecar, wants)
 
 
+def test_a_right_to_pin_that_comes_later_waits_for_an_owner_that_cannot_move(
+    sidecar: SidecarProcess, workloads: Containers, kernel: KernelView
+) -> None:
+    """It waits in the shared pool. Then it is on its own CPUs, for the engine as well, and left alone."""
+    if not workloads.api.keeps_updates:
+        pytest.skip("this engine does not tell what was written (Podman before 5.1)")
+    sidecar.start()
+    owner = workloads.run("owner", labels=ONE)
+    until_alone(sidecar, owner)
+    pinned = workloads.run("pinned", CpusetCpus=str(LAST))
+
+    def configured() -> CPUSet:
+        return CPUSet.parse(workloads.api.inspect(pinned)["HostConfig"]["CpusetCpus"])
+
+    eventually(lambda: kernel.allowed(pinned) == configured() == REST, "confined, and recorded")
+    sidecar.configure(tenants_may=["pin"])
+    sidecar.reload()
+    sidecar.until(pinned, lambda it: it.sharing is SharingStatus.STRANGER, "has the right")
+    stays(lambda: kernel.allowed(pinned) == REST, "it waits", seconds=0.5)
+    told = sidecar.command("explain", pinned).stdout
+    assert f"pinned by hand to CPU {LAST}, and runs on" in " ".join(told.split())
+    until_alone(sidecar, owner)
+    workloads.api.remove(owner)
+    eventually(lambda: kernel.allowed(pinned) == configured() == LAST, "it is back")
+    eventually(lambda: not sidecar.books().originals, "nothing is left to restore")
+
+
 def test_a_container_that_is_left_alone_is_not_touched(
     sidecar: SidecarProcess, workloads: Containers, kernel: KernelView
 ) -> None:

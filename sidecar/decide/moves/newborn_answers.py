@@ -7,7 +7,7 @@
    lost its grant meanwhile, gets what it was told.
 2. A container that is left alone gets nothing: one that is pinned by hand at once, since it counts where it is pinned;
    any other from the first look that shows it run. Until then it is born as all others are, so that no owner is told to
-   be alone beside it. One that is pinned by hand, and that the sidecar moved, is answered until it is back.
+   be alone beside it.
 3. All others get the vacated part of the shared pool, under the rules of a live container: they stay where the last
    answer put them, and enter what no exclusive footprint touches. Each container that is known has an entry for that.
    What is not known keeps the CPUs that its own runtime writes, but for owned ones: another engine's, a build's.
@@ -114,9 +114,7 @@ def answers_of(world: World) -> Answers:
     for key, container in world.containers.items():
         if container.wish.standing in _LEFT_ALONE:
             # 2.
-            if world.is_displaced(container) and (wanted := where(container)) is not None:
-                own[key] = birthplace(world, container, wanted, reached)
-            elif is_let_be(container):
+            if is_let_be(container):
                 own[key] = None
         elif key in state.assignments and (wanted := where(container)) is not None:
             # 1.
