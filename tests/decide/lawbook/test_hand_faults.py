@@ -6,10 +6,13 @@ from collections.abc import Sequence
 
 import pytest
 
+from sidecar.decide.books import lent
 from sidecar.decide.settings import Settings
+from state.cpuset import EMPTY
 from state.topology import uniform
-from tests.decide.lawbook import hand_faults, handlaws, laws, pool_faults
+from tests.decide.lawbook import hand_faults, handlaws, laws, pool_faults, poollaws
 from tests.decide.lawbook.faults import Fault
+from tests.decide.long_run import history
 from tests.decide.moves import test_glanced
 from tests.support.decide.handreality import HandReality
 from tests.support.decide.histories import DYNAMIC, STATIC, Broken, check
@@ -66,6 +69,14 @@ def test_a_daemon_that_believes_such_a_look_is_caught(monkeypatch: pytest.Monkey
     with pytest.raises(Broken) as caught:
         _lost_after_a_look()
     assert laws.TOLD in caught.value.laws
+
+
+def test_a_pool_that_keeps_a_core_which_one_of_it_cannot_enter_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It must keep what that one is on, too."""
+    monkeypatch.setattr(lent, "_open_too", lambda *_: EMPTY)
+    with pytest.raises(Broken) as caught:
+        history(85000473, with_hand=True)
+    assert poollaws.CUT_BY_ORDERS in caught.value.laws
 
 
 def test_a_daemon_that_believes_an_engine_about_a_start_under_way_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
