@@ -104,7 +104,7 @@ def told_of_answers(world: World) -> World:
     """Of looks that show the same, one is asked."""
     for key, container in world.containers.items():
         view, is_single = container.view, is_answered(container)
-        answers = hand.answers_for(key) if hand and is_single else ()
+        answers = _answers_to(hand, container) if hand and is_single else ()
         # 10. With a glance, the kernel shows where its group is.
         was_seen = hand is not None and container.looked > hand.since
         is_covered = is_single and (container.is_covered or was_seen)
@@ -118,6 +118,12 @@ def told_of_answers(world: World) -> World:
         if is_covered != container.is_covered or answers != container.answers:
             changed[key] = after(container, AnswersTold(answers, is_covered))
     return replace(world, containers={**world.containers, **changed}) if changed else world
+
+
+def _answers_to(hand: HandState, container: Container) -> tuple[CPUSet, ...]:
+    """Return what the hand may write for a container: at its birth, and when it lets it go, what the engine has."""
+    answers, back = hand.answers_for(container.view.key), container.place.configured
+    return (*answers, back) if hand.lets_go(container.view.key) and back not in answers else answers
 
 
 def covered(world: World, key: ContainerKey, began: int) -> World:
