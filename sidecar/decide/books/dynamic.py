@@ -26,6 +26,7 @@ from sidecar.decide.books.exchanges import defragmented
 from sidecar.decide.books.gains_and_losses import gained, given_up, is_bound
 from sidecar.decide.books.grants import (
     departures,
+    is_in_whole_units,
     keeps,
     never,
     no_multiple,
@@ -39,7 +40,16 @@ from sidecar.decide.books.pinned import claimed_by_pins, off_the_pinned
 from sidecar.decide.books.replacing import in_whole_cores
 from sidecar.decide.books.room import room_in
 from sidecar.decide.books.size_causes import Events, losses, why_gained, why_lost
-from sidecar.decide.books.sizes import Claims, above_their_ceilings, least_for, least_of, most_of, sizes, unit_for
+from sidecar.decide.books.sizes import (
+    Claims,
+    above_their_ceilings,
+    core_for,
+    least_for,
+    least_of,
+    most_of,
+    sizes,
+    unit_for,
+)
 from sidecar.decide.books.takers import with_true_takers
 from sidecar.decide.books.takes import (
     changed,
@@ -181,7 +191,7 @@ def _all_shrunk(world: World, state: State, targets: dict[ContainerKey, int], ev
         count = len(each.cpus) - targets[each.container]
         # What the pool needs comes first: it cannot have isolated CPUs.
         first = _given_to_the_pool(world, state, each, count)
-        is_whole = is_by_cores(options_of(world, each.demand))
+        is_whole = is_by_cores(options_of(world, each.demand)) and not _is_odd(world, each, targets[each.container])
         lost = first | given_up(world.topology, each, count - len(first), is_whole=is_whole, but=first)
         if len(lost) < count and not first:
             found = in_whole_cores(world, state, each, targets[each.container])
@@ -192,6 +202,11 @@ def _all_shrunk(world: World, state: State, targets: dict[ContainerKey, int], ev
         if lost:
             state = taken_for(state, each.container, losses(world, each, lost, events))
     return state
+
+
+def _is_odd(world: World, grant: Assignment, size: int) -> bool:
+    """Return whether a size comes to no whole cores, as may the ceiling of a demand from under other options."""
+    return not is_in_whole_units(world, grant.demand) and size % core_for(world, grant.demand, grant.cpus) > 0
 
 
 def _in_whole_cores(world: World, state: State, grant: Assignment, cpus: CPUSet, cause: Cause) -> State:

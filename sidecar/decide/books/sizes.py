@@ -134,12 +134,13 @@ def least_of(world: World, assignment: Assignment) -> int:
 
 def kept_of(world: World, assignment: Assignment) -> CPUSet:
     """Return the CPUs that a grant never gives up: its original set, under full-pcpus-only with all CPUs that it has on
-    the cores of that set.
+    the cores of that set, unless its ceiling is below that.
     """
     original = assignment.original
     if not is_by_cores(options_of(world, assignment.demand)):
         return original
-    return assignment.cpus & world.topology.whole_cores(original)
+    in_cores = assignment.cpus & world.topology.whole_cores(original)
+    return in_cores if len(in_cores) <= assignment.demand.ceiling else original
 
 
 def wish_for(world: World, assignment: Assignment) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from sidecar.decide import covering
 from sidecar.decide.books import lent
 from sidecar.decide.settings import Settings
 from state.cpuset import EMPTY
@@ -77,6 +78,15 @@ def test_a_pool_that_keeps_a_core_which_one_of_it_cannot_enter_is_caught(monkeyp
     with pytest.raises(Broken) as caught:
         history(85000473, with_hand=True)
     assert poollaws.CUT_BY_ORDERS in caught.value.laws
+
+
+def test_a_release_that_forgets_what_the_hand_gives_back_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To a container whose runtime asks: where its engine has configured it counts for nothing else."""
+    history(86000157, with_hand=True)
+    monkeypatch.setattr(covering, "_answers_to", lambda hand, container: hand.answers_for(container.view.key))
+    with pytest.raises(Broken) as caught:
+        history(86000157, with_hand=True)
+    assert laws.FOOTPRINTS in caught.value.laws
 
 
 def test_a_daemon_that_believes_an_engine_about_a_start_under_way_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,12 +8,13 @@ import pytest
 
 from sidecar.decide.books import dynamic
 from state.topology import uniform
+from tests.decide import long_run
 from tests.decide.lawbook.core_faults import (
     completes_an_original_set_from_anywhere,
     forgets_threads_that_are_offline,
 )
 from tests.decide.lawbook.corelaws import NO_LARGER
-from tests.decide.lawbook.laws import SPARE, WHOLE
+from tests.decide.lawbook.laws import BOOKS, SPARE, WHOLE
 from tests.support.decide.histories import (
     DYNAMIC,
     STATIC,
@@ -94,3 +95,12 @@ def test_a_half_core_that_is_granted_as_a_whole_is_noticed(seed: int, monkeypatc
     with pytest.raises(Broken) as caught:
         on_few_cores(seed)
     assert caught.value.laws == {WHOLE}
+
+
+def test_a_ceiling_that_comes_to_no_whole_core_counts_in_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was lowered to one CPU, of a container that was granted that under other options, and then a whole core."""
+    long_run.history(86001220)
+    monkeypatch.setattr(dynamic, "_is_odd", lambda *_: False)
+    with pytest.raises(Broken) as caught:
+        long_run.history(86001220)
+    assert BOOKS in caught.value.laws
