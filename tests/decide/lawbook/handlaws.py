@@ -223,7 +223,7 @@ def never_covered(reality: Reality) -> list[str]:
 def without_its_pin(reality: Reality) -> Iterator[str]:
     """Yield containers that are pinned by hand and run elsewhere, since the hand did not give back what it took. What
     is older than the hand stays where an earlier one may have moved it, and so does what starts where a daemon that was
-    killed meanwhile had told it to.
+    killed meanwhile had told it to, and what the kernel lets nobody write.
     """
     held = reality.world.hand.held if reality.world.hand else None
     if not isinstance(reality, HandReality) or reality.hand is None or held is None or held.answers.others is None:
@@ -234,7 +234,7 @@ def without_its_pin(reality: Reality) -> Iterator[str]:
             continue
         if container.wish.standing is not Standing.STRANGER or not reality.hand.saw_born(real.id):
             continue
-        if real.told_before == real.started_at:
+        if real.told_before == real.started_at or real.id in reality.hand.closed | reality.hand.denied:
             continue
         pinned, has = CPUSet.parse(real.limits.cpuset), reality.kernel.own(real.id)
         if pinned and has != pinned:

@@ -82,12 +82,12 @@ class OwningUnits(PartlySeen):
         super().take_inventory()
 
     def begin_inventory(self) -> None:
-        """Look at everything that can be listed; it is delivered later."""
-        super().begin_inventory()
-        if self.is_reached and self.is_silent and not self.is_listed:
-            taken = self.inventories.pop()
-            views = tuple(view for view in taken.views if view.key.engine != SYSTEMD)
-            self.inventories.append(Inventory(views, taken.began, _WITHOUT_UNITS, taken.has_list))
+        """Look at everything that can be listed; it is delivered later. What cannot be is not seen by it."""
+        if not self.is_silent or self.is_listed:
+            super().begin_inventory()
+        elif self.is_reached:
+            taken = self.inventory([each for key, each in self.containers.items() if key.engine != SYSTEMD])
+            self.inventories.append(Inventory(taken.views, taken.began, _WITHOUT_UNITS, taken.has_list))
 
     def deliver_inventory(self, index: int) -> None:
         """Deliver an inventory, which lists no unit if systemd was silent when it began."""
