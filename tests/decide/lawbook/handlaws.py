@@ -234,7 +234,7 @@ def without_its_pin(reality: Reality) -> Iterator[str]:
             continue
         if container.wish.standing is not Standing.STRANGER or not reality.hand.saw_born(real.id):
             continue
-        if real.told_before == real.started_at or real.id in reality.hand.closed | reality.hand.denied:
+        if real.told_before == real.started_at or real.id in {*reality.hand.closed, *reality.hand.denied}:
             continue
         pinned, has = CPUSet.parse(real.limits.cpuset), reality.kernel.own(real.id)
         if pinned and has != pinned:
