@@ -172,13 +172,12 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Return the CPUs, as a mask, that no other container is granted now because this one is pinned there by hand.
 
         Without the right to be there, it keeps what was granted to none, and is kept for none, as long as it runs. One
-        whose pin is offline runs on all others, and is pinned to none of them. One that the sidecar moved keeps its own
-        CPUs alone: it makes way where it is now.
+        whose pin is offline is pinned to none of those where it runs, nor is one that is displaced.
         """
         if container.wish.standing is Standing.STRANGER and self.holds_its_pin(container):
-            if self.is_displaced(container):
-                return self.home_of(container).mask
-            return container.footprint if self.has_pin_online(container) else 0
+            if not self.is_displaced(container):
+                return container.footprint if self.has_pin_online(container) else 0
+            return self.home_of(container).mask
         if container.is_idle or not container.wish.pin:
             return 0
         state = self.state
@@ -219,20 +218,15 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return tuple(each for key, each in self.containers.items() if each.is_stuck or self.is_absent(key))
 
     def is_displaced(self, container: Container) -> bool:
-        """Return whether the sidecar moved a container that is pinned by hand, while it asked for CPUs or had no right
-        to its own, and it is not back there (`moves/release`). One that is dead goes nowhere.
-        """
-        if container.wish.standing is not Standing.STRANGER or container.wish.is_kept_out:
-            return False
-        if self.settings.policy is PolicyName.NONE or container.view.phase is Phase.DEAD:
-            return False
-        return container.view.key in self.state.originals
+        """Return whether the sidecar moved a container that is pinned by hand, and it is not back (`moves/release`)."""
+        is_pinned = container.wish.standing is Standing.STRANGER and not container.wish.is_kept_out
+        has_way = self.settings.policy is not PolicyName.NONE and container.view.phase is not Phase.DEAD
+        return is_pinned and has_way and container.view.key in self.state.originals
 
     def home_of(self, container: Container) -> CPUSet:
-        """Return the online CPUs to which its owner pinned a container that is displaced; empty for all others."""
-        if not self.is_displaced(container):
-            return EMPTY
-        return cpus_of(self.state.originals[container.view.key].cpuset, EMPTY) & self.state.online
+        """Return the online CPUs to which its owner pinned a container that is displaced; none of any other."""
+        originals = self.state.originals.get(container.view.key) if self.is_displaced(container) else None
+        return cpus_of(originals.cpuset, EMPTY) & self.state.online if originals else EMPTY
 
     @derived_property
     def derived(self) -> dict[Hashable, tuple[object, object]]:

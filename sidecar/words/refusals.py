@@ -201,8 +201,11 @@ def _most(detail: Asked) -> str:
 
 
 def _while_offline(detail: Asked) -> str:
-    """Return which CPUs are offline that may be the reason, as the end of a clause; "" if none are."""
-    return f" while {named(detail.offline)} {agree(len(detail.offline), 'is', 'are')} offline" if detail.offline else ""
+    """Return which CPUs are offline, and whether they may be the reason, as the end of a clause; "" if none are."""
+    if not detail.offline:
+        return ""
+    said = f" while {named(detail.offline)} {agree(len(detail.offline), 'is', 'are')} offline"
+    return f"{said}, and too few with {agree(len(detail.offline), 'it', 'them')}" if detail.is_final else said
 
 
 def _stays(keep: int, *, by_cores: bool) -> str:

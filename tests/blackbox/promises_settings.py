@@ -181,7 +181,9 @@ def never_is_never(chronicle: Chronicle) -> Iterator[Finding]:
     """
     for stage in chronicle.stages:
         for place, line in enumerate(stage.said):
-            if line.what != "refused" or "this machine can give" not in line.why or "offline" in line.why:
+            if line.what != "refused" or "this machine can give" not in line.why:
+                continue
+            if "offline" in line.why and "and too few with" not in line.why:
                 continue
             if any(later.what == "reload" for later in stage.said[place:]):
                 continue
