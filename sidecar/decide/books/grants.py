@@ -222,10 +222,10 @@ def never(world: World, state: State, demand: Demand, count: int) -> Refusal | N
     else:
         fitting = largest_fitting(most, unit, fits)
         refusal = with_facts(refusal, would_fit=(fitting,) if fitting else ())
-    is_final = not offline_in_the_way(world, empty, demand, count, refusal)
+    hoped = offline_in_the_way(world, empty, demand, count, refusal)
     # The most is that of the CPUs online, for good or not; a multiple is not about them.
-    offline = EMPTY if is_final and isinstance(refusal.detail, NoMultiple) else world.topology.offline
-    return with_facts(refusal, is_final=is_final, offline=offline, neighbours=Neighbours(reserved=empty.reserved))
+    offline = hoped or (EMPTY if isinstance(refusal.detail, NoMultiple) else world.topology.offline)
+    return with_facts(refusal, is_final=not hoped, offline=offline, neighbours=Neighbours(reserved=empty.reserved))
 
 
 def ask_of(world: World, demand: Demand, count: int) -> Ask:

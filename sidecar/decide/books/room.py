@@ -101,10 +101,12 @@ class Room(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
     def _completing(self, now: CPUSet, others: Sequence[int]) -> CPUSet:
-        """Return the fewest of these other CPUs with which the pool has a whole core; none if there is no such core."""
+        """Return the fewest of these other CPUs with which the pool has a whole core, of such ones the first; none if
+        there is no such core.
+        """
         lacking = (core.cpus - now for core in self.cores)
         possible = [cpus for cpus in lacking if cpus <= CPUSet(others)]
-        return min(possible, key=lambda cpus: (len(cpus), -others.index(max(cpus))), default=EMPTY)
+        return min(possible, key=lambda cpus: (len(cpus), max(map(others.index, cpus), default=0)), default=EMPTY)
 
     def _suffices(self, left: CPUSet) -> bool:
         """Return whether these CPUs are enough for the pool."""

@@ -131,11 +131,9 @@ def lent_for_nothing(reality: Reality) -> list[str]:
 
 
 def _not_entered(reality: Reality) -> CPUSet:
-    """Return the CPUs that an owner may be on, and a running container of the shared pool is not. One that was told to
-    start alone, and is not seen running yet, is an owner there also without a grant.
-    """
+    """Return the CPUs that an owner may be on, and a running container of the shared pool is not."""
     world = reality.world
-    owners = [each for key, each in world.containers.items() if key in world.state.assignments or each.is_promised]
+    owners = [each for key, each in world.containers.items() if key in world.state.assignments]
     others = [
         each
         for key, each in world.containers.items()
