@@ -7,9 +7,8 @@ leaving that other one, for the whole of its notice. What the pool keeps (`room`
    without those that are being left, or that a container of the pool cannot enter yet because an owner may be there.
    Nothing else is lent: what an owner has is its own. Reserved CPUs that are all being left are not waited for: the one
    that leaves them may be parked there, until it gets what would be lent (`State.refuge`).
-2. CPUs that every container of the pool has, or may enter, are lent first: another is of no use to those not on it.
-   Where a whole core is lent that is closed to one, such CPUs are lent as well. Of these, CPUs above the floor of their
-   owner are lent first, those of the newest grants first.
+2. CPUs that every container of the pool has, or may enter, are lent first: another is of no use to those not on it. Of
+   these, CPUs above the floor of their owner are lent first, those of the newest grants first.
 3. Containers without a grant stay on lent CPUs and enter them, and owners do neither (`State.vacated`, `moves/target`).
    Nothing is lent any more once the pool has enough without: each step decides that from the beginning.
 """
@@ -18,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sidecar.decide.books.room import Room, room_in
+from sidecar.decide.books.room import room_in
 from sidecar.decide.container.container import Standing
 from sidecar.decide.container.footprint import Reach
 from sidecar.decide.following import before_what_follows
@@ -51,21 +50,11 @@ def _lent(before: State, world: World) -> CPUSet:
     closed = closed_to_some(world, before_what_follows(world) if waited_for else world.reach)
     away = state.leaving | (closed & state.shared)
     lent = room.missing_from(room.shared - away, _in_turn(state, was_shared, closed)) if away else EMPTY
-    if lent:
-        lent |= _open_too(state, room, (room.shared - away) | (lent - closed), was_shared - closed - lent)
     if waited_for and (behind := (closed_to_some(world, world.reach) & state.shared) - away):
         # A start would wait for what is lent because of what may follow that very start.
         others = _in_turn(state, was_shared - waited_for - lent, closed)
         lent |= room.missing_from((room.shared - away - behind) | lent, others)
     return lent
-
-
-def _open_too(state: State, room: Room, now: CPUSet, others: CPUSet) -> CPUSet:
-    """Return which of these other CPUs are lent as well, so that each container of the pool has what that keeps `now`:
-    a whole core that is lent may be closed to one.
-    """
-    enough = min(room.keep, len(room.shared))
-    return CPUSet(list(_in_turn(state, others))[: max(0, enough - len(now))])
 
 
 def _waited_for(world: World) -> CPUSet:

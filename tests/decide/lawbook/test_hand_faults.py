@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from sidecar.decide import covering
-from sidecar.decide.books import lent
+from sidecar.decide.books.room import Room
 from sidecar.decide.settings import Settings
-from state.cpuset import EMPTY
 from state.topology import uniform
 from tests.decide.lawbook import hand_faults, handlaws, laws, pool_faults, poollaws
 from tests.decide.lawbook.faults import Fault
@@ -73,8 +72,10 @@ def test_a_daemon_that_believes_such_a_look_is_caught(monkeypatch: pytest.Monkey
 
 
 def test_a_pool_that_keeps_a_core_which_one_of_it_cannot_enter_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It must keep what that one is on, too."""
-    monkeypatch.setattr(lent, "_open_too", lambda *_: EMPTY)
+    """There is one that has a CPU on which that one is."""
+    history(85000473, with_hand=True)
+    honest = Room._completing
+    monkeypatch.setattr(Room, "_completing", lambda room, now, others: honest(room, now, list(reversed(others))))
     with pytest.raises(Broken) as caught:
         history(85000473, with_hand=True)
     assert poollaws.CUT_BY_ORDERS in caught.value.laws
