@@ -48,12 +48,6 @@ def turns(world: World, requests: Iterable[tuple[str, Mapping[str, str]]]) -> It
         yield world
 
 
-def asking(world: World, requests: Iterable[tuple[str, Mapping[str, str]]]) -> World:
-    """Return the world after all of these requests."""
-    *_, last = (world, *turns(world, requests))
-    return last
-
-
 def placed_anew(world: World, grant: Assignment) -> CPUSet | Refusal:
     """Return where this grant would be placed now if it were new, or the refusal: options may have changed, and other
     grants ended.

@@ -108,7 +108,10 @@ class Watcher(Sampler):
                 self.owners.append(id)
         # 1. Apart from each other.
         for (one, first), (two, second) in combinations(owners.items(), 2):
-            if first.cpus & second.cpus or running[one] & running[two]:
+            if first.cpus & second.cpus:
+                # For no instant: both files are the sidecar's own.
+                self._note(_described("two owners share CPUs", first, running[one], second, running[two]))
+            elif running[one] & running[two]:
                 self._found("two owners share CPUs", first, running[one], second, running[two])
         # 2. Exactly there.
         for id, each in owners.items():

@@ -205,7 +205,7 @@ def _all_shrunk(world: World, state: State, targets: dict[ContainerKey, int], ev
 
 
 def _is_odd(world: World, grant: Assignment, size: int) -> bool:
-    """Return whether a size comes to no whole cores, as may the ceiling of a demand from under other options."""
+    """Return whether a size is no number of whole cores, as a ceiling that was lowered under other options may be."""
     return not is_in_whole_units(world, grant.demand) and size % core_for(world, grant.demand, grant.cpus) > 0
 
 

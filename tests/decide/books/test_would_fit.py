@@ -9,7 +9,7 @@ import pytest
 
 from sidecar.decide.books import arrivals, static, would_fit
 from sidecar.decide.settings import IsolatedRule, PolicyName, Settings
-from sidecar.decide.whatif import asking, imagined, requested
+from sidecar.decide.whatif import imagined, requested
 from sidecar.decide.world import World
 from sidecar.words.refusals import sentence
 from state.cpuset import CPUSet, union
@@ -17,6 +17,7 @@ from state.demand import NumaRule
 from state.model import State
 from state.refusal import Asked, TooFew, TooFewWholeCores
 from state.topology import uniform, with_online
+from tests.support.decide.asked import asking
 from tests.support.decide.histories import DYNAMIC, RICH, STATIC
 from tests.support.decide.stories import Story
 

@@ -9,11 +9,11 @@ from sidecar.decide.books.refit import refit
 from sidecar.decide.contacts import Ready
 from sidecar.decide.reconcile import begin
 from sidecar.decide.settings import Settings
-from sidecar.decide.whatif import asking
 from sidecar.decide.world import Note, World
 from state.cpuset import CPUSet
 from state.model import State
 from state.topology import Topology, with_online
+from tests.support.decide.asked import asking
 from tests.support.decide.contacts import with_readiness
 from tests.support.decide.histories import MACHINES, SETTINGS
 
