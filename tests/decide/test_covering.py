@@ -67,6 +67,21 @@ def test_what_cannot_be_written_may_be_where_it_is_configured_until_a_look() -> 
     assert CPUSet.from_mask(looked.footprint) == POOL
 
 
+@pytest.mark.parametrize(("is_closed", "is_believed"), [(False, False), (True, True)])
+def test_where_nothing_shows_an_order_the_engine_is_believed_of_what_the_hand_cannot_write(
+    is_closed: bool, is_believed: bool
+) -> None:
+    """Else the same would be ordered again, and again. What the hand moves is where the hand put it."""
+    seen = replace(_told(_seen(SINCE + 1)), place=Place(OTHER, OTHER))
+    if is_closed:
+        writing = after(seen, WriteSent(WriteCpuset(KEY, 1, Update(cpus=POOL))))
+        seen = after(writing, WriteUndone("it has no cgroup", is_missing=True, ended=SINCE + 2))
+    sent = after(seen, OrderSent(ApplyCpuset(KEY, 2, Update(cpus=POOL), live=True)))
+    applied = after(sent, OrderApplied(None, SINCE + 3))
+    assert (applied.place.seen == POOL) is is_believed
+    assert CPUSet.from_mask(applied.footprint) >= (POOL | OTHER if is_closed else OTHER)
+
+
 def test_the_outcome_of_an_order_begins_no_cover() -> None:
     """It tells what the engine has configured, and not where a group is that was born before."""
     sent = after(_seen(SINCE - 1), OrderSent(ApplyCpuset(KEY, 1, Update(cpus=POOL), live=True)))

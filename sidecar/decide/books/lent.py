@@ -49,11 +49,11 @@ def _lent(before: State, world: World) -> CPUSet:
     room, waited_for = room_in(world, state), _waited_for(world)
     closed = closed_to_some(world, before_what_follows(world) if waited_for else world.reach)
     away = state.leaving | (closed & state.shared)
-    lent = room.missing_from(room.shared - away, _in_turn(state, was_shared, closed)) if away else EMPTY
+    lent = room.missing_from(room.shared - away, _in_turn(state, was_shared, closed), closed) if away else EMPTY
     if waited_for and (behind := (closed_to_some(world, world.reach) & state.shared) - away):
         # A start would wait for what is lent because of what may follow that very start.
         others = _in_turn(state, was_shared - waited_for - lent, closed)
-        lent |= room.missing_from((room.shared - away - behind) | lent, others)
+        lent |= room.missing_from((room.shared - away - behind) | lent, others, closed)
     return lent
 
 

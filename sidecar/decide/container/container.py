@@ -20,7 +20,7 @@ import enum
 
 import msgspec
 
-from sidecar.decide.container.grip import Grip, Guarded, Loose, Writing
+from sidecar.decide.container.grip import Closed, Grip, Guarded, Loose, Writing
 from sidecar.decide.container.line import BEHIND_A_START, Barred, Doubt, Ends, Fault, FaultKind, Free, Line, Sent
 from sidecar.decide.container.place import Place
 from sidecar.decide.container.start import Answered, Held, Plain, Start
@@ -185,6 +185,11 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if self.is_idle:
             return self.is_covered
         return isinstance(self.grip, Guarded) or (isinstance(self.grip, Writing) and self.grip.is_guarded)
+
+    @property
+    def is_by_hand(self) -> bool:
+        """Whether the hand moves it: it is live, the hand covers it, and can write it."""
+        return self.is_covered and not self.is_idle and not isinstance(self.grip, Closed)
 
     @property
     def written(self) -> CPUSet:

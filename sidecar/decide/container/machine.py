@@ -187,13 +187,13 @@ def _overlapped(container: Container, news: Looked) -> Container:
 
 def _applied(container: Container, news: OrderApplied) -> Container:
     """Set the place to the order's, and end the fault and all doubts except about its existence. If an overlapping look
-    differs, its place is in doubt; if the order waited for a start, so are its CPUs. What the hand covers stays where
+    differs, its place is in doubt; if the order waited for a start, so are its CPUs. What the hand moves stays where
     it was seen, if nothing else is shown. It is slow if the order was late.
     """
     assert isinstance(container.line, Sent)
     cpus, effective = container.line.order.update.cpus, news.effective
     seen = effective or cpus
-    if effective is None and container.is_covered and not container.is_idle:
+    if effective is None and container.is_by_hand:
         seen, effective = container.place.seen, container.view.effective
     doubts = [doubt for doubt in container.doubts if doubt.ends is Ends.SIGHT]
     if is_contradicted(container):

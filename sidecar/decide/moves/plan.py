@@ -54,7 +54,7 @@ from sidecar.decide.moves.limits import update_to
 from sidecar.decide.moves.newborn_answers import standing_answers
 from sidecar.decide.moves.plain import awaits_record
 from sidecar.decide.moves.release import released_to, way_out
-from sidecar.decide.moves.settled import awaits_answer, desires, is_by_hand, is_there, is_written
+from sidecar.decide.moves.settled import awaits_answer, desires, is_there, is_written
 from sidecar.decide.moves.signals import signals, stops
 from sidecar.decide.moves.starts import answers
 from sidecar.decide.moves.target import target
@@ -108,13 +108,13 @@ def changes(world: World, among: Iterable[Container] | None = None) -> Iterator[
         key = container.view.key
         if not may_order(container) or world.is_absent(key) or awaits_record(world, container):
             continue
-        if is_by_hand(container) and not isinstance(container.grip, Guarded):
+        if container.is_by_hand and not isinstance(container.grip, Guarded):
             # Whatever it is to have: the kernel first.
             continue
         if (wanted := where(container)) is None:
             continue
         cpus = target(world, container, wanted, reached)
-        if is_by_hand(container) and not is_written(container, cpus):
+        if container.is_by_hand and not is_written(container, cpus):
             # The kernel first.
             continue
         has_arrived = is_there(container, cpus)
@@ -159,7 +159,7 @@ def _writes(world: World) -> tuple[World, tuple[WriteCpuset, ...]]:
     """Return the world in which all writes that the hand can do now are ordered, and these writes. They carry CPUs
     alone: limits and memory nodes change with the record.
     """
-    by_hand = [each for each in world.containers.values() if is_by_hand(each) and _is_writable(each)]
+    by_hand = [each for each in world.containers.values() if each.is_by_hand and _is_writable(each)]
     if not by_hand:
         return world, ()
     orders: list[WriteCpuset] = []
@@ -186,7 +186,7 @@ def _updates(world: World) -> tuple[World, tuple[ApplyCpuset, ...]]:
     state, number = world.state, world.numbers
     for container, cpus in _most_urgent(world):
         view, update = container.view, update_to(world, container, cpus)
-        is_record = is_by_hand(container) and container.place.seen == cpus
+        is_record = container.is_by_hand and container.place.seen == cpus
         order = ApplyCpuset(view.key, number, update, live=not container.is_idle and not is_record)
         state = state.remembering(view.key, originals_of(view))
         if update.nano_cpus not in (None, state.originals[view.key].nano_cpus):

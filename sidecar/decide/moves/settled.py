@@ -9,7 +9,7 @@ from typing import Final
 from sidecar.decide.books.policy import policy_named
 from sidecar.decide.books.takes import held
 from sidecar.decide.container.container import Container, Standing
-from sidecar.decide.container.grip import Closed, Guarded
+from sidecar.decide.container.grip import Guarded
 from sidecar.decide.container.originals import cpu_limit
 from sidecar.decide.facts import Phase
 from sidecar.decide.moves.limits import is_throttled
@@ -50,11 +50,6 @@ def is_there(container: Container, cpus: CPUSet) -> bool:
     """Return whether it runs on exactly these CPUs, would start there, and no lost order can change that."""
     place, mask = container.place, cpus.mask
     return place.configured.mask == mask == place.seen.mask and not container.may_change_unseen
-
-
-def is_by_hand(container: Container) -> bool:
-    """Return whether the kernel leg moves it: it is live, the hand covers it, and can write it."""
-    return container.is_covered and not container.is_idle and not isinstance(container.grip, Closed)
 
 
 def is_written(container: Container, cpus: CPUSet) -> bool:

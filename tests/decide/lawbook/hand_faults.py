@@ -124,7 +124,7 @@ def overlooks_what_is_stuck(patch: pytest.MonkeyPatch) -> None:
 
 
 def records_before_it_writes(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(plan_module, "is_by_hand", lambda container: False)
+    patch.setattr(Container, "is_by_hand", property(lambda container: False))
 
 
 def waits_for_the_record(patch: pytest.MonkeyPatch) -> None:

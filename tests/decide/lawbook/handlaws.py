@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.facts import Phase
-from sidecar.decide.moves.settled import is_by_hand
 from sidecar.decide.orders import ApplyCpuset, WriteCpuset
 from sidecar.projection.projection_of import projection_of
 from state.cpuset import EMPTY, CPUSet, union
@@ -195,7 +194,7 @@ def recorded_too_early(reality: Reality) -> list[str]:
     return [
         f"{world.containers[order.container].view.name} was recorded on {order.update.cpus} before it was written"
         for order in reality.last_orders
-        if isinstance(order, ApplyCpuset) and is_by_hand(world.containers[order.container])
+        if isinstance(order, ApplyCpuset) and world.containers[order.container].is_by_hand
         if order.update.cpus != getattr(world.containers[order.container].grip, "cpus", None)
     ]
 

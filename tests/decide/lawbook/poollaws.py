@@ -131,9 +131,11 @@ def lent_for_nothing(reality: Reality) -> list[str]:
 
 
 def _not_entered(reality: Reality) -> CPUSet:
-    """Return the CPUs that an owner may be on, and a running container of the shared pool is not."""
+    """Return the CPUs that an owner, or one that was told to start alone, may be on, and a running container of the
+    shared pool is not.
+    """
     world = reality.world
-    owners = [each for key, each in world.containers.items() if key in world.state.assignments]
+    owners = [each for key, each in world.containers.items() if key in world.state.assignments or each.is_promised]
     others = [
         each
         for key, each in world.containers.items()

@@ -31,6 +31,10 @@ def test_histories_with_two_engines_break_no_law(first: int, last: int) -> None:
         history(seed, with_two=True)
 
 
+def test_the_pool_keeps_what_stands_in_for_cpus_of_one_that_starts_alone_and_lost_its_grant() -> None:
+    history(86002568, with_two=True)
+
+
 def test_several_engines_have_no_shared_group() -> None:
     """The configuration refuses it, so no history is about it: neither at the beginning nor after a change."""
     assert not {history(seed, with_two=True).settings.shared_slice for seed in (20281, *range(20))} - {""}

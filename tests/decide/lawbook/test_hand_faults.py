@@ -8,7 +8,9 @@ import pytest
 
 from sidecar.decide import covering
 from sidecar.decide.books.room import Room
+from sidecar.decide.container.container import Container
 from sidecar.decide.settings import Settings
+from state.cpuset import EMPTY
 from state.topology import uniform
 from tests.decide.lawbook import hand_faults, handlaws, laws, pool_faults, poollaws
 from tests.decide.lawbook.faults import Fault
@@ -71,14 +73,26 @@ def test_a_daemon_that_believes_such_a_look_is_caught(monkeypatch: pytest.Monkey
     assert laws.TOLD in caught.value.laws
 
 
-def test_a_pool_that_keeps_a_core_which_one_of_it_cannot_enter_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """There is one that has a CPU on which that one is."""
-    history(85000473, with_hand=True)
+@pytest.mark.parametrize("seed", [85000473, 88003879])
+def test_a_pool_that_keeps_a_core_which_one_of_it_cannot_enter_is_caught(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is one that has a CPU on which that one is: both of its CPUs in one history, half of it in the other."""
+    history(seed, with_hand=True)
     honest = Room._completing
-    monkeypatch.setattr(Room, "_completing", lambda room, now, others: honest(room, now, list(reversed(others))))
+    monkeypatch.setattr(Room, "_completing", lambda room, now, others, _: honest(room, now, others[::-1], EMPTY))
     with pytest.raises(Broken) as caught:
-        history(85000473, with_hand=True)
+        history(seed, with_hand=True)
     assert poollaws.CUT_BY_ORDERS in caught.value.laws
+
+
+def test_orders_that_nothing_shows_and_that_never_end_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has no group is where the engine says: the hand does not move it."""
+    history(88003426, with_hand=True)
+    is_covered = property(lambda container: container.is_covered and not container.is_idle)
+    monkeypatch.setattr(Container, "is_by_hand", is_covered)
+    with pytest.raises(Broken):
+        history(88003426, with_hand=True)
 
 
 def test_a_release_that_forgets_what_the_hand_gives_back_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

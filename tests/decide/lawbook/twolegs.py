@@ -10,7 +10,6 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from sidecar.decide.moves.settled import is_by_hand
 from sidecar.decide.orders import HoldAnswers, WriteCpuset
 from sidecar.decide.settings import Settings
 from tests.support.decide.handreality import HandReality
@@ -29,7 +28,7 @@ def recorded_but_not_confirmed(reality: HandReality) -> bool:
     """Stop after the engine took what the hand wrote before: its answer never comes."""
     for index, order in enumerate(reality.flight):
         container = reality.world.containers.get(order.container)
-        if container is not None and is_by_hand(container):
+        if container is not None and container.is_by_hand:
             reality.land(index)
             return order.number in reality.landed
     return False

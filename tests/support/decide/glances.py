@@ -6,6 +6,7 @@ hand and orders may put it. It may name any cgroup parent, so nobody is alone wh
 
 from __future__ import annotations
 
+from sidecar.decide.facts import Phase
 from sidecar.decide.world import World
 from sidecar.simulation.model_hand import ModelHand
 from sidecar.simulation.model_host import STARTABLE
@@ -16,10 +17,13 @@ from tests.support.decide.reality import Reality
 
 
 def is_only_glanced_at(world: World, key: ContainerKey) -> bool:
-    """Return whether a hand answers, and a container rests of which nothing but a glance is known, nor that it asks."""
+    """Return whether a hand answers, and a container rests of which nothing but a glance is known, nor that it asks.
+    One that a glance shows half removed never starts.
+    """
     known = world.containers[key]
     is_answering = world.hand is not None and world.hand.is_answering
-    return is_answering and known.view.is_glance and known.is_idle and not known.is_strict
+    may_start = known.is_idle and known.view.phase is not Phase.DEAD
+    return is_answering and known.view.is_glance and may_start and not known.is_strict
 
 
 def may_start_unanswered(reality: Reality, real: Real) -> bool:

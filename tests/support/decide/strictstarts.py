@@ -180,6 +180,7 @@ def _shares(reality: Reality, answer: AnswerStart) -> bool:
 
 def _entered(reality: Reality, answer: AnswerStart, cpus: CPUSet) -> list[str]:
     world, found = reality.world, []
+    refused = {each.container for each in reality.new_answers if each.refusal is not None}
     name = world.containers[answer.container].view.name
     granted = world.state.assignments.get(answer.container)
     if not cpus:
@@ -197,7 +198,9 @@ def _entered(reality: Reality, answer: AnswerStart, cpus: CPUSet) -> list[str]:
         is_apart = is_adrift or other.wish.standing in (Standing.UNMANAGED, Standing.MEMBER)
         if id == answer.container or is_apart or not (answer.exclusive or id in world.state.assignments):
             continue
-        may_be = EMPTY if is_later(world.containers[answer.container], other) else _waited_for(reality, id)
+        # What was refused with this burst was held until now, and starts nothing.
+        is_nowhere = id in refused or is_later(world.containers[answer.container], other)
+        may_be = EMPTY if is_nowhere else _waited_for(reality, id)
         if both := (cpus - world.state.reserved) & may_be:
             found.append(f"{name} was started on {both}, where {other.view.name} may be")
         real = reality.containers.get(id)
