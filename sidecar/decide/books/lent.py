@@ -8,7 +8,8 @@ leaving that other one, for the whole of its notice. What the pool keeps (`room`
    Nothing else is lent: what an owner has is its own. Reserved CPUs that are all being left are not waited for: the one
    that leaves them may be parked there, until it gets what would be lent (`State.refuge`).
 2. CPUs that every container of the pool has, or may enter, are lent first: another is of no use to those not on it. Of
-   these, CPUs above the floor of their owner are lent first, those of the newest grants first.
+   these, CPUs above the floor of their owner are lent first, those of the newest grants first. If they do not suffice,
+   each container of the pool keeps as many of those that it has or may enter as the pool keeps.
 3. Containers without a grant stay on lent CPUs and enter them, and owners do neither (`State.vacated`, `moves/target`).
    Nothing is lent any more once the pool has enough without: each step decides that from the beginning.
 """
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sidecar.decide.books.room import room_in
+from sidecar.decide.books.room import Room, room_in
 from sidecar.decide.container.container import Standing
 from sidecar.decide.container.footprint import Reach
 from sidecar.decide.following import before_what_follows
@@ -47,13 +48,25 @@ def _lent(before: State, world: World) -> CPUSet:
     if not was_shared:
         return EMPTY
     room, waited_for = room_in(world, state), _waited_for(world)
-    closed = closed_to_some(world, before_what_follows(world) if waited_for else world.reach)
+    reached = before_what_follows(world) if waited_for else world.reach
+    closed = closed_to_some(world, reached)
     away = state.leaving | (closed & state.shared)
-    lent = room.missing_from(room.shared - away, _in_turn(state, was_shared, closed), closed) if away else EMPTY
+    lent = room.missing_from(room.shared - away, _in_turn(state, was_shared, closed)) if away else EMPTY
+    lent = _with_those_of_each(world, room, lent, was_shared, reached) if away else lent
     if waited_for and (behind := (closed_to_some(world, world.reach) & state.shared) - away):
         # A start would wait for what is lent because of what may follow that very start.
         others = _in_turn(state, was_shared - waited_for - lent, closed)
-        lent |= room.missing_from((room.shared - away - behind) | lent, others, closed)
+        lent |= room.missing_from((room.shared - away - behind) | lent, others)
+    return lent
+
+
+def _with_those_of_each(world: World, room: Room, lent: CPUSet, was_shared: CPUSet, reached: Reach) -> CPUSet:
+    """Return what is lent, and what else each container of the pool keeps of the CPUs that it has or may enter."""
+    state, closed = world.state, closed_to_some(world, reached)
+    for mask in _closed_to_each(world, reached):
+        shut = CPUSet.from_mask(mask)
+        now = (room.shared - state.leaving | lent) - shut
+        lent |= room.filling(now, _in_turn(state, was_shared - shut, closed))
     return lent
 
 
@@ -67,11 +80,19 @@ def closed_to_some(world: World, reached: Reach) -> CPUSet:
     """Return the CPUs that a running container of the shared pool is not on, and cannot enter: an owner may be there,
     also one that never owned them, by this reach. Reserved CPUs may always be entered.
     """
-    state, lacking = world.state, 0
+    closed = 0
+    for mask in _closed_to_each(world, reached):
+        closed |= mask
+    return CPUSet.from_mask(closed)
+
+
+def _closed_to_each(world: World, reached: Reach) -> Iterator[int]:
+    """Yield for each running container of the shared pool the CPUs that are closed to it, as a mask."""
+    state = world.state
+    owned = reached.exclusive & ~state.reserved.mask
     for key, container in world.containers.items():
         if container.wish.standing is Standing.MANAGED and key not in state.assignments and not container.is_idle:
-            lacking |= ~container.present.mask
-    return CPUSet.from_mask(lacking & reached.exclusive & ~state.reserved.mask)
+            yield owned & ~container.present.mask
 
 
 def _in_turn(state: State, cpus: CPUSet, closed: CPUSet = EMPTY) -> Iterator[int]:

@@ -87,31 +87,31 @@ class Room(msgspec.Struct, frozen=True, kw_only=True):
         wanted = self._whole(self.givable) if by_cores else self.givable
         return max((self._cut(wanted - core, by_cores=by_cores) for core in self._staying(wanted)), key=len)
 
-    def missing_from(self, now: CPUSet, others: Iterable[int], closed: CPUSet = EMPTY) -> CPUSet:
+    def missing_from(self, now: CPUSet, others: Iterable[int]) -> CPUSet:
         """Return the first of these other CPUs that the pool needs in addition to those that it has `now`, until it has
-        what it keeps, or has as much as it is to have. Of cores, one with the fewest `closed` CPUs is the first.
+        what it keeps, or has as much as it is to have.
         """
         offered, found = list(others), EMPTY
         if self._has_core(self.shared) and not self._has_core(now):
-            found = self._completing(now, offered, closed)
-        for cpu in offered:
-            if len(now | found) >= min(self.keep, len(self.shared)):
-                break
+            found = self._completing(now, offered)
+        return found | self.filling(now | found, offered)
+
+    def filling(self, now: CPUSet, others: Iterable[int]) -> CPUSet:
+        """Return the first of these other CPUs that make those `now` as many as the pool keeps, or is to have."""
+        found, enough = EMPTY, min(self.keep, len(self.shared))
+        for cpu in others if len(now) < enough else ():
             found |= CPUSet.of(cpu)
+            if len(now | found) >= enough:
+                break
         return found
 
-    def _completing(self, now: CPUSet, others: Sequence[int], closed: CPUSet) -> CPUSet:
-        """Return the fewest of these other CPUs with which the pool has a whole core, of such ones those with the
-        fewest closed CPUs, of these the first; none if there is no such core.
+    def _completing(self, now: CPUSet, others: Sequence[int]) -> CPUSet:
+        """Return the fewest of these other CPUs with which the pool has a whole core, of such ones the first; none if
+        there is no such core.
         """
         lacking = (core.cpus - now for core in self.cores)
         possible = [cpus for cpus in lacking if cpus <= CPUSet(others)]
-        turn = {cpu: number for number, cpu in enumerate(others)}
-
-        def rank(cpus: CPUSet) -> tuple[int, int, int]:
-            return len(cpus), len(cpus & closed), max((turn[cpu] for cpu in cpus), default=0)
-
-        return min(possible, key=rank, default=EMPTY)
+        return min(possible, key=lambda cpus: (len(cpus), max(map(others.index, cpus), default=0)), default=EMPTY)
 
     def _suffices(self, left: CPUSet) -> bool:
         """Return whether these CPUs are enough for the pool."""

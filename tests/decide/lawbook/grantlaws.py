@@ -81,7 +81,8 @@ def _new(reality: Reality) -> Iterator[Assignment]:
 def _wrong_in(reality: Reality, granted: Assignment) -> Iterator[str]:
     world, demand = reality.world, granted.demand
     terms, topology = Terms(world.settings, demand), world.topology
-    held = granted.cpus | _leaving(granted)
+    # CPUs on which it was found, and which it was granted for that, may be exchanged at once: it had these.
+    held = granted.cpus | (_leaving(granted) - world.containers[granted.container].place.configured)
     least, most = bounds(world, demand)
     if not least <= len(held) <= most:
         yield f"{granted.name} asked for {demand.cpus} and was granted {held}"

@@ -124,7 +124,8 @@ def overlooks_what_is_stuck(patch: pytest.MonkeyPatch) -> None:
 
 
 def records_before_it_writes(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Container, "is_by_hand", property(lambda container: False))
+    patch.setattr(plan_module, "is_written", lambda container, cpus: True)
+    patch.setattr(plan_module, "Guarded", object)
 
 
 def waits_for_the_record(patch: pytest.MonkeyPatch) -> None:

@@ -69,7 +69,7 @@ def answers_births_onto_lent_cpus(patch: pytest.MonkeyPatch) -> None:
 def keeps_all_that_it_is_to_give(patch: pytest.MonkeyPatch) -> None:
     """Keep each CPU of the pool as long as any other is being left."""
 
-    def missing(self: Room, now: CPUSet, others: Iterable[int], closed: CPUSet = EMPTY) -> CPUSet:
+    def missing(self: Room, now: CPUSet, others: Iterable[int]) -> CPUSet:
         return CPUSet(others)
 
     patch.setattr(Room, "missing_from", missing)

@@ -32,13 +32,13 @@ def cut_by_grants(reality: Reality) -> list[str]:
 
 def cut_in_force(reality: Reality) -> list[str]:
     """Return how the last burst made the shared pool in force smaller than its minimum, though it had as much, and is
-    to have as much again. CPUs that went offline or became reserved are no longer in it.
+    to have as much again. CPUs that went offline or became reserved are no longer in it; it never had those that came.
     """
     before, world = reality.planned_from, reality.world
     if not _is_placing(world):
         return []
-    had, now, decided = in_force(world, before.state), in_force(world, world.state), _countable(world, world.state)
-    decided -= world.state.exclusive
+    had, now = _had_in_force(before, world), in_force(world, world.state)
+    decided = _countable(world, world.state) - world.state.exclusive
     least = min(max(1, world.settings.shared_min), len(decided), len(had))
     if len(now) < least:
         return [f"the pool had {had}, is to have {decided}, and has {now or 'none'} until others have left"]
@@ -56,7 +56,7 @@ def cut_by_orders(reality: Reality) -> Iterator[str]:
     before, world = reality.planned_from, reality.world
     if not _is_placing(world):
         return
-    pool, decided = in_force(world, before.state), _countable(world, world.state) - world.state.exclusive
+    pool, decided = _had_in_force(before, world), _countable(world, world.state) - world.state.exclusive
     waited_for = _waited_for(world)
     behind = world.reach.exclusive & ~before_what_follows(world).exclusive if waited_for else 0
     for order in reality.new_moves:
@@ -84,6 +84,11 @@ def in_force(world: World, state: State) -> CPUSet:
     """
     owned = (state.exclusive - state.lent) | state.leaving | state.vacant
     return _countable(world, world.state) - owned
+
+
+def _had_in_force(before: World, world: World) -> CPUSet:
+    """Return what counts now of the CPUs that containers without a grant could have before."""
+    return in_force(world, before.state) & before.topology.online
 
 
 def let_onto_lent_cpus(reality: Reality) -> Iterator[str]:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import pytest
 
 from sidecar.decide import covering
+from sidecar.decide.books import lent
 from sidecar.decide.books.room import Room
 from sidecar.decide.container.container import Container
 from sidecar.decide.settings import Settings
-from state.cpuset import EMPTY
 from state.topology import uniform
 from tests.decide.lawbook import hand_faults, handlaws, laws, pool_faults, poollaws
 from tests.decide.lawbook.faults import Fault
@@ -73,14 +73,27 @@ def test_a_daemon_that_believes_such_a_look_is_caught(monkeypatch: pytest.Monkey
     assert laws.TOLD in caught.value.laws
 
 
-@pytest.mark.parametrize("seed", [85000473, 88003879])
-def test_a_pool_that_keeps_a_core_which_one_of_it_cannot_enter_is_caught(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """There is one that has a CPU on which that one is: both of its CPUs in one history, half of it in the other."""
-    history(seed, with_hand=True)
+def test_a_pool_that_keeps_a_core_which_one_of_it_cannot_enter_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is one that has a CPU on which that one is."""
+    history(85000473, with_hand=True)
     honest = Room._completing
-    monkeypatch.setattr(Room, "_completing", lambda room, now, others, _: honest(room, now, others[::-1], EMPTY))
+    monkeypatch.setattr(Room, "_completing", lambda room, now, others: honest(room, now, list(reversed(others))))
+    monkeypatch.setattr(lent, "_with_those_of_each", lambda world, room, lent, was_shared, reached: lent)
+    with pytest.raises(Broken) as caught:
+        history(85000473, with_hand=True)
+    assert poollaws.CUT_BY_ORDERS in caught.value.laws
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(88003879, id="a core of which it has nothing"),
+        pytest.param(89000988, id="two of it, each on one CPU that is closed to the other"),
+    ],
+)
+def test_a_pool_that_keeps_nothing_of_what_one_of_it_has_is_caught(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    history(seed, with_hand=True)
+    monkeypatch.setattr(lent, "_with_those_of_each", lambda world, room, lent, was_shared, reached: lent)
     with pytest.raises(Broken) as caught:
         history(seed, with_hand=True)
     assert poollaws.CUT_BY_ORDERS in caught.value.laws

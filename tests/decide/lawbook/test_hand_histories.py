@@ -54,6 +54,8 @@ def test_histories_with_a_hand_break_no_law(first: int, last: int) -> None:
         pytest.param(810262, id="a group that could not be written when it was let go"),
         pytest.param(234, id="a restart under way, whose birth the hand could not write"),
         pytest.param(343, id="a notice at rest, and a start that no look has shown"),
+        pytest.param(89010189, id="a CPU that came online, and was never the pool's"),
+        pytest.param(89013111, id="CPUs that the books had lost, found again, and exchanged for a core"),
         pytest.param(88001744, id="one that is half removed, and was only glanced at"),
         pytest.param(30050033, id="an update that was refused, and a start that is under way"),
     ],

@@ -56,3 +56,7 @@ def test_every_outcome_of_an_order_is_in_one_history_of_a_hundred(monkeypatch: p
 def test_all_laws_hold_in_rare_histories(seed: int) -> None:
     """In each of these one was broken once."""
     history(seed)
+
+
+def test_one_that_is_removed_while_its_start_is_held_may_share_as_any_other() -> None:
+    history(89000886, wraps=True)

@@ -170,7 +170,10 @@ def _shares(reality: Reality, answer: AnswerStart) -> bool:
     a runtime that asks, and it was refused or a stranger is on its CPUs.
     """
     real, world = reality.containers.get(answer.container), reality.world
-    if real is None or real.asks:
+    # What was removed while its start was held is not there any more, and what it chose is known from that alone.
+    start = world.containers[answer.container].start
+    is_usual = not real.asks if real else isinstance(start, Answered) and start.is_usual
+    if not is_usual:
         return False
     refused, granted = world.state.refusals.get(answer.container), world.state.assignments.get(answer.container)
     if refused is not None:
