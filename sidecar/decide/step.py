@@ -24,7 +24,7 @@ from sidecar.decide.books.load_wish import with_loads, with_loads_of_grants
 from sidecar.decide.books.policy import policy_named
 from sidecar.decide.books.resize import after_resize
 from sidecar.decide.books.resting import has_the_same_grants
-from sidecar.decide.books.takes import after_acknowledgement
+from sidecar.decide.books.takes import after_acknowledgement, without_takes_of_what_only_came
 from sidecar.decide.contacts import Away, Connected, Contact
 from sidecar.decide.container import news
 from sidecar.decide.container.container import Container
@@ -123,6 +123,8 @@ def step(world: World, facts: Sequence[Fact]) -> tuple[World, tuple[Order, ...]]
         world = replace(world, state=state)
     if is_answered is not world.is_answered:
         world = replace(world, is_answered=is_answered)
+    if before.state.leaving or before.state.lent:
+        world = without_takes_of_what_only_came(before.state, world)
     world = with_lent(before.state, world)
     # 3. The orders.
     world, orders = plan(world)

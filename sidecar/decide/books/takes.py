@@ -138,6 +138,22 @@ def without_takes_of_what_was_not_its_own(world: World, state: State) -> State:
     return state
 
 
+def without_takes_of_what_only_came(before: State, world: World) -> World:
+    """Return the world without takes of CPUs that, before all of the present news, another container was still leaving,
+    or the shared pool kept as yet: also where that ended with the same news (5).
+    """
+    state = world.state
+    for key, each in state.assignments.items():
+        if each.leaving is None or key not in before.assignments:
+            continue
+        others = union(left.cpus for at, was in before.assignments.items() if at != key and (left := was.leaving))
+        own = before.assignments[key].leaving
+        never = (each.leaving.cpus - (own.cpus if own else EMPTY)) & (others | before.lent)
+        if never:
+            state = state.holding(replace(each, leaving=each.leaving.within(each.leaving.cpus - never)))
+    return world if state is world.state else replace(world, state=state)
+
+
 def after_acknowledgement(world: World, fact: TakeAcknowledged) -> World:
     """Return the world after a workload acknowledged a take; unchanged if the take is not the current one."""
     assignment = world.state.assignments.get(fact.container)

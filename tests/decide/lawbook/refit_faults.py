@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.decide import reconcile
+from sidecar.decide import reconcile, step
 from sidecar.decide.books import grants, holdings, refit, replacing
 from sidecar.decide.books.holdings import Holdings
 from sidecar.decide.container import askers
@@ -69,6 +69,7 @@ def says_that_all_went_offline(patch: pytest.MonkeyPatch) -> None:
 def gives_notice_of_what_was_never_had(patch: pytest.MonkeyPatch) -> None:
     """What a grant loses with the machine or a setting, while another is still leaving it, is leaving twice."""
     patch.setattr(reconcile, "without_takes_of_what_was_not_its_own", lambda world, state: state)
+    patch.setattr(step, "without_takes_of_what_only_came", lambda before, world: world)
 
 
 SETTINGS = (
