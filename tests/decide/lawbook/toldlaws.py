@@ -113,14 +113,15 @@ def notices_taken_back(reality: Reality) -> list[str]:
         and grant.leaving is not None
         and (real := reality.containers.get(key)) is not None
         and real.effective is not None
-        and not (_rested(reality.planned_from, key) and not real.effective <= grant.cpus | grant.leaving.cpus)
+        and not (_started_unseen(reality.planned_from, real) and not real.effective <= grant.cpus | grant.leaving.cpus)
         and (lost := (_announced(grant.leaving) & real.effective) - cpus)
     ]
 
 
-def _rested(world: World, key: ContainerKey) -> bool:
-    known = world.containers.get(key)
-    return known is not None and known.is_idle
+def _started_unseen(world: World, real: Real) -> bool:
+    """Return whether a container was last seen at rest, or in another run."""
+    known = world.containers.get(real.key)
+    return known is not None and (known.is_idle or known.view.started_at != real.started_at)
 
 
 def _announced(leaving: Leaving) -> CPUSet:
