@@ -46,11 +46,14 @@ def may_be_as_newborn(reality: Reality, container: Container) -> int:
 
 
 def newborns_elsewhere(reality: Reality) -> list[str]:
-    """Return newborns outside their footprint."""
+    """Return newborns outside their footprint. One that is stuck gets what comes online, and that is not told until the
+    hand has tried again.
+    """
     hand = reality.world.hand
-    if hand is None or not hand.is_answering:
+    if hand is None or not hand.is_answering or not isinstance(reality, HandReality):
         return []
-    newborns = CPUSet.from_mask(reality.world.newborns)
+    came = reality.online - reality.tried_on if hand.stuck else EMPTY
+    newborns = CPUSet.from_mask(reality.world.newborns) | came
     return [
         f"{real.name} is a newborn on {outside}, and newborns may be on {newborns}"
         for real in _unknown(reality)

@@ -58,6 +58,7 @@ def test_histories_with_a_hand_break_no_law(first: int, last: int) -> None:
         pytest.param(89013111, id="CPUs that the books had lost, found again, and exchanged for a core"),
         pytest.param(89024032, id="CPUs on their way from one that went with the same news"),
         pytest.param(89031786, id="a restart that nobody saw, without a hand, of one that had not entered its CPUs"),
+        pytest.param(89033916, id="a newborn that is stuck, and gets a CPU that comes online"),
         pytest.param(88001744, id="one that is half removed, and was only glanced at"),
         pytest.param(30050033, id="an update that was refused, and a start that is under way"),
     ],

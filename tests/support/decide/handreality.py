@@ -58,6 +58,8 @@ class HandReality(Reality):
         """The writes after which the kernel showed other CPUs, and that are not reported yet."""
         self.carried: HoldAnswers | None = None
         """The last answers that the hand held."""
+        self.tried_on = EMPTY
+        """The CPUs that were online when the hand last tried its answers, and told where newborns are stuck."""
         self.is_home_told = settings.policy is PolicyName.DYNAMIC
         self.hand: ModelHand | None = None
         self.hand_news: list[Fact] = []
@@ -183,7 +185,7 @@ class HandReality(Reality):
     def _hold(self, order: HoldAnswers) -> None:
         assert self.hand is not None
         self.carried = order
-        stuck = self.hand.hold(order.answers, order.parents, order.home, order.resting)
+        stuck, self.tried_on = self.hand.hold(order.answers, order.parents, order.home, order.resting), self.online
         self._tell_of_late_ones()
         self.hand_news.append(AnswersHeld(order.number, self.hand.parents, stuck, self.ticket()))
 
@@ -232,7 +234,7 @@ class HandReality(Reality):
         if self.hand is None or known is None or not known.stuck or known.sent or known.held is None:
             return False
         self.hand.closed.clear()
-        stuck = self.hand.hold(known.held.answers, known.held.parents, known.held.home)
+        stuck, self.tried_on = self.hand.hold(known.held.answers, known.held.parents, known.held.home), self.online
         self._tell_of_late_ones()
         if stuck != known.stuck:
             self.hand_news.append(AnswersHeld(known.held.number, self.hand.parents, stuck, self.ticket()))
