@@ -51,8 +51,10 @@ def _lent(before: State, world: World) -> CPUSet:
     reached = before_what_follows(world) if waited_for else world.reach
     closed = closed_to_some(world, reached)
     away = state.leaving | (closed & state.shared)
-    lent = room.missing_from(room.shared - away, _in_turn(state, was_shared, closed)) if away else EMPTY
-    lent = _with_those_of_each(world, room, lent, was_shared, reached) if away else lent
+    lent = EMPTY
+    if away:
+        lent = room.missing_from(room.shared - away, _in_turn(state, was_shared, closed))
+        lent = _with_what_each_keeps(world, room, lent, was_shared, reached)
     if waited_for and (behind := (closed_to_some(world, world.reach) & state.shared) - away):
         # A start would wait for what is lent because of what may follow that very start.
         others = _in_turn(state, was_shared - waited_for - lent, closed)
@@ -60,7 +62,7 @@ def _lent(before: State, world: World) -> CPUSet:
     return lent
 
 
-def _with_those_of_each(world: World, room: Room, lent: CPUSet, was_shared: CPUSet, reached: Reach) -> CPUSet:
+def _with_what_each_keeps(world: World, room: Room, lent: CPUSet, was_shared: CPUSet, reached: Reach) -> CPUSet:
     """Return what is lent, and what else each container of the pool keeps of the CPUs that it has or may enter."""
     state, closed = world.state, closed_to_some(world, reached)
     for mask in _closed_to_each(world, reached):

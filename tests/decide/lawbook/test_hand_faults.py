@@ -78,7 +78,7 @@ def test_a_pool_that_keeps_a_core_which_one_of_it_cannot_enter_is_caught(monkeyp
     history(85000473, with_hand=True)
     honest = Room._completing
     monkeypatch.setattr(Room, "_completing", lambda room, now, others: honest(room, now, list(reversed(others))))
-    monkeypatch.setattr(lent, "_with_those_of_each", lambda world, room, lent, was_shared, reached: lent)
+    monkeypatch.setattr(lent, "_with_what_each_keeps", lambda world, room, lent, was_shared, reached: lent)
     with pytest.raises(Broken) as caught:
         history(85000473, with_hand=True)
     assert poollaws.CUT_BY_ORDERS in caught.value.laws
@@ -93,7 +93,7 @@ def test_a_pool_that_keeps_a_core_which_one_of_it_cannot_enter_is_caught(monkeyp
 )
 def test_a_pool_that_keeps_nothing_of_what_one_of_it_has_is_caught(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     history(seed, with_hand=True)
-    monkeypatch.setattr(lent, "_with_those_of_each", lambda world, room, lent, was_shared, reached: lent)
+    monkeypatch.setattr(lent, "_with_what_each_keeps", lambda world, room, lent, was_shared, reached: lent)
     with pytest.raises(Broken) as caught:
         history(seed, with_hand=True)
     assert poollaws.CUT_BY_ORDERS in caught.value.laws
