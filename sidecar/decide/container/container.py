@@ -287,8 +287,8 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if not self.is_guarded and any(doubt.ends is Ends.ENGINE for doubt in self.doubts):
             return EMPTY
         mask = self.place.seen.mask
-        if self.view.is_glance and self.starts_as_configured and (self.answers or self.pulled):
-            # The hand may move its group as anybody's, or may have before it was lost.
+        if self.view.is_glance and self.starts_as_configured and (self.answers or self.pulled or self.is_disputed):
+            # The hand may move its group as anybody's, or may have before it was lost, also since this glance.
             return EMPTY
         if self.view.is_glance and (self.starts_as_configured or not self.is_idle):
             mask &= (self.view.effective or EMPTY).mask

@@ -101,7 +101,7 @@ def settled_as_it_grows(reality: Reality) -> list[str]:
 def notices_taken_back(reality: Reality) -> list[str]:
     """Return what the last orders withdraw, for a birth to come, from a container that runs, while it may stay there:
     its notice would seem to be over, and begin again. One that started unseen among all others, as before its first
-    order, has none of its own to stay on, until its run is known.
+    order, has none of its own to stay on, until its run is known; nor has one those that another program took from it.
     """
     world = reality.world
     return [
@@ -114,8 +114,13 @@ def notices_taken_back(reality: Reality) -> list[str]:
         and (real := reality.containers.get(key)) is not None
         and real.effective is not None
         and not (_started_unseen(reality.planned_from, real) and not real.effective <= grant.cpus | grant.leaving.cpus)
-        and (lost := (_announced(grant.leaving) & real.effective) - cpus)
+        and (lost := (_announced(grant.leaving) & real.effective & _seen(world, key)) - cpus)
     ]
+
+
+def _seen(world: World, key: ContainerKey) -> CPUSet:
+    """Return where a container was seen last; anywhere, if it was not."""
+    return world.containers[key].place.seen if key in world.containers else world.state.online
 
 
 def _started_unseen(world: World, real: Real) -> bool:

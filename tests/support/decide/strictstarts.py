@@ -14,7 +14,7 @@ from sidecar.systemd_names import is_inside_a_container
 from state.cpuset import EMPTY, CPUSet
 from state.demand import Shortage
 from state.key import ContainerKey
-from tests.support.decide.glances import waited_for
+from tests.support.decide.glances import may_start_unanswered, waited_for
 from tests.support.decide.real import Real
 from tests.support.decide.reality import Reality
 
@@ -207,7 +207,7 @@ def _entered(reality: Reality, answer: AnswerStart, cpus: CPUSet) -> list[str]:
         if both := (cpus - world.state.reserved) & may_be:
             found.append(f"{name} was started on {both}, where {other.view.name} may be")
         real = reality.containers.get(id)
-        if real is None or real.is_unseen or reality.is_being_looked_at(id):
+        if real is None or real.is_unseen or reality.is_being_looked_at(id) or may_start_unanswered(reality, real):
             continue
         if both := (cpus - world.state.reserved) & (real.effective or EMPTY):
             found.append(f"{name} was started on {both}, where {real.name} is")
