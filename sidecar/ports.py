@@ -240,9 +240,12 @@ class Hand(Protocol):
         parents: Sequence[str] = (),
         home: Sequence[str] = (),
         resting: Collection[ContainerKey] = (),
+        *,
+        keeps_defaults: bool = False,
     ) -> HeldAnswers:
         """Hold these answers instead of the earlier ones, and watch these parents beyond the engines' defaults. `home`
-        is where containers that name no parent are found; nothing if that is not known. It replaces the defaults.
+        is where containers that name no parent are found; nothing if that is not known. It replaces the defaults, or
+        stands beside them (`keeps_defaults`).
 
         The group of a container that is `resting` counts as newborn from now on, whatever `write` wrote, and also if
         the hand found it when it began: that run is over, and the group is still there because others are inside it, or

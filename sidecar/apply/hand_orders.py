@@ -103,7 +103,9 @@ class HandOrders:
             return
         is_written = self._write_order(order)
         try:
-            held = self._hand.hold(order.answers, order.parents, order.home, resting)
+            held = self._hand.hold(
+                order.answers, order.parents, order.home, resting, keeps_defaults=order.keeps_defaults
+            )
         except CgroupError:
             # It has broken, and its news say so.
             return

@@ -242,13 +242,14 @@ def _watched_as(world: World, hand: HandState, engine: str, parent: str) -> tupl
     return tuple(each for each in hand.parents if may_mean(parent, each, world.info_of(engine)))
 
 
-def home_of(world: World, hand: HandState) -> tuple[str, ...]:
-    """Return the parents where containers are born that name none, to be watched in place of all defaults; none where
-    that is not known. With several engines all defaults are watched: those of one are another's.
-    """
-    if len(world.contacts) > 1 and not hand.home:
-        return ()
+def home_of(hand: HandState) -> tuple[str, ...]:
+    """Return the parents where containers are born that name none; none where that is not known."""
     return tuple(sorted({*hand.home, *(path for paths in hand.homes.values() for path in paths)}))
+
+
+def keeps_defaults(world: World, hand: HandState) -> bool:
+    """Return whether all defaults are watched beside these: with several engines, those of one are another's."""
+    return len(world.contacts) > 1 and not hand.home
 
 
 def is_answered(container: Container) -> bool:

@@ -68,11 +68,11 @@ class HoldAnswers(msgspec.Struct, frozen=True, tag=True):
 
     `parents` are cgroup parents to watch beyond the engines' defaults, as the engine names them: paths or slices.
     `home` is where containers that name none are found; nothing if that is not known. Once it is, it takes the place of
-    the defaults. `online` are the CPUs that were online: a group may have lost all of its own with one that is not.
-    `resting` are containers that are known to have no process, or to be gone: if the group of one is still there,
-    because others are inside it, no earlier write counts any more, and no order will write it. `labels_tell`: by its
-    labels alone a container that is not known asks for nothing, so it may start on the others' CPUs without a question
-    (the standing order of fronts).
+    the defaults, unless another engine may have these (`keeps_defaults`). `online` are the CPUs that were online: a
+    group may have lost all of its own with one that is not. `resting` are containers that are known to have no process,
+    or to be gone: if the group of one is still there, because others are inside it, no earlier write counts any more,
+    and no order will write it. `labels_tell`: by its labels alone a container that is not known asks for nothing, so it
+    may start on the others' CPUs without a question (the standing order of fronts).
     """
 
     number: int
@@ -82,6 +82,7 @@ class HoldAnswers(msgspec.Struct, frozen=True, tag=True):
     online: CPUSet = EMPTY
     resting: frozenset[ContainerKey] = frozenset()
     labels_tell: bool = True
+    keeps_defaults: bool = False
 
 
 class WriteCpuset(msgspec.Struct, frozen=True, tag=True):

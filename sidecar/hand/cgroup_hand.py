@@ -25,6 +25,7 @@ import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Final, Self
 
@@ -151,17 +152,20 @@ class CgroupHand:
         parents: Sequence[str] = (),
         home: Sequence[str] = (),
         resting: Collection[ContainerKey] = (),
+        *,
+        keeps_defaults: bool = False,
     ) -> HeldAnswers:
         """Hold these answers, as the port describes."""
         compiled = StandingAnswers(answers)
         with self._lock:
             now = time.monotonic()
-            self._places.hold(wanted_parents(self._defaults, (), self._manager, home), answers, self._table.parents)
+            wanted = partial(wanted_parents, self._defaults, manager=self._manager, home=home)
+            self._places.hold(wanted((), keeps_defaults=keeps_defaults), answers, self._table.parents)
             self._tree.place()
             # Those born before get the new answers as well.
             self._enforcer.hold(compiled)
             self._take_all(now)
-            if self._tree.want(wanted_parents(self._defaults, parents, self._manager, home)):
+            if self._tree.want(wanted(parents, keeps_defaults=keeps_defaults)):
                 self._settle_found(now)
             stuck, over = EMPTY, {key.id for key in resting}
             for group in self._table.groups():

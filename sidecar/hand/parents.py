@@ -41,15 +41,20 @@ def default_parents(engine: str = "", manager: str = "", parent: str = "") -> di
 
 
 def wanted_parents(
-    defaults: Mapping[str, ParentKind], named: Iterable[str], manager: str = "", home: Iterable[str] = ()
+    defaults: Mapping[str, ParentKind],
+    named: Iterable[str],
+    manager: str = "",
+    home: Iterable[str] = (),
+    *,
+    keeps_defaults: bool = False,
 ) -> dict[str, ParentKind]:
     """Return the parents to watch: the defaults, and those that containers name. A name that is no path is left out.
 
     `home` are the parents where containers that name none are found; none if that is not known. Once it is, the other
-    defaults are not watched: they may be another engine's.
+    defaults are not watched, as they may be another engine's, unless the sidecar serves several (`keeps_defaults`).
     """
     home = tuple(home)
-    found = {path: kind for path, kind in defaults.items() if not home or path in home}
+    found = {path: kind for path, kind in defaults.items() if keeps_defaults or not home or path in home}
     for each in (*home, *named):
         for path in paths_of(each, manager):
             found.setdefault(path, ParentKind.GUESTS)

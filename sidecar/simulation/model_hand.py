@@ -76,12 +76,15 @@ class ModelHand:
         parents: Iterable[str] = (),
         home: Iterable[str] = (),
         resting: Collection[ContainerKey] = (),
+        *,
+        keeps_defaults: bool = False,
     ) -> CPUSet:
         """Hold these answers, as the port describes; return where newborns are that cannot be written."""
         may_watch = {*DEFAULT_PARENTS, *self._may_watch}
-        wanted = {*parents, *home} if home else {*DEFAULT_PARENTS, *parents}
+        homes = {*home} if home and not keeps_defaults else {*home, *DEFAULT_PARENTS}
+        wanted = {*parents, *homes}
         self.watch(each for each in wanted if each in may_watch)
-        self._answers, self._home = answers, frozenset(home) or frozenset(DEFAULT_PARENTS)
+        self._answers, self._home = answers, frozenset(homes)
         stuck = EMPTY
         for table in (self._guarded, self._newborn, self._found, self._owed):
             for id in [id for id in table if id not in self._kernel.running()]:

@@ -113,7 +113,7 @@ def test_a_hand_that_fails_while_it_takes_answers_is_used_no_more(
 
 
 def _raising(error: Exception) -> Callable[..., HeldAnswers]:
-    def planted(*_: object) -> HeldAnswers:
+    def planted(*_: object, **__: object) -> HeldAnswers:
         raise error
 
     return planted

@@ -316,6 +316,17 @@ def test_a_default_that_is_not_the_engines_is_left_to_others(v1: FileStage) -> N
         assert other.parents == ("/docker",)
 
 
+def test_an_engines_own_parent_is_watched_beside_the_defaults_of_others(v1: FileStage) -> None:
+    """What is born below it is a container's own, as below a default: not a stranger with its name."""
+    v1.make("/lane")
+    v1.hand.hold(ANSWERS, home=("/lane",), keeps_defaults=True)
+    assert v1.hand.parents == ("/docker", "/lane")
+    v1.make(f"/lane/{TWO}")
+    until(lambda: v1.cpus(f"/lane/{TWO}") == str(OWN))
+    v1.make(f"/docker/{ONE}")
+    until(lambda: v1.cpus(f"/docker/{ONE}") == str(POOL))
+
+
 def test_a_parent_that_is_told_is_watched_in_place_of_the_defaults(v1: FileStage) -> None:
     """All below it is the engine's, as below its default."""
     v1.make("/lane")

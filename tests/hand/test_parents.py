@@ -59,6 +59,8 @@ def test_once_it_is_known_where_containers_are_the_other_defaults_are_left_to_ot
     """Another engine may have them."""
     assert wanted_parents(DEFAULTS, ["/t"], home=["/docker"]).keys() == {"/docker", "/t"}
     assert wanted_parents(DEFAULTS, [], home=["/lane-3"]) == {"/lane-3": ParentKind.GUESTS}
+    several = wanted_parents(DEFAULTS, [], home=["/lane-3"], keeps_defaults=True)
+    assert several == {**DEFAULTS, "/lane-3": ParentKind.GUESTS}
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sidecar.decide.container.container import Container, Standing
-from sidecar.decide.covering import home_of, is_answered, told_of_answers
+from sidecar.decide.covering import home_of, is_answered, keeps_defaults, told_of_answers
 from sidecar.decide.facts import ContainerView
 from sidecar.decide.moves.plain import labels_tell
 from sidecar.decide.moves.settled import desires
@@ -60,8 +60,8 @@ def standing_answers(world: World) -> tuple[World, tuple[HoldAnswers, ...]]:
             # One inside another container's cgroup is confined with that, or with what only has such a name.
             named.add(outside_containers(view.cgroup_parent, view.pod))
     parents = tuple(sorted(named - {""}))
-    order = HoldAnswers(world.numbers, answers, parents, home_of(world, hand), world.state.online)
-    order = replace(order, labels_tell=labels_tell(world.settings))
+    order = HoldAnswers(world.numbers, answers, parents, home_of(hand), world.state.online)
+    order = replace(order, labels_tell=labels_tell(world.settings), keeps_defaults=keeps_defaults(world, hand))
     if hand.held is not None and _is_held(hand.held, order):
         return world, ()
     own = _all_own(hand.held, answers)
@@ -89,8 +89,7 @@ def _is_held(held: HoldAnswers, order: HoldAnswers) -> bool:
             named={key: parent for key, parent in answers.named.items() if key not in gone},
             unplaced=answers.unplaced - gone,
         )
-    around = (held.parents, held.home, held.online, held.labels_tell)
-    return answers == order.answers and around == (order.parents, order.home, order.online, order.labels_tell)
+    return order == replace(held, number=order.number, answers=answers, resting=order.resting)
 
 
 def _all_own(held: HoldAnswers | None, answers: Answers) -> set[ContainerKey]:
@@ -178,7 +177,7 @@ def _is_found_away(world: World, key: ContainerKey) -> bool:
     """Return whether something that has a container's name runs elsewhere than those that name no parent."""
     container, hand = world.containers.get(key), world.hand
     found = container.view.found_below if container else ""
-    return bool(found) and (hand is None or found not in home_of(world, hand))
+    return bool(found) and (hand is None or found not in home_of(hand))
 
 
 def is_let_be(container: Container) -> bool:

@@ -178,10 +178,10 @@ def leaves_newborns_with_the_older_answer(patch: pytest.MonkeyPatch) -> None:
     """Take new answers for births to come, and leave those that were born before where they are."""
     honest = ModelHand.hold
 
-    def hold(self: ModelHand, answers: Answers, *args: Any) -> CPUSet:
+    def hold(self: ModelHand, answers: Answers, *args: Any, **words: Any) -> CPUSet:
         before, self._newborn = self._newborn, {}
         self._released |= before.keys()
-        stuck = honest(self, answers, *args)
+        stuck = honest(self, answers, *args, **words)
         self._released -= before.keys()
         self._newborn = before
         return stuck
@@ -202,8 +202,10 @@ def leaves_what_it_found(patch: pytest.MonkeyPatch) -> None:
     """Leave each group that the hand found to its first write, also that of a container which rests."""
     honest = ModelHand.hold
 
-    def hold(self: ModelHand, answers: Answers, parents: Any = (), home: Any = (), resting: Any = ()) -> CPUSet:
-        return honest(self, answers, parents, home)
+    def hold(
+        self: ModelHand, answers: Answers, parents: Any = (), home: Any = (), resting: Any = (), **words: Any
+    ) -> CPUSet:
+        return honest(self, answers, parents, home, **words)
 
     patch.setattr(ModelHand, "hold", hold)
 

@@ -7,7 +7,7 @@ group, may be lost, and come back; the daemon may be killed between the two legs
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from sidecar.decide.facts import ContainerRemoved, ContainerSeen, ContainerView, Fact, Phase
@@ -185,9 +185,14 @@ class HandReality(Reality):
     def _hold(self, order: HoldAnswers) -> None:
         assert self.hand is not None
         self.carried = order
-        stuck, self.tried_on = self.hand.hold(order.answers, order.parents, order.home, order.resting), self.online
+        stuck, self.tried_on = self._held(order, order.resting), self.online
         self._tell_of_late_ones()
         self.hand_news.append(AnswersHeld(order.number, self.hand.parents, stuck, self.ticket()))
+
+    def _held(self, order: HoldAnswers, resting: Collection[ContainerKey] = ()) -> CPUSet:
+        """Have the hand hold these answers, and return where newborns are stuck."""
+        assert self.hand is not None
+        return self.hand.hold(order.answers, order.parents, order.home, resting, keeps_defaults=order.keeps_defaults)
 
     def _tell_of_late_ones(self) -> None:
         """Have those looked at that were let go, and got back only now what they had."""
@@ -234,7 +239,7 @@ class HandReality(Reality):
         if self.hand is None or known is None or not known.stuck or known.sent or known.held is None:
             return False
         self.hand.closed.clear()
-        stuck, self.tried_on = self.hand.hold(known.held.answers, known.held.parents, known.held.home), self.online
+        stuck, self.tried_on = self._held(known.held), self.online
         self._tell_of_late_ones()
         if stuck != known.stuck:
             self.hand_news.append(AnswersHeld(known.held.number, self.hand.parents, stuck, self.ticket()))

@@ -58,9 +58,12 @@ class KernelHand:
         parents: Sequence[str] = (),
         home: Sequence[str] = (),
         resting: Collection[ContainerKey] = (),
+        *,
+        keeps_defaults: bool = False,
     ) -> HeldAnswers:
         """Hold these answers."""
-        return HeldAnswers(self._hand.parents, self._hand.hold(answers, parents, home, resting))
+        stuck = self._hand.hold(answers, parents, home, resting, keeps_defaults=keeps_defaults)
+        return HeldAnswers(self._hand.parents, stuck)
 
     def write(self, view: ContainerView, update: Update) -> CPUSet:
         """Write a group, and guard it."""

@@ -138,11 +138,14 @@ class SimulatedHand:
         parents: Sequence[str] = (),
         home: Sequence[str] = (),
         resting: Collection[ContainerKey] = (),
+        *,
+        keeps_defaults: bool = False,
     ) -> HeldAnswers:
         """Hold these answers, and rewrite the newborns."""
         self._answers = StandingAnswers(answers)
-        self._wanted = wanted_parents(DEFAULTS, parents, home=home)
-        self._places.hold(wanted_parents(DEFAULTS, (), home=home), answers, self._there)
+        self._wanted = wanted_parents(DEFAULTS, parents, home=home, keeps_defaults=keeps_defaults)
+        homes = wanted_parents(DEFAULTS, (), home=home, keeps_defaults=keeps_defaults)
+        self._places.hold(homes, answers, self._there)
         stuck, over = EMPTY, {key.id for key in resting}
         for group in self._groups.values():
             called = self._called(group)
