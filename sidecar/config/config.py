@@ -158,8 +158,12 @@ def load(
 
 
 def load_again(config: Config, environ: Mapping[str, str], topology: Topology) -> Config:
-    """Return the configuration after reading its file again, for this machine. Raise ConfigError as `load` does."""
-    return load(config.file or None, environ, config.flags, lambda: topology)
+    """Return the configuration after reading its file again. Raise ConfigError as `load` does, and if this machine
+    cannot do it.
+    """
+    found = load(config.file or None, environ, config.flags, lambda: topology)
+    found.check_against(topology)
+    return found
 
 
 def read_config(

@@ -115,11 +115,14 @@ def test_the_file_may_be_named_by_a_variable(tmp_path: Path) -> None:
 
 def test_it_can_be_read_again(tmp_path: Path) -> None:
     """On a signal: the file as it is now, under the same flags."""
-    (tmp_path / "c.toml").write_text("shared_min = 1\nlinger = 1")
+    (tmp_path / "c.toml").write_text("shared_min = 0\nlinger = 1")
     config = load(str(tmp_path / "c.toml"), {}, {"linger": "7s", "policy": None})
-    (tmp_path / "c.toml").write_text("shared_min = 2\nlinger = 2")
+    (tmp_path / "c.toml").write_text("shared_min = 1\nlinger = 2")
     again = load_again(config, {}, TINY)
-    assert (again.shared_min, again.linger_seconds) == (2, 7)
+    assert (again.shared_min, again.linger_seconds) == (1, 7)
+    (tmp_path / "c.toml").write_text("shared_min = 2\nlinger = 2")
+    with pytest.raises(ConfigError, match="shared_min is 2, and this machine has 2 CPUs: make it smaller"):
+        load_again(again, {}, TINY)
     (tmp_path / "c.toml").write_text("shared_min = ")
     with pytest.raises(ConfigError, match="is not TOML"):
         load_again(again, {}, TINY)

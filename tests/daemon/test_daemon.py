@@ -328,6 +328,34 @@ async def test_sighup_reads_the_configuration_again(autojump_clock: MockClock, m
         assert "reconcile_seconds takes effect only after a restart" in host.lines.getvalue()
 
 
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ('reserved = "0-7"', "reserved takes 8 of this machine's 8 CPUs: leave some to be given exclusively"),
+        ('reserved = "0"\nshared_min = 8', "shared_min is 8, and this machine has 8 CPUs: make it smaller"),
+        ('reserved = "0,64"', "reserved is 0,64, but 64 is not on this machine: it has 0-7"),
+    ],
+)
+async def test_what_no_start_would_accept_is_no_reload(
+    autojump_clock: MockClock, make_host: Any, line: str, told: str
+) -> None:
+    """The file has no other mistake. Its owner keeps its CPUs."""
+    host = make_host()
+    file = host.path / "sidecar.toml"
+    fixed = f'state_dir = "{host.config.state_dir}"\nprojections = "{host.config.projections}"\npolicy = "static"\n'
+    file.write_text(fixed + 'reserved = "0"\n')
+    host.config = load(str(file), {}, {})
+    async with host.running():
+        rt = await host.docker.run("rt", labels=TWO)
+        await host.settled(rt)
+        file.write_text(f"{fixed}{line}\n")
+        os.kill(os.getpid(), signal.SIGHUP)
+        await host.until(lambda: "the running configuration stays in force" in host.lines.getvalue())
+        assert told in host.lines.getvalue()
+        await trio.sleep(1)
+        assert (host.where(rt), "configuration reloaded" in host.lines.getvalue()) == ("1-2", False)
+
+
 async def test_sighup_reads_the_machine_again(autojump_clock: MockClock, make_host: Any) -> None:
     """A device that was added since the start is known then."""
     host = make_host()
