@@ -232,10 +232,21 @@ def _python(args: argparse.Namespace, root: str, *, is_needed: bool) -> str:
 def _users_told(args: argparse.Namespace, root: str, places: Places, engines: Collection[str]) -> list[str]:
     """Return what to do about these engines' containers that use the runtime. SidecarError if one of them runs."""
     using, notes = list[dockerd_process.User](), list[str]()
+    running = docker_side.running_dockerd(args, root) if DOCKER in engines else None
+    docker = docker_side.docker_socket(args, root)
+    if running and not docker:
+        raise SidecarError(
+            f"nothing was removed: dockerd runs (process {running.pid}), and its socket is not known, so it cannot be "
+            "asked which containers need the runtime: add --engine unix://PATH"
+        )
     for socket in _sockets(args, root, engines):
         try:
             using += [user for user in dockerd_process.containers(socket) if user.is_strict]
         except EngineUnavailable as error:
+            if running and socket == docker:
+                raise SidecarError(
+                    f"nothing was removed: dockerd runs, and does not tell which containers need the runtime: {error}"
+                ) from error
             notes.append(f"cannot tell whether containers use it: {error}")
     live = sorted(
         {*(user.name for user in using if user.is_live), *(monitored(places.runtime) if PODMAN in engines else ())}

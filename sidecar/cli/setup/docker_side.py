@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -24,7 +25,7 @@ from sidecar.cli.setup import dockerd_process
 from sidecar.cli.setup.dockerd_process import Runtimes, User
 from sidecar.cli.setup.install_arguments import stays
 from sidecar.decide.container.start import STRICT_RUNTIME
-from sidecar.engines.address import AUTO, address
+from sidecar.engines.address import AUTO, address, addresses, choose, usual_place
 from sidecar.failures import ConfigError, EngineUnavailable, SidecarError
 from sidecar.host.install import docker_runtimes
 from sidecar.host.install.daemon_json import (
@@ -207,10 +208,27 @@ def pid_file(args: argparse.Namespace, root: str) -> str:
 
 
 def docker_socket(args: argparse.Namespace, root: str) -> str:
-    """Return Docker's socket; "" if none should be asked."""
-    configured = next_daemons_config(args, root)[0].engine
-    path = "/var/run/docker.sock" if configured == AUTO else address(configured, "the setting `engine`").path
-    return path if path and args.wanted != "podman" and os.path.exists(path) else ""
+    """Return Docker's socket; "" if none should be asked, or none is there."""
+    if args.wanted == "podman":
+        return ""
+    return next((path for path in _possible_sockets(args, root) if path and os.path.exists(path)), "")
+
+
+def _possible_sockets(args: argparse.Namespace, root: str) -> Iterator[str | None]:
+    """Yield where Docker may listen: where the sidecar is told that it does; else where this dockerd was told to, where
+    clients are told that it does, and the usual place. None for what is no Unix socket.
+    """
+    config = next_daemons_config(args, root)[0]
+    told = dict(addresses(config.engine, () if config.engines == (AUTO,) else config.engines))
+    if (configured := told.get(ENGINE, told.get("", AUTO))) != AUTO:
+        yield address(configured, "the setting `engine`").path
+        return
+    running = running_dockerd(args, root)
+    for host in running.hosts if running else ():
+        yield host.removeprefix("unix://") if host.startswith("unix:///") else None
+    with suppress(EngineUnavailable):
+        yield choose(AUTO, {"DOCKER_HOST": os.environ.get("DOCKER_HOST", "")}, lambda _: False).path
+    yield usual_place(ENGINE)
 
 
 def daemon_json(args: argparse.Namespace, root: str) -> DaemonJson:

@@ -44,6 +44,18 @@ class Dockerd(msgspec.Struct, frozen=True):
                 return self.words[place + 1]
         return None
 
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Where its command line has it listen, such as `unix:///run/docker.sock`; empty if that is not said there."""
+        found = list[str]()
+        for word, following in zip(self.words, (*self.words[1:], ""), strict=False):
+            flag, equals, value = word.partition("=")
+            if flag in ("-H", "--host"):
+                found.append(value if equals else following)
+            elif word.startswith("-H"):
+                found.append(word[2:])
+        return tuple(found)
+
     def reload(self) -> None:
         """Have it read its configuration again. SidecarError where that cannot be asked for."""
         try:
