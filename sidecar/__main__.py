@@ -16,14 +16,18 @@ from typing import Any, Final, NamedTuple
 
 from sidecar.quick_imports import quick_imports
 
-with quick_imports():
-    from sidecar.cli import standard_streams
-    from sidecar.cli.sign_of_life import sign_of_life
-    from sidecar.failures import Misuse, SidecarError
-    from sidecar.log import printable
-    from sidecar.version import version
-    from sidecar.words.exit_codes import EXIT_CODES
-    from state.errors import StateError
+try:
+    with quick_imports():
+        from sidecar.cli import standard_streams
+        from sidecar.cli.sign_of_life import sign_of_life
+        from sidecar.failures import Misuse, SidecarError
+        from sidecar.log import printable
+        from sidecar.version import version
+        from sidecar.words.exit_codes import EXIT_CODES
+        from state.errors import StateError
+except KeyboardInterrupt:
+    # Ctrl-C while it loads: there is nothing to tell.
+    raise SystemExit(1) from None
 
 
 class Command(NamedTuple):
@@ -100,10 +104,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(words: Sequence[str]) -> int:
-    with quick_imports():
-        made = parser(*_meant(words))
-    [commands] = [each for each in made._actions if isinstance(each, argparse._SubParsersAction)]  # noqa: SLF001  # no public name
     try:
+        with quick_imports():
+            made = parser(*_meant(words))
+        [commands] = [each for each in made._actions if isinstance(each, argparse._SubParsersAction)]  # noqa: SLF001  # no public name
         with standard_streams.written():
             if words and words[0] in _OF_ITSELF:
                 made.parse_args(words[:1])

@@ -84,6 +84,10 @@ PAST: Final[Mapping[str, str]] = {
 }
 """Verbs as the sentences have them, and how they are told afterwards."""
 
+_COUNTABLE: Final = frozenset(("answers", "calls", "changes", "looks", "moves", "needs", "restarts", "starts"))
+"""Those that are nouns after a number: `3 starts`."""
+
+_NUMBER: Final = re.compile(r"(?<![\w.-])\d+ $")
 _QUOTED: Final = re.compile(r"(?<!\w)'[^']*'|`[^`]*`|\"[^\"]*\"|(?<=: )write .*")
 _VERB: Final = re.compile(rf"(?<![\w.=/-])(?:{'|'.join(PAST)})(?![\w=/-]|\.\w)")
 """A verb that is a word of its own: not a piece of a name, a label or a path."""
@@ -99,7 +103,8 @@ def in_past(said: str, names: Collection[str] = (), *, quoted: str = "") -> str:
 
     def told(match: re.Match[str]) -> str:
         word = match[0]
-        is_kept = word in names or any(begin <= match.start() < end for begin, end in kept)
+        is_counted = word in _COUNTABLE and _NUMBER.search(said, 0, match.start()) is not None
+        is_kept = is_counted or word in names or any(begin <= match.start() < end for begin, end in kept)
         return word if is_kept else PAST[word]
 
     return _VERB.sub(told, said)

@@ -364,3 +364,16 @@ def test_an_unknown_name_is_cut_in_the_message(tmp_path: Path, capsys: pytest.Ca
     assert f"there is no container '{'x' * 63}…';" in capsys.readouterr().err
     assert main(["resize", f"{'x' * 5000}/y", "2"]) == 1
     assert f"there is no container '{'x' * 63}…':" in capsys.readouterr().err
+
+
+def test_ctrl_c_while_a_command_is_loaded_ends_it_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Loading one takes longer than carrying out many."""
+
+    def interrupted(*_: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sidecar.__main__.parser", interrupted)
+    assert main(["status"]) == 1
+    assert capsys.readouterr().err == "\n"

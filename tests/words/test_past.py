@@ -49,6 +49,8 @@ NOUNS |= {"settings", "caches", "cpus", "digits", "letters", "words", "ms", "bir
             "It was to get them if they came free before it started.",
         ),
         ("Its memory nodes stay as they are", "Its memory nodes stayed as they were"),
+        ("13 starts went around the front: 13 by x", "13 starts went around the front: 13 by x"),
+        ("web-3 starts, and waits", "web-3 started, and waited"),
     ],
 )
 def test_verbs_are_told_as_what_was(said: str, told: str) -> None:
