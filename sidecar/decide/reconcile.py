@@ -12,7 +12,7 @@ from sidecar.decide.container.machine import after
 from sidecar.decide.container.news import CpusCame, WishRead
 from sidecar.decide.container.place import with_cpus
 from sidecar.decide.settings import Settings
-from sidecar.decide.sightings import stranded, wish_in, with_terms
+from sidecar.decide.sightings import led_astray, stranded, wish_in, with_terms
 from sidecar.decide.world import World, replace
 from state.cpuset import CPUSet, union
 from state.model import State
@@ -62,7 +62,7 @@ def on_machine(world: World, topology: Topology) -> World:
     them, until a look shows otherwise. What lost its last CPU, the kernel runs on others.
     """
     for each in world.containers.values():
-        if (left := stranded(each, topology.online)) is not each:
+        if (left := led_astray(stranded(each, topology.online), topology.online)) is not each:
             world = world.with_container(left)
     if came := topology.online - world.topology.online:
         places = {

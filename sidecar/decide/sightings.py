@@ -9,6 +9,7 @@ from __future__ import annotations
 from sidecar.decide.contacts import Connected, Contact, Ready
 from sidecar.decide.container.container import Container, Standing, Wish
 from sidecar.decide.container.copied import copied
+from sidecar.decide.container.line import Ends, Sent
 from sidecar.decide.container.machine import after, first_seen, rests
 from sidecar.decide.container.news import Came, CpusWent, Disputed, HeldBack, Lapsed, Looked, Recognized
 from sidecar.decide.container.originals import cpu_limit, originals_of
@@ -97,6 +98,17 @@ def stranded(container: Container, online: CPUSet) -> Container:
     since, and the kernel runs it elsewhere. The same container if it is not.
     """
     return after(container, CpusWent(online)) if not container.is_idle and not container.present & online else container
+
+
+def led_astray(container: Container, online: CPUSet) -> Container:
+    """Return the container, in doubt if an order that may still be carried out leads to none of the CPUs that are
+    online: the kernel then runs it elsewhere. The same container if none does.
+    """
+    line = container.line
+    ways = [line.order.update.cpus] if isinstance(line, Sent) else []
+    ways += [doubt.cpus for doubt in container.doubts if doubt.ends is Ends.ORDER]
+    is_lost = any(not cpus & online for cpus in ways)
+    return after(container, CpusWent(online, Ends.ORDER)) if is_lost else container
 
 
 def with_bundle(world: World, known: Container, bundle: ContainerView) -> ContainerView:

@@ -103,7 +103,7 @@ def after(container: Container, news: News) -> Container:
         case CpusCame():
             return _made(container, place=news.place)
         case CpusWent():
-            return _made(container, doubts=with_doubt(container.doubts, Doubt(news.online, Ends.LOOK)))
+            return _made(container, doubts=with_doubt(container.doubts, Doubt(news.online, news.ends)))
         case Recognized():
             return _made(container, wish=news.wish)
         case Lapsed():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from sidecar.decide.container.container import Wish
+from sidecar.decide.container.line import Ends
 from sidecar.decide.container.place import Place
 from sidecar.decide.facts import ContainerView
 from sidecar.decide.orders import ApplyCpuset, Update, WriteCpuset
@@ -102,9 +103,12 @@ class CpusCame(msgspec.Struct, frozen=True):
 
 
 class CpusWent(msgspec.Struct, frozen=True):
-    """All CPUs on which it was seen went offline. Until a look, it may run anywhere on those that are left."""
+    """All CPUs on which it was seen went offline: until a look, it may run anywhere on those that are left. Or all to
+    which an order leads, outstanding or lost: so it may until that ends.
+    """
 
     online: CPUSet
+    ends: Ends = Ends.LOOK
 
 
 class Recognized(msgspec.Struct, frozen=True):

@@ -70,7 +70,7 @@ def trusts_a_silent_engine(patch: pytest.MonkeyPatch) -> None:
 
 
 def leaves_the_stranded_where_they_were(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(sightings, "CpusWent", lambda online: CpusWent(EMPTY))
+    patch.setattr(sightings, "CpusWent", lambda online, *ends: CpusWent(EMPTY, *ends))
 
 
 FAULTS = (
