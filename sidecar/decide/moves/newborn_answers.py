@@ -89,7 +89,9 @@ def _is_held(held: HoldAnswers, order: HoldAnswers) -> bool:
             named={key: parent for key, parent in answers.named.items() if key not in gone},
             unplaced=answers.unplaced - gone,
         )
-    return order == replace(held, number=order.number, answers=answers, resting=order.resting)
+    around = (held.parents, held.home, held.online, held.labels_tell, held.keeps_defaults)
+    wanted = (order.parents, order.home, order.online, order.labels_tell, order.keeps_defaults)
+    return answers == order.answers and around == wanted
 
 
 def _all_own(held: HoldAnswers | None, answers: Answers) -> set[ContainerKey]:
