@@ -133,7 +133,8 @@ def test_a_build_by_podman_keeps_off_where_it_is_told_to(
     """Its steps are born beside the command: `--cpuset-cpus` confines them, and nothing else does without systemd."""
     if not isinstance(own_engine, PrivatePodman):
         pytest.skip("it is about Podman")
-    context = tmp_path / "context"
+    # Where also a user's own Podman can read it.
+    context = Path(own_engine.api.socket_path).with_name("context")
     context.mkdir()
     (context / "Dockerfile").write_text(f"FROM {workloads.image}\nRUN {' '.join(FIRST)}; {BURN}\n")
     where = str(online() - LAST)

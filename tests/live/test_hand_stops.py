@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Final
 
 import pytest
@@ -13,7 +12,7 @@ from tests.live.containers import Containers
 from tests.live.kernelview import KernelView, online
 from tests.live.mortal import STEPS
 from tests.live.privateengine import PrivateEngine
-from tests.live.sidecarprocess import LAST, REST, SHIPPED, SidecarProcess
+from tests.live.sidecarprocess import LAST, REST, SidecarProcess
 from tests.live.waiting import PATIENCE, eventually
 
 pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(120 * PATIENCE)]
@@ -33,14 +32,14 @@ def test_a_daemon_that_is_killed_between_the_legs_is_understood_by_the_next(
     sidecar: SidecarProcess,
     workloads: Containers,
     kernel: KernelView,
-    tmp_path: Path,
     step: str,
     *,
     comes: bool,
 ) -> None:
     """Whatever the kernel has, and the engine has not, or the books have not: who should have the CPU has it alone."""
-    armed, owner = tmp_path / "armed", ""
-    sidecar.wrapper = ("env", f"STOP_AT={step}", f"STOP_IF={armed}", *SHIPPED)
+    # Where also a user's own sidecar sees it.
+    armed, owner, usual = sidecar.folder / "armed", "", sidecar.wrapper
+    sidecar.wrapper = ("env", f"STOP_AT={step}", f"STOP_IF={armed}", *usual)
     sidecar.module = "tests.live.mortal"
     sidecar.configure(hand="auto", reconcile_period="1h")
     sidecar.start()
@@ -53,7 +52,7 @@ def test_a_daemon_that_is_killed_between_the_legs_is_understood_by_the_next(
         owner = workloads.run("owner", labels=ONE)
         sidecar.until(owner, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "alone")
     sidecar.until_quiet()
-    whole = tmp_path / "whole"
+    whole = sidecar.folder / "whole"
     whole.write_text("\n".join([*neighbours, owner]))
     whole.rename(armed)
     if comes:
@@ -66,7 +65,7 @@ def test_a_daemon_that_is_killed_between_the_legs_is_understood_by_the_next(
         there = [*neighbours, *([owner] if comes else [])]
         assert [each for each in there if kernel.cpuset(each) != recorded(workloads, each)]
 
-    sidecar.wrapper, sidecar.module = SHIPPED, "sidecar"
+    sidecar.wrapper, sidecar.module = usual, "sidecar"
     sidecar.start()
     sidecar.until_quiet()
     granted = {key.id: each.cpus for key, each in sidecar.books().assignments.items()}
