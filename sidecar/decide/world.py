@@ -279,7 +279,8 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Where containers are for which others wait: those that the sidecar places, and those that have a grant.
 
         1. One that is pinned by hand keeps its grant while its engine is away. One that had a grant when its start was
-           answered counts as if it had that until the start is over. Nothing waits for the others: they never leave.
+           answered counts as if it had that until the start is over. One that the sidecar moved is on its way back to
+           its pin, and leaves where it waits. Nothing waits for the others: they never leave.
         2. One that may start where no hand answers, and that cannot be ordered because its lock is held, runs nothing.
            It counts where hand and orders may put it. No other is alone where it may start (`may_run`).
         3. Members of the shared group are represented by the group, and newborns are one more container.
@@ -292,7 +293,10 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         placed = (
             (count(container), key in assignments or container.is_promised)
             for key, container in self.containers.items()
-            if container.wish.standing is Standing.MANAGED or key in assignments or container.is_promised
+            if container.wish.standing is Standing.MANAGED
+            or key in assignments
+            or container.is_promised
+            or self.is_displaced(container)
         )
         return reach_of((*placed, (self.newborns, False)))
 

@@ -14,7 +14,7 @@ from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
 from sidecar.projection import opened
 from sidecar.projection.projection_of import projection_of
-from state.cpuset import CPUSet, union
+from state.cpuset import EMPTY, CPUSet, union
 from state.key import ContainerKey
 from state.leaving import Leaving
 from tests.decide.lawbook.alonelaws import accounted
@@ -113,7 +113,7 @@ def notices_taken_back(reality: Reality) -> list[str]:
         and grant.leaving is not None
         and (real := reality.containers.get(key)) is not None
         and real.effective is not None
-        and not (_started_unseen(reality.planned_from, real) and not real.effective <= grant.cpus | grant.leaving.cpus)
+        and not _started_among_others(reality.planned_from, real, grant.cpus | grant.leaving.cpus)
         and (lost := (_announced(grant.leaving) & real.effective & _seen(world, key)) - cpus)
     ]
 
@@ -123,10 +123,14 @@ def _seen(world: World, key: ContainerKey) -> CPUSet:
     return world.containers[key].place.seen if key in world.containers else world.state.online
 
 
-def _started_unseen(world: World, real: Real) -> bool:
-    """Return whether a container was last seen at rest, or in another run."""
+def _started_among_others(world: World, real: Real, own: CPUSet) -> bool:
+    """Return whether a container was last seen at rest, or in another run, and started elsewhere than on its own CPUs,
+    or was to, for all that was known.
+    """
     known = world.containers.get(real.key)
-    return known is not None and (known.is_idle or known.view.started_at != real.started_at)
+    if known is None or not (known.is_idle or known.view.started_at != real.started_at):
+        return False
+    return not (real.effective or EMPTY) <= own or not known.written <= own
 
 
 def _announced(leaving: Leaving) -> CPUSet:
