@@ -88,6 +88,12 @@ class Hearing(Protocol):
         """Take inventories soon."""
 
 
+def parent_of(path: str, id: str) -> str:
+    """Return below which cgroup the container with this id was born: its processes may be in a group within its own."""
+    own, found, _ = path.partition(id) if id else ("", "", "")
+    return os.path.dirname(own if found else path)
+
+
 class Births:
     """Opens a hand, gives it to `use`, and follows its news. `hearing` looks at containers, `again` asks for another
     attempt on groups that could not be written.
@@ -207,7 +213,7 @@ class Births:
         match each:
             case GroupBorn(inside=owner) if owner:
                 found = self._hearing.key_of(engine, each.id), self._hearing.key_of(engine, owner)
-                self._hearing.born_inside(BornInside(*found, os.path.dirname(each.path), self._tickets()))
+                self._hearing.born_inside(BornInside(*found, parent_of(each.path, each.id), self._tickets()))
             case GroupGone(inside=owner) if owner:
                 await self._outbox.send(
                     GoneInside(self._hearing.key_of(engine, each.id), self._hearing.key_of(engine, owner))
@@ -217,7 +223,7 @@ class Births:
                 for ended in perhaps_removed(self._board.latest):
                     self._hearing.look(ended)
                 if each.id:
-                    key, below = self._hearing.key_of(engine, each.id), os.path.dirname(each.path)
+                    key, below = self._hearing.key_of(engine, each.id), parent_of(each.path, each.id)
                     self._hearing.born(key, below, is_answered=each.cpus is not None)
             case GroupGone():
                 if each.id and (key := self._hearing.key_of(engine, each.id)) in self._board.latest.containers:
