@@ -25,7 +25,7 @@ from sidecar.decide.world import replace
 from sidecar.failures import CgroupClosed
 from sidecar.lasting import LastingTasks
 from sidecar.log import Log
-from sidecar.observe.births import Births, parent_of
+from sidecar.observe.births import Births
 from sidecar.observe.brief import Hints
 from sidecar.observe.foreign_writes import CALM_SECONDS
 from sidecar.observe.newcomers import Newcomers
@@ -394,16 +394,3 @@ async def test_groups_that_cannot_be_written_are_a_problem_as_long_as_they_are_t
     assert said.startswith("newborn groups on CPU 3, below /docker, cannot be written, so no container is alone there")
     bench.board.post(replace(bench.board.latest, hand=replace(hand, stuck=EMPTY)))
     assert not bench.board.problems
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        f"/machine.slice/machine-libpod_pod_{TWO}.slice/libpod-{ONE}.scope",
-        f"/machine.slice/machine-libpod_pod_{TWO}.slice/libpod-{ONE}.scope/container",
-    ],
-)
-async def test_a_group_within_a_containers_own_is_born_below_the_same_parent(path: str) -> None:
-    """A runtime that makes one: the container is looked for beside its like, not within itself."""
-    assert parent_of(path, ONE) == f"/machine.slice/machine-libpod_pod_{TWO}.slice"
-    assert parent_of("/docker/step", "") == "/docker"

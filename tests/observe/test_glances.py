@@ -11,6 +11,7 @@ from sidecar.decide.facts import ContainerRemoved, ContainerSeen, ContainerView,
 from sidecar.decide.hand_state import HandState
 from sidecar.decide.step import step
 from sidecar.decide.world import replace
+from sidecar.observe.births import parent_of
 from sidecar.observe.glances import Glances
 from state.cpuset import CPUSet
 from state.key import ContainerKey
@@ -19,6 +20,8 @@ from tests.observe.bench import Bench
 from tests.support.keys import docker
 
 pytestmark = pytest.mark.trio
+
+ONE, POD = "a" * 64, "b" * 64
 
 POOL = CPUSet.of(0, 1)
 
@@ -157,3 +160,16 @@ async def test_what_has_records_is_not_gone_because_it_has_ended(autojump_clock:
     bench.docker.kernel.leave(one)
     bench.looker.look(docker(one))
     assert await bench.silence(1)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"/machine.slice/machine-libpod_pod_{POD}.slice/libpod-{ONE}.scope",
+        f"/machine.slice/machine-libpod_pod_{POD}.slice/libpod-{ONE}.scope/container",
+    ],
+)
+async def test_a_group_within_a_containers_own_is_born_below_the_same_parent(path: str) -> None:
+    """A runtime that makes one: the container is looked for beside its like, not within itself."""
+    assert parent_of(path, ONE) == f"/machine.slice/machine-libpod_pod_{POD}.slice"
+    assert parent_of("/docker/step", "") == "/docker"
