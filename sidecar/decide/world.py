@@ -278,8 +278,8 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def reach(self) -> Reach:
         """Where containers are for which others wait: those that the sidecar places, and those that have a grant.
 
-        1. One that is pinned by hand keeps its grant while its engine is away. One that had a grant when its start was
-           answered counts as if it had that until the start is over. Nothing waits for the others: they never leave.
+        1. Others wait for one that is pinned by hand if it has a grant, as while its engine is away, or was moved. One
+           that was told to start alone counts as if it had a grant, until that start is over.
         2. One that may start where no hand answers, and that cannot be ordered because its lock is held, runs nothing.
            It counts where hand and orders may put it. No other is alone where it may start (`may_run`).
         3. Members of the shared group are represented by the group, and newborns are one more container.
@@ -292,7 +292,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         placed = (
             (count(each), key in grants or each.is_promised)
             for key, each in self.containers.items()
-            if each.wish.standing is Standing.MANAGED or key in grants or each.is_promised
+            if each.wish.standing is Standing.MANAGED or key in grants or each.is_promised or self.is_displaced(each)
         )
         return reach_of((*placed, (self.newborns, False)))
 

@@ -144,7 +144,7 @@ def _conflicts(reality: Reality, order: ApplyCpuset, holds: CPUSet) -> list[str]
     found = []
     for id, other in world.containers.items():
         is_exclusive = id in world.state.assignments
-        if id == order.container or other.wish.standing is not Standing.MANAGED:
+        if id == order.container or not (other.wish.standing is Standing.MANAGED or world.is_displaced(other)):
             continue
         conflict = is_exclusive or (bool(holds) and order.live and not is_among_all)
         if not order.live and not holds:

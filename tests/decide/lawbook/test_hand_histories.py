@@ -63,6 +63,7 @@ def test_histories_with_a_hand_break_no_law(first: int, last: int) -> None:
         pytest.param(89051687, id="an owner that another program moved off what it is leaving"),
         pytest.param(89054230, id="a start where no hand answers, which the engine calls a rest"),
         pytest.param(89071944, id="an order under way to CPUs that all went offline"),
+        pytest.param(89072808, id="a strict start, and one on its way back to a pin that it may have now"),
         pytest.param(89072507, id="one that started unseen, and was put on its CPUs by an order that failed"),
         pytest.param(88001744, id="one that is half removed, and was only glanced at"),
         pytest.param(30050033, id="an update that was refused, and a start that is under way"),
