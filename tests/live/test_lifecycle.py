@@ -143,7 +143,7 @@ def test_a_right_to_pin_that_comes_later_waits_for_an_owner_that_cannot_move(
     sidecar.configure(tenants_may=["pin"])
     sidecar.reload()
     sidecar.until(pinned, lambda it: it.sharing is SharingStatus.STRANGER, "has the right")
-    # Where the hand has only answered its birth, it lets go of it with what the runtime wrote then, until the next order.
+    # The hand lets go of a group of which it answered the birth alone with what the runtime wrote, for an instant.
     eventually(lambda: kernel.allowed(pinned) == REST, "it waits")
     stays(lambda: kernel.allowed(pinned) == REST, "it waits on", seconds=0.5)
     told = sidecar.command("explain", pinned).stdout
