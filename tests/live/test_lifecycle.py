@@ -143,9 +143,7 @@ def test_a_right_to_pin_that_comes_later_waits_for_an_owner_that_cannot_move(
     sidecar.configure(tenants_may=["pin"])
     sidecar.reload()
     sidecar.until(pinned, lambda it: it.sharing is SharingStatus.STRANGER, "has the right")
-    # The hand lets go of a group of which it answered the birth alone with what the runtime wrote, for an instant.
-    eventually(lambda: kernel.allowed(pinned) == REST, "it waits")
-    stays(lambda: kernel.allowed(pinned) == REST, "it waits on", seconds=0.5)
+    stays(lambda: kernel.allowed(pinned) == REST, "it waits", seconds=0.5)
     told = sidecar.command("explain", pinned).stdout
     assert f"pinned by hand to CPU {LAST}, and runs on" in " ".join(told.split())
     until_alone(sidecar, owner)
