@@ -90,8 +90,7 @@ class Hearing(Protocol):
 
 def parent_of(path: str, id: str) -> str:
     """Return below which cgroup the container with this id was born: its processes may be in a group within its own."""
-    own, found, _ = path.partition(id) if id else ("", "", "")
-    return os.path.dirname(own if found else path)
+    return os.path.dirname(path.partition(id)[0] if id else path)
 
 
 class Births:
