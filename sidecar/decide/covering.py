@@ -103,7 +103,7 @@ def told_of_answers(world: World) -> World:
     watched: dict[tuple[str, str, str], bool] = {}
     """Of looks that show the same, one is asked."""
     for key, container in world.containers.items():
-        view, is_single = container.view, is_answered(container)
+        view, is_single = container.view, is_answered(world, container)
         answers = _answers_to(hand, container) if hand and is_single else ()
         # 10. With a glance, the kernel shows where its group is.
         was_seen = hand is not None and container.looked > hand.since
@@ -207,7 +207,7 @@ def is_heard(world: World, container: Container) -> bool:
 
 def _is_watched(world: World, hand: HandState, container: Container) -> bool:
     """Return whether this container is born below a parent that the hand watches, for all that is known."""
-    if not is_answered(container):
+    if not is_answered(world, container):
         return False
     if container.view.is_glance and (container.view.found_below or not container.is_idle):
         # 9.
@@ -252,11 +252,10 @@ def keeps_defaults(world: World, hand: HandState) -> bool:
     return len(world.contacts) > 1 and not hand.home
 
 
-def is_answered(container: Container) -> bool:
-    """Return whether the sidecar places a container itself, and not by the group that it is in."""
-    view = container.view
-    is_single = view.kind is ViewKind.CONTAINER and not view.in_shared_group
-    return container.wish.standing is Standing.MANAGED and is_single
+def is_answered(world: World, container: Container) -> bool:
+    """Return whether the sidecar places a container itself, and not by the group that it is in, or puts it back."""
+    view, is_placed = container.view, container.wish.standing is Standing.MANAGED or world.is_displaced(container)
+    return is_placed and view.kind is ViewKind.CONTAINER and not view.in_shared_group
 
 
 def _ready(world: World, fact: HandReady) -> tuple[World, tuple[Order, ...]]:

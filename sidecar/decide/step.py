@@ -84,6 +84,7 @@ from sidecar.decide.sightings import (
     recognized,
     remembered,
     sighted,
+    stranded,
     with_held_back,
     with_lapses,
 )
@@ -268,7 +269,7 @@ def _applied(world: World, fact: CpusetApplied) -> tuple[World, tuple[Order, ...
         world = replace(world, state=world.state.put_back(fact.container))
     elif (grant is None or not grant.is_lifting) and (update.nano_cpus or update.cpu_quota):
         world = replace(world, state=world.state.shown(fact.container))
-    made = after(container, news.OrderApplied(fact.effective, fact.ended))
+    made = stranded(after(container, news.OrderApplied(fact.effective, fact.ended)), world.topology.online)
     return world.with_container(recognized(world, made)), (LookAgain(fact.container),) if is_unsure else ()
 
 
@@ -293,4 +294,5 @@ def _failed(world: World, fact: CpusetFailed) -> tuple[World, tuple[Order, ...]]
             heard, asked = news.OrderIneffective(seen, fact.effective, fact.reason, fact.ended), ()
         case _:
             assert_never(fact.failure)
-    return world.with_container(recognized(world, after(container, heard))), asked
+    made = stranded(after(container, heard), world.topology.online)
+    return world.with_container(recognized(world, made)), asked

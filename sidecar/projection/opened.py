@@ -7,7 +7,7 @@ an order. So the allocator rewrites what is told of them before it sends any ord
 A container is born into the answer that the hand holds, also while its engine is away or has another order for it. So
 what new answers take is withdrawn before the hand is told of them. So is all of a container that the hand lets go by
 them: it gets back what only the hand knows. That may be an owner's CPUs, and so may those of a container that starts as
-it is: the owner stops being told that it is alone before either goes on.
+it is, or is put back while it rests: the owner stops being told that it is alone before any of them goes on.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def losers(before: World, world: World) -> Iterator[ContainerKey]:
 
 
 def joined(world: World, orders: Sequence[Order]) -> Iterator[ContainerKey]:
-    """Yield the owners beside which these orders may let a container that is left alone."""
+    """Yield the owners beside which these orders may let a container that is left alone, or put one back that rests."""
     mask = 0
     for order in orders:
         match order:
@@ -51,6 +51,8 @@ def joined(world: World, orders: Sequence[Order]) -> Iterator[ContainerKey]:
                         mask |= world.may_run(container)
             case AnswerStart(container=key, update=None, refusal=None) if key in world.containers:
                 mask |= world.containers[key].footprint
+            case ApplyCpuset(container=key, update=update) if key not in world.state.assignments:
+                mask |= update.cpus.mask
             case _:
                 pass
     if mask:

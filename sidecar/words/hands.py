@@ -81,7 +81,7 @@ def leg_told(world: World, container: Container) -> str:
     hand: the status of the host has that reason.
     """
     hand = world.hand
-    if hand is None or not hand.is_answering or container.is_idle or not is_answered(container):
+    if hand is None or not hand.is_answering or container.is_idle or not is_answered(world, container):
         return ""
     if isinstance(container.grip, Guarded):
         return "Its CPUs are written to its cgroup directly, and guarded there; the engine keeps the record."

@@ -20,9 +20,10 @@ from sidecar.decide.facts import (
 from sidecar.decide.moves.plan import plan
 from sidecar.decide.orders import LookAgain, ReadTopology
 from sidecar.decide.step import step
+from sidecar.decide.world import replace
 from state.cpuset import CPUSet
 from state.key import ContainerKey
-from state.topology import uniform
+from state.topology import uniform, with_online
 from tests.support.decide.stories import Story, cpus, where
 
 OTHER = ContainerKey("docker", "f" * 64)
@@ -247,3 +248,14 @@ def test_the_same_machine_is_no_news() -> None:
     story.feed(TopologyRead(story.machine))
     assert story.world is world
     assert len(story.given) == given
+
+
+def test_an_answer_that_shows_only_offline_cpus_leaves_its_place_in_doubt() -> None:
+    """They went offline after the order was carried out: the kernel runs it on others."""
+    story = Story()
+    plain = story.arrive("plain")
+    story.arrive("rt", 2)
+    order = next(order for order in story.flight if order.container == plain.key)
+    gone = replace(story.world, topology=with_online(story.world.topology, cpus("0-6")))
+    world, _ = step(gone, [CpusetApplied(plain.key, order.number, cpus("7"), story.ticket())])
+    assert CPUSet.from_mask(world.containers[plain.key].footprint) >= gone.topology.online

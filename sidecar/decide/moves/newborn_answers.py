@@ -7,7 +7,8 @@
    lost its grant meanwhile, gets what it was told.
 2. A container that is left alone gets nothing: one that is pinned by hand at once, since it counts where it is pinned;
    any other from the first look that shows it run. Until then it is born as all others are, so that no owner is told to
-   be alone beside it.
+   be alone beside it. One that is displaced gets nothing only once it is back: until then it has the way there
+   (`release`), so that no owner is told to be alone where a hand that lets go puts it.
 3. All others get the vacated part of the shared pool, under the rules of a live container: they stay where the last
    answer put them, and enter what no exclusive footprint touches. Each container that is known has an entry for that.
    What is not known keeps the CPUs that its own runtime writes, but for owned ones: another engine's, a build's.
@@ -30,6 +31,7 @@ from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.covering import home_of, is_answered, keeps_defaults, told_of_answers
 from sidecar.decide.facts import ContainerView
 from sidecar.decide.moves.plain import labels_tell
+from sidecar.decide.moves.release import way_home
 from sidecar.decide.moves.settled import desires
 from sidecar.decide.moves.target import birthplace
 from sidecar.decide.orders import Answers, HoldAnswers
@@ -54,7 +56,7 @@ def standing_answers(world: World) -> tuple[World, tuple[HoldAnswers, ...]]:
     named: set[str] = set()
     for each in world.containers.values():
         view = each.view
-        if is_answered(each):
+        if is_answered(world, each):
             named |= {world.parent_of(each) or "", view.found_below}
         elif view.cgroup_parent:
             # One inside another container's cgroup is confined with that, or with what only has such a name.
@@ -115,7 +117,9 @@ def answers_of(world: World) -> Answers:
     for key, container in world.containers.items():
         if container.wish.standing in _LEFT_ALONE:
             # 2.
-            if is_let_be(container):
+            if key not in state.assignments and (home := way_home(world, container)) is not None:
+                own[key] = birthplace(world, container, home, reached)
+            elif is_let_be(container):
                 own[key] = None
         elif key in state.assignments and (wanted := where(container)) is not None:
             # 1.
@@ -134,7 +138,7 @@ def answers_of(world: World) -> Answers:
     own.update(
         (key, world.pool_for(each, others) & room or others if each.wish.pin else unpinned)
         for key, each in world.containers.items()
-        if key not in own and is_answered(each)
+        if key not in own and is_answered(world, each)
     )
     left = _configured(world, (key for key, cpus in own.items() if cpus is None))
     answers = Answers(others=others, own=own, owned=(state.exclusive - state.lent) | state.leaving, left=left)
@@ -142,7 +146,8 @@ def answers_of(world: World) -> Answers:
     places = {key: _place_of(world, key) for key in own}
     named = {key: place for key, place in places.items() if place}
     unplaced = frozenset(key for key, place in places.items() if place is None)
-    if not named and not any(_is_found_away(world, key) for key in unplaced):
+    is_named = bool(named) or any(each.view.cgroup_parent for each in world.containers.values())
+    if not is_named and not any(_is_found_away(world, key) for key in unplaced):
         return answers
     return replace(answers, named=named, unplaced=unplaced)
 

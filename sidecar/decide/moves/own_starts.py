@@ -39,11 +39,11 @@ def own_starts(world: World) -> Mapping[ContainerKey, AnswerStart]:
         if container is None or grant.leaving or grant.cpus.mask & closed or not grant.cpus <= state.online:
             continue
         # 2.
-        if container.answers == (grant.cpus,) and _is_placed(container) and refused_now(world, key) is None:
+        if container.answers == (grant.cpus,) and _is_placed(world, container) and refused_now(world, key) is None:
             found[key] = AnswerStart(key, 0, update=bundle_of(world, container, grant.cpus), exclusive=True)
     return found
 
 
-def _is_placed(container: Container) -> bool:
+def _is_placed(world: World, container: Container) -> bool:
     """Return whether the sidecar places a container, for all that a look showed. A glance shows no limits."""
-    return is_answered(container) and not container.view.is_glance and container.view.phase is not Phase.DEAD
+    return is_answered(world, container) and not container.view.is_glance and container.view.phase is not Phase.DEAD

@@ -243,7 +243,7 @@ def _without_the_restored(world: World) -> World:
 def _without_those_at_home(world: World) -> World:
     """Return the world without the originals of containers that have left management, or are pinned by hand, and that
     have all of their own back. One whose CPUs are partly offline, or whose limit is above what the engine accepts now,
-    goes on waiting.
+    goes on waiting; so does one that may be elsewhere too, as until a look after the hand was lost.
     """
     state = world.state
     for key, originals in state.originals.items():
@@ -255,7 +255,8 @@ def _without_those_at_home(world: World) -> World:
         if not (home := world.home_of(container)):
             continue
         limits = (container.view.nano_cpus, container.view.cpu_quota) == (originals.nano_cpus, originals.cpu_quota)
-        if limits and home == cpus_of(originals.cpuset, home) and has_all_back(world, container, home):
+        is_whole = home == cpus_of(originals.cpuset, home) and not container.footprint & ~home.mask
+        if limits and is_whole and has_all_back(world, container, home):
             state = state.restored(key)
     return world if state is world.state else replace(world, state=state)
 

@@ -13,7 +13,7 @@ from sidecar.decide.hand_state import HandState
 from sidecar.decide.moves.newborn_answers import answers_of, standing_answers
 from sidecar.decide.moves.starts import answer_to
 from sidecar.decide.moves.starts_from_books import from_books
-from sidecar.decide.settings import Settings
+from sidecar.decide.settings import Settings, TenantRight
 from sidecar.decide.sightings import sighted
 from sidecar.decide.world import World, replace, without
 from sidecar.systemd_names import (
@@ -228,6 +228,20 @@ def test_a_pods_container_is_where_a_look_shows_it(path: str) -> None:
         replace(view, phase=Phase.EXITED, found_below=""),
     ):
         assert view.key not in answers_of(sighted(world, unknown, story.ticket())).named
+
+
+def test_a_parent_that_only_one_left_alone_names_is_named() -> None:
+    """A container whose parent is not known may be below that as well."""
+    story = Story(may=(TenantRight.OPT_OUT,))
+    glanced = ContainerView(engine="docker", id="c" * 64, name="new", phase=Phase.CREATED, is_glance=True)
+    world = replace(story.world, hand=HandState(parents=("/docker",)))
+    world = sighted(world, glanced, story.ticket())
+    assert answers_of(world).unplaced == frozenset()
+    labels = {"cpuset.manage": "off"}
+    out = ContainerView(
+        engine="docker", id="e" * 64, name="out", phase=Phase.RUNNING, labels=labels, cgroup_parent="/team"
+    )
+    assert answers_of(sighted(world, out, story.ticket())).unplaced == {glanced.key}
 
 
 def test_books_of_an_earlier_version_lack_the_place() -> None:

@@ -338,7 +338,7 @@ FAULTS = (
 )
 
 DYNAMIC_FAULTS = (
-    Fault(answers_a_take_in_the_books_as_if_it_were_over, laws.NOTICES, first=21061),
+    Fault(answers_a_take_in_the_books_as_if_it_were_over, laws.NOTICES, first=4213),
     Fault(stays_at_rest_where_its_answer_does_not_lead, handlaws.BIRTHS, first=12001113),
 )
 """Under the policy dynamic."""

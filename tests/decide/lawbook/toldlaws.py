@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sidecar.decide.container.container import Container
+from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.facts import Phase
 from sidecar.decide.orders import AnswerStart, ApplyCpuset, HoldAnswers, Order, WriteCpuset
 from sidecar.decide.settings import PolicyName
@@ -54,7 +54,7 @@ def let_in_early(reality: Reality) -> list[str]:
     half removed.
     """
     before, found = reality.planned_from, list[str]()
-    entered = [*_entered(reality.last_orders), *_let_go(reality)]
+    entered = [*_entered(_letting_in(reality)), *_let_go(reality)]
     if not entered:
         return []
     corrected = _corrected(reality)
@@ -142,6 +142,21 @@ def _corrected(reality: Reality) -> set[ContainerKey]:
     """Return the containers whose files are written anew before any order of the last step leaves."""
     world, orders = reality.world, reality.last_orders
     return {*opened.losers(reality.planned_from, world), *opened.joined(world, orders), *opened.gainers(world, orders)}
+
+
+def _letting_in(reality: Reality) -> tuple[Order, ...]:
+    """Return the last orders without those for a container that rests, and is in the sidecar's care no more: it counts
+    only while it runs, wherever it would start.
+    """
+    known = reality.world.containers
+
+    def is_outside(order: Order) -> bool:
+        if not isinstance(order, ApplyCpuset) or order.container not in known:
+            return False
+        container = known[order.container]
+        return container.is_idle and container.wish.standing is Standing.UNMANAGED
+
+    return tuple(order for order in reality.last_orders if not is_outside(order))
 
 
 def _entered(orders: tuple[Order, ...]) -> Iterator[tuple[ContainerKey, CPUSet]]:

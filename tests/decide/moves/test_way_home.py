@@ -5,10 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from sidecar.decide.container.container import Standing
+from sidecar.decide.container.machine import after
+from sidecar.decide.container.news import LetGo
+from sidecar.decide.facts import ContainerRemoved
+from sidecar.decide.hand_state import HandState
+from sidecar.decide.moves.newborn_answers import answers_of
 from sidecar.decide.settings import PolicyName, Rule, TenantRight
+from sidecar.decide.world import replace
 from sidecar.words.neighbours import pinned_text
+from state.cpuset import CPUSet
 from tests.support.decide.real import Real
-from tests.support.decide.stories import GIGA, Story, where
+from tests.support.decide.stories import GIGA, Story, cpus, where
 
 RULES = (Rule(labels={"cpuset.exclusive": "2"}, name="db*", place="here"),)
 
@@ -148,3 +155,38 @@ def test_it_goes_back_at_once_to_all_of_them_when_an_owner_can_move() -> None:
     story.change_settings()
     story.settle()
     assert (where(real), len(story.updates(real)) - orders) == ("0,7", 2), "by way of the pool"
+
+
+def test_the_hand_keeps_it_where_it_waits() -> None:
+    """It answers the next births there, and lets go once it is back: what its runtime would write is an owner's."""
+    story = Story(may=())
+    own, real = story.arrive("own", 6), story.arrive("pinned", cpuset="1-2")
+    story.settle()
+    story.change_settings(may=(TenantRight.PIN,))
+    story.settle()
+    assert (where(own), where(real)) == ("1-6", "0,7")
+    assert _answer(story, real) == cpus("0,7")
+    story.remove(own)
+    story.feed(ContainerRemoved(own.key, story.ticket()))
+    story.settle()
+    assert (where(real), _answer(story, real)) == ("1-2", None)
+
+
+def test_its_originals_are_kept_while_it_may_be_elsewhere() -> None:
+    """As after the hand was lost, until a look: nothing is granted where it may be meanwhile."""
+    story = Story(may=())
+    real = story.arrive("pinned", cpuset="1-2")
+    own = story.arrive("own", 2)
+    story.settle()
+    assert (where(own), where(real)) == ("3-4", "1-2")
+    known = story.known(real)
+    lost = after(known, LetGo(cpus("1-6"), story.ticket()))
+    story.world = replace(story.world.with_container(lost), hand=None)
+    story.change_settings(may=(TenantRight.PIN,))
+    assert real.key in story.world.state.originals
+    story.look(real)
+    assert story.world.state.originals.get(real.key) is None
+
+
+def _answer(story: Story, real: Real) -> CPUSet | None:
+    return answers_of(replace(story.world, hand=HandState(parents=("/docker",)))).own[real.key]
