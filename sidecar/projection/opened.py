@@ -7,13 +7,14 @@ an order. So the allocator rewrites what is told of them before it sends any ord
 A container is born into the answer that the hand holds, also while its engine is away or has another order for it. So
 what new answers take is withdrawn before the hand is told of them. So is all of a container that the hand lets go by
 them: it gets back what only the hand knows. That may be an owner's CPUs, and so may those of a container that starts as
-it is, or is put back while it rests: the owner stops being told that it is alone before any of them goes on.
+it is, or is put back to its pin while it rests: the owner stops being told that it is alone before any of them goes on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from sidecar.decide.container.container import Standing
 from sidecar.decide.orders import Answers, AnswerStart, ApplyCpuset, HoldAnswers, Order, WriteCpuset
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
@@ -51,7 +52,7 @@ def joined(world: World, orders: Sequence[Order]) -> Iterator[ContainerKey]:
                         mask |= world.may_run(container)
             case AnswerStart(container=key, update=None, refusal=None) if key in world.containers:
                 mask |= world.containers[key].footprint
-            case ApplyCpuset(container=key, update=update) if key not in world.state.assignments:
+            case ApplyCpuset(container=key, update=update, live=False) if _is_pinned(world, key):
                 mask |= update.cpus.mask
             case _:
                 pass
@@ -60,6 +61,11 @@ def joined(world: World, orders: Sequence[Order]) -> Iterator[ContainerKey]:
             known = world.containers.get(key)
             if known is not None and known.footprint & mask:
                 yield key
+
+
+def _is_pinned(world: World, key: ContainerKey) -> bool:
+    """Return whether a known container is pinned by hand: others count with it also while it rests (`may_run`, 3)."""
+    return key in world.containers and world.containers[key].wish.standing is Standing.STRANGER
 
 
 def gainers(world: World, orders: Sequence[Order]) -> Iterator[ContainerKey]:
