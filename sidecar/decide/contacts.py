@@ -85,13 +85,12 @@ def sees_all(contacts: Iterable[Contact]) -> bool:
     return bool(found) and all(found)
 
 
-def may_start_unseen(contacts: Iterable[Contact]) -> bool:
-    """Return whether containers of an engine may start now and be seen by nothing but a hand: it is away, and does not
+def starting_unseen(contacts: Mapping[str, Contact]) -> tuple[str, ...]:
+    """Return the engines whose containers may start now and be seen by nothing but a hand: one is away, and does not
     need its service for that; or it is not ready beside another that is, and so may have been started again already.
     """
-    known = list(contacts)
-    any_ready = any(each.is_ready for each in known)
-    return any(not each.is_ready and (any_ready or each.starts_unseen) for each in known)
+    any_ready = any(each.is_ready for each in contacts.values())
+    return tuple(name for name, each in contacts.items() if not each.is_ready and (any_ready or each.starts_unseen))
 
 
 def info_of(contacts: Mapping[str, Contact], engine: str) -> EngineInfo | None:

@@ -61,6 +61,16 @@ class HandState(msgspec.Struct, frozen=True, kw_only=True):
         home = {*self.home, *self.homes.get(engine, ())}
         return bool(home) and home <= set(self.met) and not home & set(self.taken)
 
+    def answers_births_of(self, engine: str, info: EngineInfo | None) -> bool:
+        """Return whether it surely answers each birth of this engine: where containers are born that name no parent is
+        fixed, or was found. A user's engine (`podman:1000`) has them in that user's systemd, where no hand is.
+        """
+        if not self.is_answering or self.taken:
+            return False
+        if info is None or info.traits.has_default_parent:
+            return self.watches_home(engine)
+        return ":" not in engine
+
     @property
     def is_answering(self) -> bool:
         """Whether it surely answers each birth, but for containers that are left alone."""

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
-from sidecar.decide.contacts import Contact, UnitSources, info_of, may_start_unseen, sees_all
+from sidecar.decide.contacts import Contact, UnitSources, info_of, sees_all, starting_unseen
 from sidecar.decide.container.askers import is_waiting
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.footprint import Reach, reach_of
@@ -125,8 +125,8 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @derived_property
     def is_blind(self) -> bool:
         """Whether containers may start now unseen and anywhere, because no hand surely answers their births."""
-        is_answered = self.hand is not None and self.hand.is_answering and not self.hand.taken
-        return not is_answered and may_start_unseen(self.contacts.values())
+        hand, unseen = self.hand, starting_unseen(self.contacts)
+        return any(hand is None or not hand.answers_births_of(name, self.info_of(name)) for name in unseen)
 
     def with_container(self, container: Container) -> World:
         """Return the world with this container, new or replaced."""

@@ -17,7 +17,8 @@ DEFAULT_PARENTS: Final = (f"/{ENGINE_GROUP}",)
 
 
 class ModelHand:
-    """A hand that watches the groups of one engine. `parents` are those that are watched now.
+    """A hand that watches the groups of engines: what no answer names is of this `engine`. `parents` are those that are
+    watched now.
 
     `closed` are groups that it cannot write now, and `denied` those that it never can. `missed` are groups that no
     order has written, and that it could not write at their birth or after a foreign write. `may_watch` are parents that
@@ -39,6 +40,7 @@ class ModelHand:
         self._called = {} if called is None else called
         self._home: frozenset[str] = frozenset(DEFAULT_PARENTS)
         self._answers = Answers()
+        self._keys: dict[str, ContainerKey] = {}
         self._guarded: dict[str, CPUSet] = {}
         self._newborn: dict[str, CPUSet] = {}
         """What other programs wrote into each of them; empty if none has."""
@@ -85,6 +87,7 @@ class ModelHand:
         wanted = {*parents, *homes}
         self.watch(each for each in wanted if each in may_watch)
         self._answers, self._home = answers, frozenset(homes)
+        self._keys = {key.id: key for key in answers.own}
         stuck = EMPTY
         for table in (self._guarded, self._newborn, self._found, self._owed):
             for id in [id for id in table if id not in self._kernel.running()]:
@@ -127,7 +130,8 @@ class ModelHand:
         """Return the container for which a group stands that is, or will be, below this parent; None if for none: its
         name is that of one whose group is elsewhere.
         """
-        key = ContainerKey(self._engine, self._called.get(id, id))
+        called = self._called.get(id, id)
+        key = self._keys.get(called) or ContainerKey(self._engine, called)
         answers, parent = self._answers, parent or self._parent_of(id)
         if key not in answers.own or key in answers.unplaced:
             return key
@@ -160,6 +164,10 @@ class ModelHand:
     def saw_born(self, id: str) -> bool:
         """Return whether it was there when this group was born."""
         return id in self._seen_born
+
+    def owes(self, id: str) -> bool:
+        """Return whether this group was let go, and cannot be written: it has not got back what it had."""
+        return id in self._owed
 
     def is_owner_found(self, id: str) -> bool:
         """Return whether this group existed before the hand, and is left to its first write: it has its own answer."""
@@ -200,7 +208,9 @@ class ModelHand:
         written, had = self._kernel.own(id), self._found[id]
         theirs = written if had is None else had
         if self.answer_to(id) is None:
-            self._let_go(id, self._found.pop(id))
+            pin, had = self._pin_of(id), self._found.pop(id)
+            # An earlier hand did not live to give it back.
+            self._let_go(id, pin if pin and pin <= written else had)
             return EMPTY
         # Where it runs counts as well: a group that lacks all of its own has those of the group above. One that has
         # none of its own has all of these, also those that come online.

@@ -168,11 +168,19 @@ def _place_of(world: World, key: ContainerKey) -> str | None:
     if view.pod:
         # The engine tells where one runs; the group of its pod comes and goes.
         return view.found_below if _is_in_its_pod(view) else None
+    if not parent and _has_unknown_home(world, view) and _is_found_away(world, key):
+        return None
     if not parent or not view.found_below:
         return parent
     # A glance shows no process: what it found may only be called like this container.
     is_it = not view.is_glance or view.found_below.endswith(parent_path(parent))
     return view.found_below if is_it else parent
+
+
+def _has_unknown_home(world: World, view: ContainerView) -> bool:
+    """Return whether a glance alone may have shown where its engine puts containers that name no parent."""
+    hand = world.hand
+    return view.is_glance and hand is not None and not (hand.home or hand.homes.get(view.engine))
 
 
 def _is_in_its_pod(view: ContainerView) -> bool:

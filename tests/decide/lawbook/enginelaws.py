@@ -15,7 +15,8 @@ from sidecar.decide.settings import PolicyName
 from state.cpuset import EMPTY, CPUSet, union
 from tests.support.decide.partly_seen import PartlySeen
 from tests.support.decide.reality import Reality
-from tests.support.decide.two_engines import TwoEngines
+from tests.support.decide.two_by_hand import TwoByHand
+from tests.support.decide.two_engines import ENGINES, TwoEngines
 from tests.support.laws import Law, When
 
 
@@ -53,8 +54,10 @@ def books_of_what_is_away(reality: Reality) -> Iterator[str]:
 
 def told_while_one_is_away(reality: Reality) -> Iterator[str]:
     """Yield containers that are told to be alone while one of two engines is away: it may be started again, with all of
-    its containers, before the daemon knows. No hand answers births here.
+    its containers, before the daemon knows. A hand answers their births where it watches.
     """
+    if isinstance(reality, TwoByHand) and all(map(reality.answers_births_of, set(ENGINES) - reality.reached)):
+        return
     if isinstance(reality, PartlySeen) and reality.is_apart:
         for key, cpus in reality.told_alone.items():
             yield f"{key.short} is told to be alone on {cpus}, and an engine is away"

@@ -40,6 +40,9 @@ class Temper(enum.Enum):
 class HandReality(Reality):
     """A Reality with a hand, which is there from the beginning."""
 
+    may_watch: tuple[str, ...] = (LATE_PARENT,)
+    """The parents that it can watch, if it is asked, beside the default."""
+
     def __init__(
         self, machine: Topology, settings: Settings, temper: Temper = Temper.STEADY, *, needs_service: bool = True
     ) -> None:
@@ -131,8 +134,7 @@ class HandReality(Reality):
     def begin_hand(self) -> None:
         """Let the daemon open the hand, once it has heard the end of an earlier one."""
         if self.hand is None and not self.pulls and not self.hand_news:
-            may_watch = (LATE_PARENT,)
-            self.hand = ModelHand(self.kernel, ENGINE, may_watch, denied=self.denied, called=self.called)
+            self.hand = ModelHand(self.kernel, ENGINE, self.may_watch, denied=self.denied, called=self.called)
             self.carried = None
             # In some histories the configuration has the engine's default parent, in the others it is found.
             home = DEFAULT_PARENTS if self.is_home_told else ()
@@ -197,7 +199,8 @@ class HandReality(Reality):
     def _tell_of_late_ones(self) -> None:
         """Have those looked at that were let go, and got back only now what they had."""
         while self.hand and self.hand.given_late:
-            self.begin_look(ContainerKey(ENGINE, self.hand.given_late.pop()))
+            id = self.hand.given_late.pop()
+            self.begin_look(next((key for key in self.containers if key.id == id), ContainerKey(ENGINE, id)))
 
     def _written(self, order: WriteCpuset, *, fails: bool) -> Fact:
         id = order.container.id

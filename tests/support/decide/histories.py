@@ -26,6 +26,7 @@ from tests.support.decide.owning_units import OwningUnits
 from tests.support.decide.partly_seen import PartlySeen
 from tests.support.decide.reality import Reality
 from tests.support.decide.rights import EVERY_RIGHT
+from tests.support.decide.two_by_hand import TwoByHand
 from tests.support.decide.two_engines import TwoEngines
 from tests.support.decide.workloads import measure_all
 from tests.support.laws import Breach, Law, When, breaches
@@ -172,7 +173,14 @@ def begun(
     # In one of five the engine starts containers without its service.
     needs_service = not ops or ops[0][2] % 5 != 2
     if with_hand:
-        by_hand = HandReality(machine, settings, hand_verbs.temper_of(ops), needs_service=needs_service)
+        temper = hand_verbs.temper_of(ops)
+        if with_two:
+            has_own_group = bool(ops) and ops[0][2] % 2 == 1
+            by_hand: HandReality = TwoByHand(
+                machine, _of_any(settings), temper, needs_service=needs_service, has_own_group=has_own_group
+            )
+        else:
+            by_hand = HandReality(machine, settings, temper, needs_service=needs_service)
         # In one of two the engine is long about some starts; without them the others meet each rare fault more often.
         by_hand.has_slow_starts = bool(ops) and ops[0][1] % 2 == 1
         reality: Reality = by_hand

@@ -19,6 +19,8 @@ from state.cpuset import EMPTY, CPUSet
 ENGINE: Final = "reality"
 """What the engine of all of them calls itself."""
 
+OTHER_GROUP: Final = "another"
+"""The group of its own of a second engine, if it has one."""
 
 LATE_PARENT: Final = "/late"
 """A cgroup parent that some containers name, and that a hand watches when it is asked."""
@@ -61,7 +63,7 @@ class Real(ModelContainer):
     @property
     def is_member(self) -> bool:
         """Whether it is in the cgroup that confines the shared pool."""
-        return self.home not in (ENGINE_GROUP, "") and not self.parent
+        return self.home not in (ENGINE_GROUP, OTHER_GROUP, "") and not self.parent
 
     def answer(self, online: CPUSet) -> CPUSet | None:
         """Return where a hand would put it at its birth; None if no hand would. Nowhere if all these CPUs are offline:
