@@ -57,7 +57,8 @@ def standing_answers(world: World) -> tuple[World, tuple[HoldAnswers, ...]]:
     for each in world.containers.values():
         view = each.view
         if is_answered(world, each):
-            named |= {world.parent_of(each) or "", view.found_below}
+            parent = world.parent_of(each)
+            named |= {parent or "", "" if parent == "" and _is_only_glanced_away(world, view) else view.found_below}
         elif view.cgroup_parent:
             # One inside another container's cgroup is confined with that, or with what only has such a name.
             named.add(outside_containers(view.cgroup_parent, view.pod))
@@ -168,8 +169,6 @@ def _place_of(world: World, key: ContainerKey) -> str | None:
     if view.pod:
         # The engine tells where one runs; the group of its pod comes and goes.
         return view.found_below if _is_in_its_pod(view) else None
-    if not parent and _has_unknown_home(world, view) and _is_found_away(world, key):
-        return None
     if not parent or not view.found_below:
         return parent
     # A glance shows no process: what it found may only be called like this container.
@@ -177,10 +176,11 @@ def _place_of(world: World, key: ContainerKey) -> str | None:
     return view.found_below if is_it else parent
 
 
-def _has_unknown_home(world: World, view: ContainerView) -> bool:
-    """Return whether a glance alone may have shown where its engine puts containers that name no parent."""
-    hand = world.hand
-    return view.is_glance and hand is not None and not (hand.home or hand.homes.get(view.engine))
+def _is_only_glanced_away(world: World, view: ContainerView) -> bool:
+    """Return whether a glance alone shows one that names no parent where none of its engine is known to be born: once
+    that is watched, what has its name there would be taken for a newborn, until a look shows that it is this one.
+    """
+    return view.is_glance and (world.hand is None or view.found_below not in home_of(world.hand))
 
 
 def _is_in_its_pod(view: ContainerView) -> bool:

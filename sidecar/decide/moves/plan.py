@@ -88,12 +88,17 @@ def plan(world: World) -> tuple[World, tuple[Order, ...]]:
     """Return the world in which the orders that may be given now are outstanding, and these orders."""
     # First: an answered start may put its container elsewhere than it should be.
     world, answered = answers(world)
+    is_placing = world.is_ready and (world.settings.policy is not PolicyName.NONE or world.is_releasing)
+    if is_placing and not world.is_releasing:
+        # What is at home is left alone from now on, by the hand as well.
+        world = _without_those_at_home(world)
     world, told_hand = standing_answers(world)
-    if not world.is_ready or (world.settings.policy is PolicyName.NONE and not world.is_releasing):
+    if not is_placing:
         return world, (*told_hand, *answered)
     world, written = _writes(world)
     world, updates = _updates(world)
-    world = _without_the_restored(world) if world.is_releasing else _without_those_at_home(world)
+    if world.is_releasing:
+        world = _without_the_restored(world)
     # After the answers: a refused start begins a rest, which is timed.
     world, waits = timers(world)
     world, told = signals(world)
