@@ -52,6 +52,7 @@ from sidecar.decide.hand_facts import (
     WriteFailed,
 )
 from sidecar.decide.hand_state import HandState, may_mean
+from sidecar.decide.homes import has_set_home, home_of, with_home_shown
 from sidecar.decide.insiders import after_birth_inside, after_end_inside
 from sidecar.decide.orders import HoldAnswers, LookAgain, Order
 from sidecar.decide.world import World, replace
@@ -132,7 +133,7 @@ def covered(world: World, key: ContainerKey, began: int) -> World:
     if world.hand is None or container is None:
         return world
     # 6.
-    hand = _at_home(world, world.hand, container.view)
+    hand = with_home_shown(world, world.hand, container.view)
     world = replace(world, hand=hand)
     unwatched = _unwatched_after(world, hand, container)
     if unwatched != hand.unwatched:
@@ -218,7 +219,7 @@ def _is_watched(world: World, hand: HandState, container: Container) -> bool:
     name = container.view.engine
     if not parent_path(parent):
         # 6.
-        return hand.watches_home(name) if _has_set_home(world, name) else not hand.taken
+        return hand.watches_home(name) if has_set_home(world, name) else not hand.taken
     return container.view.found_below in hand.parents or bool(_watched_as(world, hand, name, parent))
 
 
@@ -242,16 +243,6 @@ def _watched_as(world: World, hand: HandState, engine: str, parent: str) -> tupl
     return tuple(each for each in hand.parents if may_mean(parent, each, world.info_of(engine)))
 
 
-def home_of(hand: HandState) -> tuple[str, ...]:
-    """Return the parents where containers are born that name none; none where that is not known."""
-    return tuple(sorted({*hand.home, *(path for paths in hand.homes.values() for path in paths)}))
-
-
-def keeps_defaults(world: World, hand: HandState) -> bool:
-    """Return whether all defaults are watched beside these: with several engines, those of one are another's."""
-    return len(world.contacts) > 1 and not hand.home
-
-
 def is_answered(world: World, container: Container) -> bool:
     """Return whether the sidecar places a container itself, and not by the group that it is in, or puts it back."""
     view, is_placed = container.view, container.wish.standing is Standing.MANAGED or world.is_displaced(container)
@@ -263,29 +254,9 @@ def _ready(world: World, fact: HandReady) -> tuple[World, tuple[Order, ...]]:
     hand = replace(_watching(before, fact.parents, fact.began), taken=fact.taken)
     hand = replace(hand, home=tuple(sorted({*hand.home, *fact.home})))
     for container in world.containers.values():
-        hand = _at_home(world, hand, container.view)
+        hand = with_home_shown(world, hand, container.view)
     world = replace(world, hand=hand, handless="")
     return world, _to_be_covered(world) if hand != before else ()
-
-
-def _at_home(world: World, hand: HandState, view: ContainerView) -> HandState:
-    """Return the hand that knows where this container was found, if it names no parent."""
-    if not view.found_below or view.cgroup_parent or view.in_shared_group or view.kind is not ViewKind.CONTAINER:
-        return hand
-    if view.is_glance:
-        # It may name one.
-        return hand
-    homes = hand.homes.get(view.engine, ())
-    if view.found_below in (*hand.home, *homes) or not _has_set_home(world, view.engine):
-        return hand
-    found = {view.engine: tuple(sorted({*homes, view.found_below}))}
-    return replace(hand, homes={**hand.homes, **found})
-
-
-def _has_set_home(world: World, engine: str) -> bool:
-    """Return whether an engine has one default parent, which can be set. It is assumed until the engine is known."""
-    info = world.info_of(engine)
-    return info is None or info.traits.has_default_parent
 
 
 def _watching(hand: HandState, parents: tuple[str, ...], ticket: int) -> HandState:
@@ -352,6 +323,15 @@ def _covers_more(before: HandState, newest: HoldAnswers) -> bool:
     """Return whether containers may be covered from now on that could not be before."""
     held = before.held
     return held is None or held.home != newest.home or bool(newest.answers.own.keys() - held.answers.own.keys())
+
+
+def coverable_since(before: World, world: World) -> tuple[LookAgain, ...]:
+    """Return the looks that cover what may be covered since these looks: they showed where an engine's containers are
+    born, and the hand is told nothing new, because another engine's are born there as well.
+    """
+    was, now = before.hand, world.hand
+    is_shown = was is not None and now is not None and was.homes != now.homes and home_of(was) == home_of(now)
+    return _to_be_covered(world) if is_shown else ()
 
 
 def _to_be_covered(world: World) -> tuple[LookAgain, ...]:

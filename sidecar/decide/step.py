@@ -30,7 +30,7 @@ from sidecar.decide.container import news
 from sidecar.decide.container.container import Container
 from sidecar.decide.container.machine import after, is_contradicted, waited_for_a_start
 from sidecar.decide.container.place import cpus_of
-from sidecar.decide.covering import after_hand, after_writes, awaits_cover, covered, told_of_answers
+from sidecar.decide.covering import after_hand, after_writes, awaits_cover, coverable_since, covered, told_of_answers
 from sidecar.decide.facts import (
     ContainerRemoved,
     ContainerSeen,
@@ -109,6 +109,7 @@ def step(world: World, facts: Sequence[Fact]) -> tuple[World, tuple[Order, ...]]
     world, asked = _fitted(world, facts)
     doubts += asked
     doubts += [LookAgain(key) for key in moved_unseen(before, world)]
+    doubts += coverable_since(before, world)
     world = with_loads_of_grants(with_held_back(before, with_lapses(with_rests_over(world))))
     world = told_of_answers(world)
     # 2. The State.

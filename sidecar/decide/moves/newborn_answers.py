@@ -28,8 +28,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sidecar.decide.container.container import Container, Standing
-from sidecar.decide.covering import home_of, is_answered, keeps_defaults, told_of_answers
+from sidecar.decide.covering import is_answered, told_of_answers
 from sidecar.decide.facts import ContainerView
+from sidecar.decide.homes import home_of, keeps_defaults
 from sidecar.decide.moves.plain import labels_tell
 from sidecar.decide.moves.release import way_home
 from sidecar.decide.moves.settled import desires

@@ -147,7 +147,7 @@ def answered_wrongly(reality: Reality) -> Iterator[str]:
                 yield f"others are born on {both}, which is exclusive"
             entered = answers.others - (held.others or EMPTY if held else EMPTY) - reserved
             for key in world.state.assignments.keys() & world.containers.keys():
-                if both := entered & CPUSet.from_mask(waited_for(reality, key)):
+                if both := entered & CPUSet.from_mask(waited_for(reality, key, by_owner=False)):
                     yield f"others are born on {both}, where {world.containers[key].view.name} may be"
         for key, cpus in answers.own.items():
             granted = world.state.assignments.get(key)
