@@ -70,10 +70,13 @@ def _elsewhere(world: World, state: State, grant: Assignment, claimed: CPUSet) -
         return elsewhere
     # 2. As after a CPU went offline.
     holdings = {key: each.cpus for key, each in state.assignments.items()}
+    others = {key: each for key, each in state.assignments.items() if key != grant.container}
+    # What is absent could not be ordered off either: it keeps all that it has.
     floors = {
-        key: least_part(world, each, each.cpus) for key, each in state.assignments.items() if key != grant.container
+        key: each.cpus if world.is_absent(key) else least_part(world, each, each.cpus) for key, each in others.items()
     }
-    sources = sources_for(world, bare, holdings, grant)
+    surplus = {key: each.cpus - floors[key] for key, each in others.items()}
+    sources = sources_for(world, bare, holdings, grant, surplus)
     found = replaced(world, with_holdings(world, bare, floors), demand, kept, sources, least)
     # 3. All but what it gained.
     return without_gains(world, grant, claimed) if found is None else found

@@ -43,6 +43,7 @@ class BehindStarts:
         if real.asks:
             reality.stop(real)
             if real.phase in STARTABLE:
+                reality.given_up.pop(real.key, None)
                 real.held = reality.ticket()
         elif real.kind is ViewKind.CONTAINER:
             real.is_busy = True

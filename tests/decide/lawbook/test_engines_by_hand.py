@@ -1,0 +1,72 @@
+"""The laws hold on hosts with two engines and one hand, which knows where each of them puts its containers, or not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from sidecar.decide import step
+from sidecar.decide.books import pinned
+from sidecar.decide.books.holdings import sources_for
+from sidecar.decide.hand_state import HandState
+from sidecar.decide.moves import newborn_answers
+from tests.decide.lawbook import enginelaws, handlaws, laws
+from tests.decide.long_run import history
+from tests.support.decide.histories import Broken
+from tests.support.decide.reality import Reality
+from tests.support.decide.two_by_hand import TwoByHand
+from tests.support.laws import Law
+
+
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [(0, 40), *(pytest.param(start, start + 200, marks=pytest.mark.slow) for start in range(40, 840, 200))],
+)
+def test_histories_with_two_engines_and_a_hand_break_no_law(first: int, last: int) -> None:
+    """In one of two, the second engine has a group of its own, which the hand learns of."""
+    for seed in range(first, last):
+        history(seed, with_hand=True, with_two=True)
+
+
+def test_the_second_engine_has_a_group_of_its_own_in_one_of_two() -> None:
+    hosts = [history(seed, with_hand=True, with_two=True) for seed in range(20)]
+    assert {host.has_own_group for host in hosts if isinstance(host, TwoByHand)} == {True, False}
+
+
+def takes_any_hand_for_one_that_answers_all_births(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(HandState, "answers_births_of", lambda hand, engine, info: hand.is_answering and not hand.taken)
+
+
+def moves_what_is_away_off_its_cpus(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        pinned, "sources_for", lambda world, bare, holdings, grant, _: sources_for(world, bare, holdings, grant)
+    )
+
+
+def never_looks_again_once_it_knows_where_an_engine_is(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(step, "coverable_since", lambda before, world: ())
+
+
+def watches_what_a_glance_alone_shows(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(newborn_answers, "_is_only_glanced_away", lambda world, view: False)
+
+
+@pytest.mark.parametrize(
+    ("plant", "seed", "law"),
+    [
+        (takes_any_hand_for_one_that_answers_all_births, 89500160, enginelaws.NOT_TOLD),
+        (moves_what_is_away_off_its_cpus, 89520785, enginelaws.KEPT),
+        (never_looks_again_once_it_knows_where_an_engine_is, 89520504, handlaws.COVERED),
+        (watches_what_a_glance_alone_shows, 89500048, laws.TOLD),
+    ],
+)
+def test_a_daemon_that_knows_too_little_of_two_engines_is_caught(
+    plant: Callable[[pytest.MonkeyPatch], None], seed: int, law: Law[Reality], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same history breaks no law without the fault."""
+    history(seed, with_hand=True, with_two=True)
+    plant(monkeypatch)
+    with pytest.raises(Broken) as caught:
+        history(seed, with_hand=True, with_two=True)
+    assert law in caught.value.laws
