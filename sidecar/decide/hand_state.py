@@ -11,6 +11,8 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
+from sidecar.decide.contacts import Contact
+from sidecar.decide.container.container import Container
 from sidecar.decide.facts import ContainerView, EngineInfo
 from sidecar.decide.orders import HoldAnswers
 from sidecar.systemd_names import is_group_of_pod, parent_path
@@ -61,15 +63,16 @@ class HandState(msgspec.Struct, frozen=True, kw_only=True):
         home = {*self.home, *self.homes.get(engine, ())}
         return bool(home) and home <= set(self.met) and not home & set(self.taken)
 
-    def answers_births_of(self, engine: str, info: EngineInfo | None) -> bool:
+    def answers_births_of(self, engine: str, contacts: Mapping[str, Contact]) -> bool:
         """Return whether it surely answers each birth of this engine: where containers are born that name no parent is
-        fixed, or was found. A user's engine (`podman:1000`) has them in that user's systemd, where no hand is.
+        fixed, or was found. Beside other engines, a user's has them in that user's systemd, where no hand is.
         """
         if not self.is_answering or self.taken:
             return False
+        info = contacts[engine].info
         if info is None or info.traits.has_default_parent:
             return self.watches_home(engine)
-        return ":" not in engine
+        return len(contacts) == 1 or not info.is_rootless
 
     @property
     def is_answering(self) -> bool:
@@ -97,11 +100,15 @@ class HandState(msgspec.Struct, frozen=True, kw_only=True):
             return () if before is None else (before,)
         return (newest,) if before is None else (before, newest)
 
-    def lets_go(self, key: ContainerKey) -> bool:
+    def lets_go(self, container: Container) -> bool:
         """Return whether it is letting this container go, or may have done so: from then on the container may be
-        wherever it would be without the hand.
+        wherever it would be without the hand. A new hand also lets one go that an earlier hand put beside its pin.
         """
-        return _is_answered(self.held, key) and self.sent is not None and not _is_answered(self.sent, key)
+        key = container.view.key
+        if self.sent is None or _is_answered(self.sent, key):
+            return False
+        pin = self.sent.answers.left.get(key, EMPTY) if self.held is None else EMPTY
+        return _is_answered(self.held, key) or (bool(pin) and not container.place.seen <= pin)
 
     def newborns(self, online: CPUSet) -> int:
         """Return the CPUs on which newborns may be, as a mask: where they are let be born, and all that are not owned,

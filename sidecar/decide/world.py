@@ -126,7 +126,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def is_blind(self) -> bool:
         """Whether containers may start now unseen and anywhere, because no hand surely answers their births."""
         hand, unseen = self.hand, starting_unseen(self.contacts)
-        return any(hand is None or not hand.answers_births_of(name, self.info_of(name)) for name in unseen)
+        return any(hand is None or not hand.answers_births_of(name, self.contacts) for name in unseen)
 
     def with_container(self, container: Container) -> World:
         """Return the world with this container, new or replaced."""
@@ -376,7 +376,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def is_let_go(self, container: Container) -> bool:
         """Return whether the hand is letting go this live container: it gets back what only the hand knows."""
-        is_let_go = bool(container.pulled) or (self.hand is not None and self.hand.lets_go(container.view.key))
+        is_let_go = bool(container.pulled) or (self.hand is not None and self.hand.lets_go(container))
         return is_let_go and _runs_unmoved(container)
 
     def _may_be_answered(self, container: Container) -> bool:

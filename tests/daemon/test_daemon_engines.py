@@ -137,10 +137,30 @@ async def test_the_hand_answers_births_of_both(autojump_clock: MockClock, make_h
         await host.until(lambda: is_alone(host, owner))
         foreign = await others.run("foreign")
         assert not runs_on(host, foreign) & runs_on(host, owner)
+        # A look shows where this engine puts its containers.
+        await host.until(lambda: any(each.name == "foreign" for each in read_status(host.config.state_dir).containers))
         second(host).is_silent = True
         others.break_connections()
         await trio.sleep(5)
         assert is_alone(host, owner)
+    assert host.broken == []
+
+
+async def test_an_engine_that_is_away_and_was_never_seen_to_start_anything_leaves_nobody_alone(
+    autojump_clock: MockClock, make_host: Any
+) -> None:
+    """It may put its containers where no birth is answered."""
+    host: Host = make_host(version=2, reconcile_seconds=5.0)
+    host.others = (SecondEngine(uniform(cores=8), host.docker.kernel),)
+    host.open_hand = partial(KernelHand, host.kernel)
+    async with host.running():
+        owner = await host.docker.run("owner", labels=TWO)
+        await host.until(lambda: is_alone(host, owner))
+        second(host).is_silent = True
+        second(host).docker.break_connections()
+        await host.until(lambda: not is_alone(host, owner))
+        second(host).is_silent = False
+        await host.until(lambda: is_alone(host, owner))
     assert host.broken == []
 
 

@@ -130,7 +130,7 @@ def test_after_lost_events_the_tree_is_read(v1: FileStage) -> None:
     assert NewsLost() in news_until(v1.hand, lambda each: isinstance(each, NewsLost))
 
 
-def test_newborns_that_cannot_be_written_are_reported_with_all_their_cpus(v2: FileStage) -> None:
+def test_newborns_that_cannot_be_written_are_reported_with_all_their_cpus(v2: FileStage, tmp_path: Path) -> None:
     """No owner may enter these CPUs before they have left."""
     path = f"/machine.slice/docker-{ONE}.scope"
     v2.make(path)
@@ -142,7 +142,10 @@ def test_newborns_that_cannot_be_written_are_reported_with_all_their_cpus(v2: Fi
     cpus.mkdir()
     assert v2.hand.hold(Answers(others=OWN)).stuck == BOTH
     cpus.rmdir()
-    cpus.write_text("\n")
+    # At once with its line: the hand may write it in the same moment.
+    whole = tmp_path / "cpuset.cpus"
+    whole.write_text("\n")
+    whole.rename(cpus)
     until(lambda: v2.cpus(path) == "1")
 
 

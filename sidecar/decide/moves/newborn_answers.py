@@ -59,7 +59,7 @@ def standing_answers(world: World) -> tuple[World, tuple[HoldAnswers, ...]]:
         view = each.view
         if is_answered(world, each):
             parent = world.parent_of(each)
-            named |= {parent or "", "" if parent == "" and _is_only_glanced_away(world, view) else view.found_below}
+            named |= {parent or "", "" if not parent and _is_only_glanced_away(world, view) else view.found_below}
         elif view.cgroup_parent:
             # One inside another container's cgroup is confined with that, or with what only has such a name.
             named.add(outside_containers(view.cgroup_parent, view.pod))
@@ -178,8 +178,8 @@ def _place_of(world: World, key: ContainerKey) -> str | None:
 
 
 def _is_only_glanced_away(world: World, view: ContainerView) -> bool:
-    """Return whether a glance alone shows one that names no parent where none of its engine is known to be born: once
-    that is watched, what has its name there would be taken for a newborn, until a look shows that it is this one.
+    """Return whether a glance alone shows one where none that names no parent is known to be born. Once that is
+    watched, what an engine has there by default would be taken for what only has such names, until a look shows it.
     """
     return view.is_glance and (world.hand is None or view.found_below not in home_of(world.hand))
 

@@ -41,16 +41,16 @@ def may_be_as_newborn(reality: Reality, container: Container) -> int:
         return 0
     if container.wish.standing in (Standing.MANAGED, Standing.MEMBER):
         return hand.stuck.mask
-    is_let_go = not hand.is_answering or hand.lets_go(container.view.key)
+    is_let_go = not hand.is_answering or hand.lets_go(container)
     return reality.online.mask if is_let_go else reality.world.newborns
 
 
 def newborns_elsewhere(reality: Reality) -> list[str]:
     """Return newborns outside their footprint. One that is stuck gets what comes online, and that is not told until the
-    hand has tried again.
+    hand has tried again. A release gives all of them back what they had.
     """
     hand = reality.world.hand
-    if hand is None or not hand.is_answering or not isinstance(reality, HandReality):
+    if hand is None or not hand.is_answering or not isinstance(reality, HandReality) or reality.world.is_releasing:
         return []
     came = reality.online - reality.tried_on if hand.stuck else EMPTY
     newborns = CPUSet.from_mask(reality.world.newborns) | came

@@ -35,7 +35,7 @@ def test_the_second_engine_has_a_group_of_its_own_in_one_of_two() -> None:
 
 
 def takes_any_hand_for_one_that_answers_all_births(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(HandState, "answers_births_of", lambda hand, engine, info: hand.is_answering and not hand.taken)
+    patch.setattr(HandState, "answers_births_of", lambda hand, engine, contacts: hand.is_answering and not hand.taken)
 
 
 def moves_what_is_away_off_its_cpus(patch: pytest.MonkeyPatch) -> None:

@@ -174,13 +174,12 @@ def begun(
     needs_service = not ops or ops[0][2] % 5 != 2
     if with_hand:
         temper = hand_verbs.temper_of(ops)
-        if with_two:
-            has_own_group = bool(ops) and ops[0][2] % 2 == 1
-            by_hand: HandReality = TwoByHand(
-                machine, _of_any(settings), temper, needs_service=needs_service, has_own_group=has_own_group
-            )
-        else:
-            by_hand = HandReality(machine, settings, temper, needs_service=needs_service)
+        kind_by_hand = TwoByHand if with_two else HandReality
+        by_hand = kind_by_hand(
+            machine, _of_any(settings) if with_two else settings, temper, needs_service=needs_service
+        )
+        if isinstance(by_hand, TwoByHand):
+            by_hand.has_own_group = ops[0][2] % 2 == 1 if ops else False
         # In one of two the engine is long about some starts; without them the others meet each rare fault more often.
         by_hand.has_slow_starts = bool(ops) and ops[0][1] % 2 == 1
         reality: Reality = by_hand

@@ -23,16 +23,11 @@ class TwoByHand(HandReality, TwoEngines):
 
     may_watch = (LATE_PARENT, f"/{OTHER_GROUP}")
 
+    has_own_group = False
+
     def __init__(
-        self,
-        machine: Topology,
-        settings: Settings,
-        temper: Temper = Temper.STEADY,
-        *,
-        needs_service: bool = True,
-        has_own_group: bool = False,
+        self, machine: Topology, settings: Settings, temper: Temper = Temper.STEADY, *, needs_service: bool = True
     ) -> None:
-        self.has_own_group = has_own_group
         super().__init__(machine, settings, temper, needs_service=needs_service)
         self.kernel.confine(EMPTY, OTHER_GROUP)
 
