@@ -18,6 +18,7 @@ from typing import Final
 from tests.live.engineapi import ApiError, PodmanApi
 from tests.live.kernelview import KernelView
 from tests.live.privateengine import NoPrivateEngine, PrivateEngine
+from tests.live.waiting import PATIENCE
 
 _VARIABLE: Final = "CPUSET_TESTS_ENGINE"
 
@@ -72,7 +73,12 @@ class PrivatePodman(PrivateEngine):
     def run(self, *words: str) -> str:
         """Run the command, without service; return its output."""
         done = subprocess.run(
-            [*self.command, *words], env=self.environment, capture_output=True, text=True, check=False, timeout=120
+            [*self.command, *words],
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120 * PATIENCE,
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
