@@ -126,7 +126,7 @@ def told_of_answers(world: World) -> World:
 def _answers_to(hand: HandState, container: Container) -> tuple[CPUSet, ...]:
     """Return what the hand may write for a container: at its birth, and when it lets it go, what the engine has."""
     answers, back = hand.answers_for(container.view.key), container.place.configured
-    return (*answers, back) if hand.lets_go(container) and back not in answers else answers
+    return (*answers, back) if hand.lets_go(container.view.key) and back not in answers else answers
 
 
 def covered(world: World, key: ContainerKey, began: int) -> World:
@@ -286,7 +286,7 @@ def _held(world: World, fact: AnswersHeld) -> tuple[World, tuple[Order, ...]]:
     if before.held is not None and before.held.answers.others is not None and newest.answers.others is None:
         world = replace(world, horizon=max(world.horizon, fact.ended))
     for key, container in list(world.containers.items()):
-        if before.lets_go(container):
+        if before.lets_go(key):
             back = EMPTY if container.is_idle else container.place.configured
             world = world.with_container(after(container, LetGo(back, fact.ended)))
             looks += [] if container.is_idle else [LookAgain(key)]

@@ -12,7 +12,6 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from sidecar.decide.contacts import Contact
-from sidecar.decide.container.container import Container
 from sidecar.decide.facts import ContainerView, EngineInfo
 from sidecar.decide.orders import HoldAnswers
 from sidecar.systemd_names import is_group_of_pod, parent_path
@@ -100,15 +99,11 @@ class HandState(msgspec.Struct, frozen=True, kw_only=True):
             return () if before is None else (before,)
         return (newest,) if before is None else (before, newest)
 
-    def lets_go(self, container: Container) -> bool:
+    def lets_go(self, key: ContainerKey) -> bool:
         """Return whether it is letting this container go, or may have done so: from then on the container may be
-        wherever it would be without the hand. A new hand also lets one go that an earlier hand put beside its pin.
+        wherever it would be without the hand.
         """
-        key = container.view.key
-        if self.sent is None or _is_answered(self.sent, key):
-            return False
-        pin = self.sent.answers.left.get(key, EMPTY) if self.held is None else EMPTY
-        return _is_answered(self.held, key) or (bool(pin) and not container.place.seen <= pin)
+        return _is_answered(self.held, key) and self.sent is not None and not _is_answered(self.sent, key)
 
     def newborns(self, online: CPUSet) -> int:
         """Return the CPUs on which newborns may be, as a mask: where they are let be born, and all that are not owned,

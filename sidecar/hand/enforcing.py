@@ -125,12 +125,10 @@ class Enforcer:
 
     def _let_go(self, group: WatchedGroup, answers: StandingAnswers, now: float) -> None:
         """Guard a group no more, and give it what it would have without the hand. What an order wrote stays, but not of
-        one that is pinned by hand: the order came before more than a glance was possible, or from an earlier hand.
+        one that is pinned by hand: the order came before more than a glance was possible.
         """
         back = group.theirs
-        if group.footing is Footing.KNOWN or (
-            group.footing is Footing.FOUND and answers.is_wider(self.called(group), group.line or b"")
-        ):
+        if group.footing is Footing.KNOWN:
             self.release(group)
             back = answers.pin_of(self.called(group))
             group.is_answered = bool(back)

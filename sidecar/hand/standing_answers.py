@@ -66,13 +66,6 @@ class StandingAnswers:
         """Return to which CPUs a container is pinned that is left alone by itself, as its engine knows; b"" if none."""
         return self._left.get(id, b"") if id in self._own and self._own[id] is None else b""
 
-    def is_wider(self, id: str, line: bytes) -> bool:
-        """Return whether a group has CPUs beside all of those to which its container is pinned that is left alone: an
-        earlier hand answered it before the pin was known, and did not live to give it back.
-        """
-        pin, has = parsed(self.pin_of(id)), parsed(line)
-        return bool(pin and has and pin <= has and has != pin)
-
     def for_found(self, id: str, theirs: bytes) -> bytes | None:
         """Return what a group gets that existed when the hand began, and had these CPUs: the same text if none of them
         is owned. None: it is left as it is. Without CPUs of its own, as on v2, it has all of its parent's, also those

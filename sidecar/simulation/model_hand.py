@@ -208,9 +208,7 @@ class ModelHand:
         written, had = self._kernel.own(id), self._found[id]
         theirs = written if had is None else had
         if self.answer_to(id) is None:
-            pin, had = self._pin_of(id), self._found.pop(id)
-            # An earlier hand did not live to give it back.
-            self._let_go(id, pin if pin and pin <= written else had)
+            self._let_go(id, self._found.pop(id))
             return EMPTY
         # Where it runs counts as well: a group that lacks all of its own has those of the group above. One that has
         # none of its own has all of these, also those that come online.

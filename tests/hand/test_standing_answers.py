@@ -7,7 +7,6 @@ import pytest
 from sidecar.decide.orders import Answers
 from sidecar.hand.standing_answers import StandingAnswers, parsed
 from state.cpuset import CPUSet
-from state.key import ContainerKey
 from tests.support.keys import docker
 
 HELD = StandingAnswers(
@@ -58,18 +57,6 @@ def test_the_lines_name_everything_for_whoever_writes_them() -> None:
 def test_a_text_that_is_no_list_has_no_cpus() -> None:
     assert parsed(b"\xff") is None
     assert parsed(b"0-1") == CPUSet.of(0, 1)
-
-
-@pytest.mark.parametrize(
-    ("has", "expected"), [("0-3", True), ("1-2", True), ("1", False), ("2-3", False), ("", False), ("?", False)]
-)
-def test_what_has_more_than_its_pin_was_answered_by_an_earlier_hand(has: str, *, expected: bool) -> None:
-    """Of one that is left alone, and that the engine pinned."""
-    own: dict[ContainerKey, CPUSet | None] = {docker("left"): None, docker("own"): CPUSet.of(1)}
-    pin = {docker("left"): CPUSet.of(1), docker("own"): CPUSet.of(1)}
-    held = StandingAnswers(Answers(others=CPUSet.parse("0-3"), own=own, left=pin))
-    assert held.is_wider("left", has.encode()) is expected
-    assert not held.is_wider("own", has.encode())
 
 
 @pytest.mark.parametrize(("wrote", "gets"), [("", b"1"), ("0-7", b"1"), ("?", b"1"), ("2", b"2")])

@@ -41,7 +41,7 @@ def may_be_as_newborn(reality: Reality, container: Container) -> int:
         return 0
     if container.wish.standing in (Standing.MANAGED, Standing.MEMBER):
         return hand.stuck.mask
-    is_let_go = not hand.is_answering or hand.lets_go(container)
+    is_let_go = not hand.is_answering or hand.lets_go(container.view.key)
     return reality.online.mask if is_let_go else reality.world.newborns
 
 
