@@ -52,11 +52,11 @@ def claimed_by_pins(world: World) -> CPUSet:
 
 
 def _claimed(world: World, container: Container) -> CPUSet:
-    """Return where a container pinned by hand may run of its pin. If it runs on none of that, although some is online,
-    it was put elsewhere, and not by its engine: it stays there until its next start.
+    """Return where a container pinned by hand may run of its pin. If it runs elsewhere, although some of that is
+    online, it was put there, and not by its engine, as by a hand that was lost: it stays there until its next start.
     """
     pin, seen = container.place.configured, container.place.seen
-    is_astray = not container.is_idle and world.has_pin_online(container) and pin.isdisjoint(seen)
+    is_astray = not container.is_idle and world.has_pin_online(container) and not seen <= pin
     return (pin & CPUSet.from_mask(container.footprint)) | (seen if is_astray else EMPTY)
 
 
