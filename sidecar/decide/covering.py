@@ -105,8 +105,8 @@ def told_of_answers(world: World) -> World:
     """Of looks that show the same, one is asked."""
     for key, container in world.containers.items():
         view, is_single = container.view, is_answered(world, container)
-        # One with a grant that asks for it no more has its answer until the hand is told.
-        is_told = is_single or (container.is_idle and key in world.state.assignments)
+        # One that asks for nothing any more has its answer until the hand is told.
+        is_told = is_single or (container.is_idle and hand is not None and hand.names(key))
         answers = _answers_to(hand, container) if hand and is_told else ()
         # 10. With a glance, the kernel shows where its group is.
         was_seen = hand is not None and container.looked > hand.since

@@ -99,6 +99,10 @@ class HandState(msgspec.Struct, frozen=True, kw_only=True):
             return () if before is None else (before,)
         return (newest,) if before is None else (before, newest)
 
+    def names(self, key: ContainerKey) -> bool:
+        """Return whether it may hold CPUs for this container alone."""
+        return any(each.answers.own.get(key) is not None for each in (self.held, self.sent) if each)
+
     def lets_go(self, key: ContainerKey) -> bool:
         """Return whether it is letting this container go, or may have done so: from then on the container may be
         wherever it would be without the hand.
