@@ -88,6 +88,7 @@ GROUPS: Final = (
         engine=DOCKER,
         machine=SYSTEMD,
         tests=LIFE,
+        seconds=2700.0,
     ),
     Group(
         name="docker-cgroupfs",
@@ -109,6 +110,7 @@ GROUPS: Final = (
         engine=PODMAN,
         machine=SYSTEMD,
         tests=LIFE,
+        seconds=2700.0,
     ),
     Group(
         name="podman-cgroupfs",
