@@ -148,11 +148,12 @@ def _left_behind(world: World, order: ApplyCpuset) -> CPUSet:
     return place.seen if order.live else place.configured
 
 
-def is_later(container: Container, other: Container) -> bool:
-    """Return whether orders may wait in the engine behind the starts of both, and that of the other one is held: what
-    can happen only after its own answer keeps no start waiting of which the same is true.
+def is_later(container: Container, other: Container, *, was_held: bool = False) -> bool:
+    """Return whether orders may wait in the engine behind the starts of both, and that of the other one is held, or was
+    when this one was answered: what can happen only after its own answer keeps no start waiting of which the same is
+    true.
     """
-    return other.is_held and _is_followed(other) and _is_followed(container)
+    return (other.is_held or was_held) and _is_followed(other) and _is_followed(container)
 
 
 def _waited_for(reality: Reality, key: ContainerKey) -> CPUSet:
@@ -184,6 +185,7 @@ def _shares(reality: Reality, answer: AnswerStart) -> bool:
 def _entered(reality: Reality, answer: AnswerStart, cpus: CPUSet) -> list[str]:
     world, found = reality.world, []
     refused = {each.container for each in reality.new_answers if each.refusal is not None}
+    later = {each.container for each in reality.new_answers[reality.new_answers.index(answer) + 1 :]}
     name = world.containers[answer.container].view.name
     granted = world.state.assignments.get(answer.container)
     if not cpus:
@@ -202,7 +204,7 @@ def _entered(reality: Reality, answer: AnswerStart, cpus: CPUSet) -> list[str]:
         if id == answer.container or is_apart or not (answer.exclusive or id in world.state.assignments):
             continue
         # What was refused with this burst was held until now, and starts nothing.
-        is_nowhere = id in refused or is_later(world.containers[answer.container], other)
+        is_nowhere = id in refused or is_later(world.containers[answer.container], other, was_held=id in later)
         may_be = EMPTY if is_nowhere else _waited_for(reality, id)
         if both := (cpus - world.state.reserved) & may_be:
             found.append(f"{name} was started on {both}, where {other.view.name} may be")
