@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tests.live.engineapi import EngineApi
+from tests.live.engineapi import ApiError, EngineApi
 
 SLEEP: Final = ("sleep", "3600")
 """What a container runs when the test does not say."""
@@ -43,6 +43,12 @@ class Containers:
         return str(answer.decode("utf-8", "replace"))
 
     def remove_all(self) -> None:
-        """Remove everything that was created here."""
+        """Remove everything that was created here. What fails is raised once all was tried."""
+        failed: ApiError | None = None
         while self.made:
-            self.api.remove(self.made.pop())
+            try:
+                self.api.remove(self.made.pop())
+            except ApiError as error:
+                failed = error
+        if failed is not None:
+            raise failed
