@@ -253,10 +253,9 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def sure_of(self, container: Container) -> CPUSet:
         """Return the CPUs that a container has regardless of the outcome of orders: in a group, only the group's.
 
-        If a container in the group is pinned to CPUs that the group does not have, the kernel lets it run on all of the
-        group's, and withdraws them at the group's next change: it is sure of none of these. One that was only glanced
-        at may be pinned so. One that is held back has no more than a look shows. One that is left alone is sure of none
-        as long as the hand may answer its birth, and from then on until the look that follows; so is an insider.
+        One in a group that is pinned to CPUs which that lacks has all of the group's until it changes: it is sure of
+        none, nor is one that was only glanced at. One that is held back has what a look shows. One that is left alone,
+        and not displaced, is sure of none as long as the hand may answer its birth, and until the look that follows.
         """
         if is_insider(self.hand, container.view.key) or self.is_let_go(container) or self._may_be_answered(container):
             return EMPTY
@@ -381,7 +380,8 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def _may_be_answered(self, container: Container) -> bool:
         """Return whether the hand does not know yet that this live container is left alone."""
-        return self.hand is not None and bool(self.hand.answers_for(container.view.key)) and _runs_unmoved(container)
+        may_be = self.hand is not None and bool(self.hand.answers_for(container.view.key))
+        return may_be and _runs_unmoved(container) and not self.is_displaced(container)
 
     @derived_property
     def company(self) -> Reach:

@@ -10,8 +10,10 @@ from sidecar.decide.container.news import LetGo
 from sidecar.decide.facts import ContainerRemoved
 from sidecar.decide.hand_state import HandState
 from sidecar.decide.moves.newborn_answers import answers_of
+from sidecar.decide.orders import Answers, HoldAnswers
 from sidecar.decide.settings import PolicyName, Rule, TenantRight
 from sidecar.decide.world import replace
+from sidecar.projection.projection_of import projection_of
 from sidecar.words.neighbours import pinned_text
 from state.cpuset import CPUSet
 from tests.support.decide.real import Real
@@ -170,6 +172,20 @@ def test_the_hand_keeps_it_where_it_waits() -> None:
     story.feed(ContainerRemoved(own.key, story.ticket()))
     story.settle()
     assert (where(real), _answer(story, real)) == ("1-2", None)
+
+
+def test_its_file_says_where_it_waits() -> None:
+    """It is there for sure: the hand has that answer for it alone."""
+    story = Story(may=())
+    own, real = story.arrive("own", 6), story.arrive("pinned", cpuset="1-2")
+    story.settle()
+    story.change_settings(may=(TenantRight.PIN,))
+    story.settle()
+    assert where(own) == "1-6"
+    held = HoldAnswers(0, Answers(others=cpus("0,7"), own={real.key: cpus("0,7")}, owned=cpus("1-6")))
+    world = replace(story.world, hand=HandState(parents=("/docker",), held=held))
+    told = projection_of(world, world.containers[real.key])
+    assert (told.cpus, told.arriving, told.settled) == (cpus("0,7"), CPUSet(), True)
 
 
 def test_its_originals_are_kept_while_it_may_be_elsewhere() -> None:
