@@ -12,6 +12,7 @@ from sidecar.board import Board
 from sidecar.crashes import Crashes
 from sidecar.decide.facts import ViewKind
 from sidecar.decide.settings import PolicyName
+from sidecar.decide.world import World
 from sidecar.log import Log, now
 from sidecar.status.present_status import PresentStatus
 from sidecar.status.status_file import is_written, write_status
@@ -66,7 +67,8 @@ class Narrator:
         reported it.
         """
         before, problems = self._board.latest, dict[str, str]()
-        is_announced = False
+        is_announced = is_whole = False
+        lacking = ""
         async for world in self._board.worlds():
             await trio.sleep(READERS_PAUSE)
             with self._crashes.contained(None, "news"):
@@ -81,8 +83,9 @@ class Narrator:
                 self.write_status()
                 if world.settings.policy is PolicyName.NONE:
                     self._log.warning(NOT_LOOKED_AT)
-                elif lacking := missing_rights(world):
-                    self._log.warning(lacking)
+                else:
+                    lacking = self._warned_of_missing_rights(world)
+                is_whole = world.sees_all
                 units = sum(1 for each in world.containers.values() if each.view.kind is ViewKind.UNIT)
                 self._log.info(
                     "ready",
@@ -92,7 +95,18 @@ class Narrator:
                     reserved=world.state.reserved,
                     shared=world.state.shared,
                 )
+            elif is_announced and not is_whole and world.sees_all:
+                # Of several engines, the last was reached later.
+                is_whole = True
+                lacking = self._warned_of_missing_rights(world, lacking)
             before = world
+
+    def _warned_of_missing_rights(self, world: World, before: str = "") -> str:
+        """Warn of what tenants use and may not, unless that was said before; return what was said."""
+        lacking = missing_rights(world) if world.settings.policy is not PolicyName.NONE else ""
+        if lacking and lacking != before:
+            self._log.warning(lacking)
+        return lacking
 
     async def keep_status(self) -> None:
         """Keep the status document current until cancelled, no faster than people read."""

@@ -183,3 +183,22 @@ async def test_a_strict_start_of_either_engine_is_answered_from_one_book(autojum
         assert found[0].isdisjoint(found[1])
         assert {key.engine for key in host.books().assignments} == {host.engine.name, OTHER}
     assert host.broken == []
+
+
+async def test_the_rights_that_are_missing_are_said_again_once_the_last_engine_is_there(
+    autojump_clock: MockClock, host: Host
+) -> None:
+    """The first to be ready begins; what the other one has is named as soon as it is known."""
+    others = second(host).docker
+    await host.docker.run("mine", labels={"cpuset.manage": "off"})
+    await others.run("its", labels={"cpuset.manage": "off"})
+    second(host).is_silent = True
+    async with host.running():
+        await trio.sleep(60)
+        said = [each for each in host.lines.getvalue().splitlines() if "rights that tenants do not have" in each]
+        assert ["(opt-out: mine)" in each for each in said] == [True]
+        second(host).is_silent = False
+        await trio.sleep(60)
+    said = [each for each in host.lines.getvalue().splitlines() if "rights that tenants do not have" in each]
+    assert ["(opt-out: its, mine)" in each for each in said] == [False, True]
+    assert host.broken == []
