@@ -5,8 +5,9 @@ from __future__ import annotations
 import gc
 import os
 import re
+import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import hypothesis
@@ -76,6 +77,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = [item for item in items if "benchmark" in getattr(item, "fixturenames", ())]
         items[:] = [item for item in items if "benchmark" not in getattr(item, "fixturenames", ())]
         config.hook.pytest_deselected(items=left_out)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Generator[None, object, object]:
+    """Restore the blocked signals: a daemon that does not begin, because of a mistake, ends with SIGHUP blocked, and
+    the programs of later tests would inherit that.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    try:
+        return (yield)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @pytest.fixture(scope="session")
