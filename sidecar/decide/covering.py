@@ -106,7 +106,7 @@ def told_of_answers(world: World) -> World:
     for key, container in world.containers.items():
         view, is_single = container.view, is_answered(world, container)
         # One that asks for nothing any more has its answer until the hand is told.
-        is_told = is_single or (container.is_idle and hand is not None and hand.names(key))
+        is_told = is_single or (container.is_idle and hand is not None and hand.has_own_answer(key))
         answers = _answers_to(hand, container) if hand and is_told else ()
         # 10. With a glance, the kernel shows where its group is.
         was_seen = hand is not None and container.looked > hand.since
@@ -328,8 +328,8 @@ def _covers_more(before: HandState, newest: HoldAnswers) -> bool:
 
 
 def coverable_since(before: World, world: World) -> tuple[LookAgain, ...]:
-    """Return the looks that cover what may be covered since these looks: they showed where an engine's containers are
-    born, and the hand is told nothing new, because another engine's are born there as well.
+    """Return looks at what may be covered since another look showed where its engine puts containers. They are asked
+    for here if the hand is told nothing new, because another engine puts its own there as well.
     """
     was, now = before.hand, world.hand
     is_shown = was is not None and now is not None and was.homes != now.homes and home_of(was) == home_of(now)

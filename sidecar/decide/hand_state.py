@@ -99,8 +99,8 @@ class HandState(msgspec.Struct, frozen=True, kw_only=True):
             return () if before is None else (before,)
         return (newest,) if before is None else (before, newest)
 
-    def names(self, key: ContainerKey) -> bool:
-        """Return whether it may hold CPUs for this container alone."""
+    def has_own_answer(self, key: ContainerKey) -> bool:
+        """Return whether it may hold an answer for this container, other than that for all others."""
         return any(each.answers.own.get(key) is not None for each in (self.held, self.sent) if each)
 
     def lets_go(self, key: ContainerKey) -> bool:

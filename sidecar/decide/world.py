@@ -253,9 +253,9 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def sure_of(self, container: Container) -> CPUSet:
         """Return the CPUs that a container has regardless of the outcome of orders: in a group, only the group's.
 
-        One in a group that is pinned to CPUs which that lacks has all of the group's until it changes: it is sure of
-        none, nor is one that was only glanced at. One that is held back has what a look shows. One that is left alone,
-        and not displaced, is sure of none as long as the hand may answer its birth, and until the look that follows.
+        One whose pin is outside its group has all of the group's until that changes, and is sure of none; a glance may
+        hide such a pin. One that is held back has what a look shows. An insider is sure of none, and so is one that is
+        left alone, and not displaced, as long as the hand may answer its birth, and until the look that follows.
         """
         if is_insider(self.hand, container.view.key) or self.is_let_go(container) or self._may_be_answered(container):
             return EMPTY

@@ -165,10 +165,6 @@ class ModelHand:
         """Return whether it was there when this group was born."""
         return id in self._seen_born
 
-    def owes(self, id: str) -> bool:
-        """Return whether this group was let go, and cannot be written: it has not got back what it had."""
-        return id in self._owed
-
     def is_owner_found(self, id: str) -> bool:
         """Return whether this group existed before the hand, and is left to its first write: it has its own answer."""
         return id in self._found and self._is_own(id)

@@ -144,6 +144,9 @@ def test_a_right_to_pin_that_comes_later_waits_for_an_owner_that_cannot_move(
     sidecar.reload()
     sidecar.until(pinned, lambda it: it.sharing is SharingStatus.STRANGER, "has the right")
     stays(lambda: kernel.allowed(pinned) == REST, "it waits", seconds=0.5)
+    waits = sidecar.projection(pinned)
+    assert waits is not None
+    assert (waits.cpus, waits.arriving) == (REST, CPUSet())
     told = sidecar.command("explain", pinned).stdout
     assert f"pinned by hand to CPU {LAST}, and runs on" in " ".join(told.split())
     until_alone(sidecar, owner)

@@ -15,7 +15,7 @@
 4. A container's group is below its parent, which never changes: the books have it of each container that the sidecar
    placed. What has its name elsewhere was asked for as a parent, and is a newborn like all others. Where parents are
    named at all, or one is found elsewhere, a container whose parent no look and no books show may be below any, and so
-   may one in a pod.
+   may one in a pod. No parent is watched only because a glance found something of a container's name there.
 5. Under the policy none, in a release, and with a shared group, no newborn gets anything.
 
 One order is outstanding at a time. A container enters CPUs only once the hand holds answers without them: until then
@@ -178,8 +178,9 @@ def _place_of(world: World, key: ContainerKey) -> str | None:
 
 
 def _is_only_glanced_away(world: World, view: ContainerView) -> bool:
-    """Return whether a glance alone shows one where none that names no parent is known to be born. Once that is
-    watched, what an engine has there by default would be taken for what only has such names, until a look shows it.
+    """Return whether only a glance found something of its name there, and no engine is known to put containers there.
+    If it is an engine's default after all, and was watched before a look shows that, all that is there would be taken
+    for strangers with such names.
     """
     return view.is_glance and (world.hand is None or view.found_below not in home_of(world.hand))
 

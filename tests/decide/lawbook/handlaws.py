@@ -47,10 +47,10 @@ def may_be_as_newborn(reality: Reality, container: Container) -> int:
 
 def newborns_elsewhere(reality: Reality) -> list[str]:
     """Return newborns outside their footprint. One that is stuck gets what comes online, and that is not told until the
-    hand has tried again. A release gives all of them back what they had.
+    hand has tried again.
     """
     hand = reality.world.hand
-    if hand is None or not hand.is_answering or not isinstance(reality, HandReality) or reality.world.is_releasing:
+    if hand is None or not hand.is_answering or not isinstance(reality, HandReality):
         return []
     came = reality.online - reality.tried_on if hand.stuck else EMPTY
     newborns = CPUSet.from_mask(reality.world.newborns) | came
@@ -100,9 +100,9 @@ def alike_elsewhere(reality: Reality) -> Iterator[str]:
 
 
 def _is_left_to_its_first_write(reality: Reality, real: Real) -> bool:
-    """Return whether an owner was found running, and nothing was ordered yet, since not all was looked at."""
+    """Return whether an owner was found running, and nothing was ordered yet: not all of its engine was looked at."""
     hand = reality.hand if isinstance(reality, HandReality) else None
-    return hand is not None and hand.is_owner_found(real.id) and not reality.world.is_ready
+    return hand is not None and hand.is_owner_found(real.id) and reality.world.is_absent(real.key)
 
 
 def alone_beside_newborns(reality: Reality) -> Iterator[str]:

@@ -14,7 +14,6 @@ from sidecar.decide.world import World
 from state.cpuset import EMPTY, CPUSet, union
 from state.demand import NumaRule
 from state.model import Assignment
-from tests.support.decide.handreality import HandReality
 from tests.support.decide.reality import Reality
 
 _CHOOSY = frozenset((EFFICIENT, FULL_PCPUS_ONLY, PERFORMANCE))
@@ -33,11 +32,10 @@ def granted_where_pinned(reality: Reality) -> Iterator[str]:
 def beside_the_pinned(reality: Reality) -> Iterator[str]:
     """Yield grants on which a container that is pinned by hand runs, although enough other CPUs are free, or although
     the owner gained these above its floor (under `static`: its number). Grants do not count whose rules may exclude the
-    free ones, or the rest; nor containers that run there only because their pins are offline, or because the hand
-    cannot write what it owes them. For one that the sidecar moved, its own CPUs count, and not where it waits for
-    these: there it makes way.
+    free ones, or the rest; nor containers that run there only because their pins are offline. For one that the sidecar
+    moved, its own CPUs count, and not where it waits for these: there it makes way.
     """
-    world, hand = reality.world, reality.hand if isinstance(reality, HandReality) else None
+    world = reality.world
     if world.settings.policy is PolicyName.NONE or world.settings.isolated is not IsolatedRule.IGNORE:
         return
     strangers = [
@@ -46,7 +44,6 @@ def beside_the_pinned(reality: Reality) -> Iterator[str]:
         if key in world.containers
         and world.containers[key].wish.standing is Standing.STRANGER
         and not was_moved(world, world.containers[key])
-        and not (hand and hand.owes(real.id))
         and not world.containers[key].place.configured.isdisjoint(world.topology.online)
     ]
     strangers += [(own, own) for each in world.containers.values() if (own := own_of_the_moved(world, each))]

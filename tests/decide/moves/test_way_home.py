@@ -161,12 +161,7 @@ def test_it_goes_back_at_once_to_all_of_them_when_an_owner_can_move() -> None:
 
 def test_the_hand_keeps_it_where_it_waits() -> None:
     """It answers the next births there, and lets go once it is back: what its runtime would write is an owner's."""
-    story = Story(may=())
-    own, real = story.arrive("own", 6), story.arrive("pinned", cpuset="1-2")
-    story.settle()
-    story.change_settings(may=(TenantRight.PIN,))
-    story.settle()
-    assert (where(own), where(real)) == ("1-6", "0,7")
+    story, own, real = _waiting()
     assert _answer(story, real) == cpus("0,7")
     story.remove(own)
     story.feed(ContainerRemoved(own.key, story.ticket()))
@@ -176,12 +171,7 @@ def test_the_hand_keeps_it_where_it_waits() -> None:
 
 def test_its_file_says_where_it_waits() -> None:
     """It is there for sure: the hand has that answer for it alone."""
-    story = Story(may=())
-    own, real = story.arrive("own", 6), story.arrive("pinned", cpuset="1-2")
-    story.settle()
-    story.change_settings(may=(TenantRight.PIN,))
-    story.settle()
-    assert where(own) == "1-6"
+    story, _, real = _waiting()
     held = HoldAnswers(0, Answers(others=cpus("0,7"), own={real.key: cpus("0,7")}, owned=cpus("1-6")))
     world = replace(story.world, hand=HandState(parents=("/docker",), held=held))
     told = projection_of(world, world.containers[real.key])
@@ -202,6 +192,17 @@ def test_its_originals_are_kept_while_it_may_be_elsewhere() -> None:
     assert real.key in story.world.state.originals
     story.look(real)
     assert story.world.state.originals.get(real.key) is None
+
+
+def _waiting() -> tuple[Story, Real, Real]:
+    """Return an owner that cannot move, and a container that is pinned to two of its CPUs, and waits for these."""
+    story = Story(may=())
+    own, real = story.arrive("own", 6), story.arrive("pinned", cpuset="1-2")
+    story.settle()
+    story.change_settings(may=(TenantRight.PIN,))
+    story.settle()
+    assert (where(own), where(real)) == ("1-6", "0,7")
+    return story, own, real
 
 
 def _answer(story: Story, real: Real) -> CPUSet | None:
