@@ -376,7 +376,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def is_let_go(self, container: Container) -> bool:
         """Return whether the hand is letting go this live container: it gets back what only the hand knows."""
         is_let_go = bool(container.pulled) or (self.hand is not None and self.hand.lets_go(container.view.key))
-        return is_let_go and _runs_unmoved(container)
+        return is_let_go and (_runs_unmoved(container) or (self.is_releasing and not container.is_idle))
 
     def _may_be_answered(self, container: Container) -> bool:
         """Return whether the hand does not know yet that this live container is left alone."""

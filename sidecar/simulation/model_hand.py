@@ -111,7 +111,7 @@ class ModelHand:
 
     def write(self, id: str, cpus: CPUSet) -> CPUSet:
         """Write a group, guard it, and return its CPUs. Raise CgroupGone or CgroupClosed."""
-        if self._kernel.effective(id) is None:
+        if self._kernel.effective(id) is None or id in self._called:
             raise CgroupGone("it has no cgroup")
         for table in (self._guarded, self._newborn, self._found):
             table.pop(id, None)

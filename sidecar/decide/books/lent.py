@@ -39,7 +39,7 @@ def _lent(before: State, world: World) -> CPUSet:
     if world.is_releasing or world.settings.policy is PolicyName.NONE:
         return EMPTY
     # 1. What it had, and has not yet given up.
-    was_shared = (before.vacated - before.vacant - state.isolated) & state.exclusive
+    was_shared = (before.vacated - state.isolated) & state.exclusive
     if not world.is_ready:
         # Who waits for what is not known yet: what is lent stays, and the books alone tell what more is needed.
         kept, room = before.lent & state.exclusive, room_in(world, state)

@@ -126,6 +126,15 @@ def test_what_was_given_away_is_not_lent_again() -> None:
     assert lent(before, after, shared_min=3) == "7"
 
 
+def test_a_cpu_that_is_kept_for_a_successor_is_in_the_pool_until_that_comes() -> None:
+    """The pool runs there, if it has nothing else until others have left."""
+    went = state_of(gone=(0, "4", "")).assignments[key := ContainerKey("docker", "gone")]
+    vacancy = replace(went, demand=replace(went.demand, role="web 1"))
+    before = replace(state_of(a=(1, "1-3", "5-7")), vacancies={key: vacancy}, strict=True)
+    after = replace(state_of(a=(1, "1-3", "5-7"), heir=(2, "4", "")), strict=True)
+    assert lent(before, after, shared_min=1, options=(STRICT_CPU_RESERVATION,)) == "4"
+
+
 def test_the_floors_of_older_grants_come_first() -> None:
     before = state_of(a=(0, "1-3", ""))
     after = state_of(a=(0, "1", "2-3"), b=(1, "4-5", ""), c=(2, "6-7", ""))

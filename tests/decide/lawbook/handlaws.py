@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sidecar.decide.container.container import Container, Standing
+from sidecar.decide.container.machine import after
+from sidecar.decide.container.news import AnswersTold
 from sidecar.decide.facts import Phase
-from sidecar.decide.orders import ApplyCpuset, WriteCpuset
+from sidecar.decide.orders import Answers, ApplyCpuset, WriteCpuset
 from sidecar.projection.projection_of import projection_of
 from state.cpuset import EMPTY, CPUSet, union
 from state.key import ContainerKey
@@ -40,7 +42,7 @@ def may_be_as_newborn(reality: Reality, container: Container) -> int:
     if hand is None:
         return 0
     if container.wish.standing in (Standing.MANAGED, Standing.MEMBER):
-        return hand.stuck.mask
+        return (hand.stuck | (reality.newly_stuck if isinstance(reality, HandReality) else EMPTY)).mask
     is_let_go = not hand.is_answering or hand.lets_go(container.view.key)
     return reality.online.mask if is_let_go else reality.world.newborns
 
@@ -66,14 +68,17 @@ def newborns_elsewhere(reality: Reality) -> list[str]:
 
 def as_another(reality: Reality, real: Real) -> CPUSet:
     """Return where a newborn may be because its group is taken for that of a container of which nothing but a glance
-    is known, and which may be below any parent: it counts as that one.
+    is known, or nothing but its grant, and which may be below any parent: it counts as that one.
     """
     if not isinstance(reality, HandReality) or reality.hand is None or real.id not in reality.called:
         return EMPTY
     key = reality.hand.key_of(real.id, f"/{real.home}")
-    known = reality.world.containers.get(key) if key else None
-    is_another = known is not None and key != real.key and known.view.is_glance
-    return CPUSet.from_mask(known.coming) if known and is_another else EMPTY
+    if key is None or key == real.key:
+        return EMPTY
+    known, hand = reality.world.containers.get(key), reality.world.hand
+    if known is None:
+        return union(hand.answers_for(key)) if hand and key in reality.world.state.assignments else EMPTY
+    return CPUSet.from_mask(known.coming) if known.view.is_glance else EMPTY
 
 
 def alike_elsewhere(reality: Reality) -> Iterator[str]:
@@ -134,6 +139,18 @@ def entered_beside_newborns(reality: Reality) -> Iterator[str]:
             yield f"{container.view.name} was sent to {both}, where newborns may be"
 
 
+def _may_be_before(reality: Reality, key: ContainerKey, answers: Answers) -> CPUSet:
+    """Return where others wait for a container with a grant before these answers: one that has no answer of its own
+    among them is born as others are.
+    """
+    known = reality.world.containers[key]
+    may_be = CPUSet.from_mask(waited_for(reality, key, by_owner=False))
+    if key in answers.own or answers.others is None or not known.is_idle:
+        return may_be
+    elsewhere = after(known, AnswersTold(known.answers[:-1], is_covered=known.is_covered))
+    return may_be - (answers.others - CPUSet.from_mask(elsewhere.footprint))
+
+
 def answered_wrongly(reality: Reality) -> Iterator[str]:
     """Yield answers to births with CPUs that belong to others, or that an exclusive container may still be on."""
     if not isinstance(reality, HandReality):
@@ -147,7 +164,7 @@ def answered_wrongly(reality: Reality) -> Iterator[str]:
                 yield f"others are born on {both}, which is exclusive"
             entered = answers.others - (held.others or EMPTY if held else EMPTY) - reserved
             for key in world.state.assignments.keys() & world.containers.keys():
-                if both := entered & CPUSet.from_mask(waited_for(reality, key, by_owner=False)):
+                if both := entered & _may_be_before(reality, key, answers):
                     yield f"others are born on {both}, where {world.containers[key].view.name} may be"
         for key, cpus in answers.own.items():
             granted = world.state.assignments.get(key)

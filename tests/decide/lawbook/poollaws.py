@@ -82,7 +82,7 @@ def in_force(world: World, state: State) -> CPUSet:
     """Return the CPUs that containers without a grant may have now, of those that count on this machine under these
     settings: no container owns them, or is still leaving them, but for those that stay in the pool until others left.
     """
-    owned = (state.exclusive - state.lent) | state.leaving | state.vacant
+    owned = (state.exclusive - state.lent) | state.leaving
     return _countable(world, world.state) - owned
 
 

@@ -11,6 +11,7 @@ from sidecar.decide.books import pinned
 from sidecar.decide.books.holdings import sources_for
 from sidecar.decide.hand_state import HandState
 from sidecar.decide.moves import newborn_answers
+from sidecar.decide.world import World
 from tests.decide.lawbook import enginelaws, handlaws, laws
 from tests.decide.long_run import history
 from tests.support.decide.histories import Broken
@@ -27,6 +28,11 @@ def test_histories_with_two_engines_and_a_hand_break_no_law(first: int, last: in
     """In one of two, the second engine has a group of its own, which the hand learns of."""
     for seed in range(first, last):
         history(seed, with_hand=True, with_two=True)
+
+
+def test_a_group_that_is_called_like_a_container_of_which_only_the_grant_is_known_counts_as_that_one() -> None:
+    """After a restart, before its engine is reached: it may be below any parent."""
+    history(89622778, with_hand=True, with_two=True)
 
 
 def test_the_second_engine_has_a_group_of_its_own_in_one_of_two() -> None:
@@ -52,6 +58,11 @@ def watches_what_a_glance_alone_shows(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(newborn_answers, "_is_only_glanced_away", lambda world, view: False)
 
 
+def tells_what_a_release_gives_back(patch: pytest.MonkeyPatch) -> None:
+    told = World.is_let_go
+    patch.setattr(World, "is_let_go", lambda world, container: not world.is_releasing and told(world, container))
+
+
 @pytest.mark.parametrize(
     ("plant", "seed", "law"),
     [
@@ -59,6 +70,7 @@ def watches_what_a_glance_alone_shows(patch: pytest.MonkeyPatch) -> None:
         (moves_what_is_away_off_its_cpus, 89520785, enginelaws.KEPT),
         (never_looks_again_once_it_knows_where_an_engine_is, 89520504, handlaws.COVERED),
         (watches_what_a_glance_alone_shows, 89500048, laws.TOLD),
+        (tells_what_a_release_gives_back, 89800020, laws.TOLD),
     ],
 )
 def test_a_daemon_that_knows_too_little_of_two_engines_is_caught(

@@ -66,6 +66,12 @@ def test_histories_with_a_hand_break_no_law(first: int, last: int) -> None:
         pytest.param(89072808, id="a strict start, and one on its way back to a pin that it may have now"),
         pytest.param(89072507, id="one that started unseen, and was put on its CPUs by an order that failed"),
         pytest.param(88001744, id="one that is half removed, and was only glanced at"),
+        pytest.param(89401122, id="a member of the group, below one that another program shrank"),
+        pytest.param(89610268, id="a release that gives back what another program wrote in the kernel alone"),
+        pytest.param(89631245, id="a CPU that the pool keeps as yet, of one that went"),
+        pytest.param(89633335, id="a group that is called like another, and an order under its own name"),
+        pytest.param(89633767, id="a group that was found, and answered with a CPU that went offline"),
+        pytest.param(89900165, id="a held start of one that is pinned since, which has CPUs while its engine is away"),
         pytest.param(30050033, id="an update that was refused, and a start that is under way"),
     ],
 )

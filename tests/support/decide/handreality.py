@@ -18,7 +18,7 @@ from sidecar.decide.sightings import as_the_kernel_shows
 from sidecar.decide.world import replace
 from sidecar.failures import CgroupClosed, CgroupGone
 from sidecar.simulation.model_hand import DEFAULT_PARENTS, ModelHand
-from state.cpuset import EMPTY, CPUSet
+from state.cpuset import EMPTY, CPUSet, union
 from state.key import ContainerKey
 from state.topology import Topology
 from tests.support.decide.glances import begin_start
@@ -76,6 +76,11 @@ class HandReality(Reality):
     def is_blind(self) -> bool:
         """Whether something happened to the hand that is not reported yet."""
         return self.is_lost or self.has_missed or bool(self.astray or (self.hand and self.hand.missed))
+
+    @property
+    def newly_stuck(self) -> CPUSet:
+        """Where the hand found that newborns are stuck, as far as that is not reported yet."""
+        return union(fact.stuck for fact in self.hand_news if isinstance(fact, AnswersHeld))
 
     def create(self, *args: Any, **kwargs: Any) -> Real:
         """Add a container; some name a cgroup parent of their own, and some are locked at once."""

@@ -33,7 +33,7 @@ def inventory_of(
     views = []
     for real in reals:
         if known is None or real.key in known:
-            real.is_unseen = real.is_unseen and real.is_locked
+            real.be_looked_at()
             views.append(real.glance() if real.is_locked else real.view())
     return Inventory(tuple(views), began, engine, has_list=known is None)
 

@@ -56,6 +56,10 @@ class Real(ModelContainer):
     """Whether somebody else changed its cpuset since an order last took effect on it."""
     was_tampered: bool = False
     """Whether somebody else ever changed its cpuset."""
+    meddled: CPUSet = EMPTY
+    """What another program last wrote into its cgroup, in the kernel alone."""
+    shown: CPUSet | None = None
+    """Where the last look showed it."""
 
     parent: str = ""
     """The cgroup parent that it names."""
@@ -96,6 +100,20 @@ class Real(ModelContainer):
     def is_locked(self) -> bool:
         """Whether a start, or another program, holds the engine's lock."""
         return self.held is not None or self.verdict is not None or self.is_busy
+
+    def be_looked_at(self) -> None:
+        """Begin a look at it: what happened before is no news any more."""
+        self.is_unseen = self.is_unseen and self.is_locked
+        self.shown = self.effective
+
+    @property
+    def is_led_astray(self) -> bool:
+        """Whether it runs elsewhere than the last look showed, by a write that no engine knows, into its group or the
+        one above: the hand gave that back as its own, or what is further above hid it till now.
+        """
+        if self.effective is None or self.effective == self.shown:
+            return False
+        return self.above is not None or (bool(self.meddled) and self.kernel.own(self.id) == self.meddled)
 
     def view(self) -> ContainerView:
         """Return what a look at it shows."""

@@ -180,7 +180,7 @@ class Reality(Host):
             return
         self.looks.append(Look(real.view() if real else None, container, self.ticket()))
         if real:
-            real.is_unseen = False
+            real.be_looked_at()
 
     def deliver_look(self, index: int) -> None:
         """Deliver a look to the allocator."""
@@ -276,8 +276,8 @@ class Reality(Host):
             self.shrink_above(real)
         self.take_effect(order)
         if how == "overwritten" and real.effective is not None:
-            self.kernel.write(real.id, self.online - order.update.cpus or self.online)
-            real.is_unseen = True
+            real.meddled, real.is_unseen = self.online - order.update.cpus or self.online, True
+            self.kernel.write(real.id, real.meddled)
 
     def _accepted(self, order: ApplyCpuset, real: Real) -> None:
         """Return the outcome of an order that the engine took: for a live container, what the kernel shows is final."""
