@@ -175,7 +175,7 @@ async def serve(
             real, *others = await stack.enter_async_context(opened)
             engine = with_shared_group(real, config.shared_slice, cgroup=config.cgroup)
             hosted = with_host_units(engine, host, config, log)
-            open_hand = partial(_open_hand, config, log)
+            open_hand = partial(_open_hand, config, log, tuple(address for _, address in found))
         else:
             hosted = Hosted(engine, host)
         engine, host = hosted.engine, hosted.kernel
@@ -209,11 +209,17 @@ def _switched_off(_engine: str) -> Hand:
     raise CgroupClosed(SWITCHED_OFF)
 
 
-def _open_hand(config: Config, log: Log, engine: str) -> Hand:
+def _open_hand(config: Config, log: Log, addresses: Sequence[str], engine: str) -> Hand:
     library = find_library()
     if library.path is None:
         log.info(reflex_told(fits=False, is_there=library.is_there))
-    return CgroupHand.open(library.path, engine, "" if config.hand == "auto" else config.hand, cgroup=config.cgroup)
+    if config.hand != "auto":
+        return CgroupHand.open(library.path, engine, config.hand, cgroup=config.cgroup)
+    # Docker does not tell its default parent; a dockerd on this host shows what it was given.
+    from sidecar.host.install.dockerd_parent import parents_given
+
+    given = parents_given(addresses) if engine != "podman" else ()
+    return CgroupHand.open(library.path, engine, also=given, cgroup=config.cgroup)
 
 
 def _machine_for(config: Config, kernel: Kernel, log: Log) -> Topology:

@@ -23,7 +23,7 @@ from __future__ import annotations
 import errno
 import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -109,6 +109,7 @@ class CgroupHand:
         engine: str = "",
         parent: str = "",
         *,
+        also: Iterable[str] = (),
         cgroup: str | Path = CGROUP,
         proc: str | Path = "/proc",
     ) -> Self:
@@ -116,7 +117,8 @@ class CgroupHand:
 
         `library` is the compiled reflex (`find_library`), None without one. `engine` is the name of the engine whose
         containers are born there; "" for all. `parent` is what it was given as its default parent, "" if that is not
-        known. Nothing is written before the first `hold`.
+        known; `also` are such parents that engines seem to have, and may change. Nothing is written before the first
+        `hold`.
         """
         files, manager = open_groups(cgroup, proc)
         try:
@@ -125,6 +127,8 @@ class CgroupHand:
             files.close()
             raise CgroupClosed(f"inotify is not available: {state_files.reason(error)}") from error
         defaults = default_parents(engine, manager, parent)
+        for each in also:
+            defaults |= default_parents(engine, manager, each)
         made = cls(files, queue, manager, defaults, tuple(defaults) if parent else ())
         made._begin()
         return made

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from sidecar.decide.orders import Answers
+from sidecar.hand.cgroup_hand import CgroupHand
 from sidecar.hand.group_names import ParentKind
 from sidecar.hand.parents import DEFAULTS, default_parents, is_path, users_manager, wanted_parents
+from state.cpuset import CPUSet
+from tests.support.hand.stages import until, v1_stage
 
 MANAGER = "/user.slice/user-1000.slice/user@1000.service"
 
@@ -80,3 +85,20 @@ def test_the_users_manager_is_read_from_the_process(tmp_path: Path, text: str, m
 
 def test_without_proc_the_manager_is_the_hosts(tmp_path: Path) -> None:
     assert users_manager(str(tmp_path)) == ""
+
+
+def test_a_parent_that_an_engine_seems_to_have_is_watched_beside_the_defaults(tmp_path: Path) -> None:
+    """What is born there first is answered, as soon as the engine makes the parent. It is the home of none until a look
+    shows a container there.
+    """
+    answers, born = Answers(others=CPUSet.of(0)), f"/tenants/{'a' * 64}"
+    with v1_stage(tmp_path, None) as stage:
+        stage.make("/docker")
+        with closing(CgroupHand.open(None, "docker", also=("/tenants",), cgroup=stage.cgroup)) as hand:
+            hand.hold(answers)
+            assert (hand.parents, hand.home) == (("/docker",), ())
+            stage.make("/tenants")
+            stage.make(born)
+            until(lambda: stage.cpus(born) == "0")
+            hand.hold(answers, home=("/docker",))
+            assert hand.parents == ("/docker",)

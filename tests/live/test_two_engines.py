@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import pytest
 
+from sidecar.host.install.dockerd_parent import parents_given
 from sidecar.status.document import SharingStatus
 from state.cpuset import CPUSet
 from state.projection import Projection
@@ -68,6 +69,14 @@ def serving(own_engine: PrivateEngine, podman: PrivatePodman, sidecar: SidecarPr
 def is_off(kernel: KernelView, id: str) -> bool:
     """Return whether a container may not run on the owner's CPU."""
     return kernel.allowed(id).isdisjoint(LAST)
+
+
+def test_the_default_parent_of_a_docker_is_found_by_its_process(own_engine: PrivateEngine) -> None:
+    """It has one of its own, in its file, and the API does not tell it."""
+    if own_engine.api.is_podman:
+        pytest.skip("Podman's default parent is a fixed one")
+    assert parents_given([f"unix://{own_engine.api.socket_path}"]) == (own_engine.cgroup_parent,)
+    assert parents_given(["unix:///none.sock"]) == ()
 
 
 def test_an_owner_of_one_engine_is_alone_among_both(

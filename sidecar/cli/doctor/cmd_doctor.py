@@ -29,7 +29,6 @@ from sidecar.cli.doctor.front_checks import check_exec, check_fronts, fronts_her
 from sidecar.cli.doctor.group_checks import check_parents, check_shared_group
 from sidecar.cli.doctor.hand_checks import (
     check_hand,
-    check_home,
     check_modes,
     check_speed,
     check_taken,
@@ -76,7 +75,6 @@ from sidecar.host.install.front_program import find_program
 from sidecar.host_ports import Kernel
 from sidecar.misreadings import Absent, Misreading
 from sidecar.ports import Engine
-from sidecar.status.document import HandStatus
 from sidecar.status.status_file import is_daemon_running, read_status
 from sidecar.status.status_reader import LastStatus, read_last_status
 from sidecar.words.around import cure_of
@@ -232,10 +230,7 @@ def _check_hand(config: Config, report: EngineReport, *, is_running: bool) -> It
     yield from check_hand(config, None if config.hand == "off" else closed_reason(config))
     has_hand = _closed(config) is None
     if has_hand:
-        hand, engine = _hand_of(config) if is_running else None, report.engine.name if report.engine else ""
-        yield from check_taken(taken_parents(config, engine) if not is_running else hand.taken if hand else ())
-        if engine == "docker":
-            yield from check_home(config, (_settings_of_dockerd() or {}).get("cgroup-parent"), hand)
+        yield from check_taken(_taken(config, report, is_running=is_running))
         yield from check_speed(find_library(), tried_urgency())
         yield from check_modes(effective_capabilities())
     listens = listening(config, has_hand=has_hand)
@@ -243,11 +238,15 @@ def _check_hand(config: Config, report: EngineReport, *, is_running: bool) -> It
     yield from check_inotify(inotify_use(), listens, len(report.views), owners, is_running=is_running)
 
 
-def _hand_of(config: Config) -> HandStatus | None:
-    """Return what the running daemon tells of its hand; None if it tells nothing."""
-    with suppress(StateError):
-        return read_status(config.state_dir).hand
-    return None
+def _taken(config: Config, report: EngineReport, *, is_running: bool) -> tuple[str, ...]:
+    """Return the cgroup parents of the engine that another sidecar watches: as the daemon has found, or as they are."""
+    if not is_running:
+        return taken_parents(config, report.engine.name if report.engine else "")
+    try:
+        hand = read_status(config.state_dir).hand
+    except StateError:
+        return ()
+    return hand.taken if hand else ()
 
 
 def _check_around(config: Config, *, is_running: bool) -> Iterator[Finding]:

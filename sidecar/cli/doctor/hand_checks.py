@@ -14,10 +14,9 @@ from sidecar.failures import CgroupClosed
 from sidecar.hand.group_access import open_groups
 from sidecar.hand.group_files import GroupFiles
 from sidecar.hand.parent_lock import lock_directory
-from sidecar.hand.parents import default_parents, paths_of, users_manager
+from sidecar.hand.parents import default_parents
 from sidecar.hand.reflex_queue import Library
 from sidecar.hand.urgency import Urgency, hurry
-from sidecar.status.document import HandStatus
 from sidecar.words.hands import SWITCHED_OFF, no_hand, parents_taken, reflex_told
 
 _DAC_OVERRIDE: Final = 1
@@ -106,22 +105,6 @@ def check_taken(taken: Sequence[str]) -> Iterator[Finding]:
     if taken:
         problem, cure = parents_taken(taken)
         yield Finding("parents", Verdict.WARN, problem, cure)
-
-
-def check_home(config: Config, parent: object, hand: HandStatus | None) -> Iterator[Finding]:
-    """Check that births are answered below the default cgroup parent that dockerd was given: Docker does not tell it,
-    and a daemon without the configuration's word finds it with the first container that runs there. `hand` is what the
-    running daemon tells.
-    """
-    paths = paths_of(parent, users_manager()) if isinstance(parent, str) else ()
-    if config.hand != "auto" or not paths:
-        return
-    if {*paths} & {*default_parents("docker"), *(hand.parents if hand else ())}:
-        return
-    says = f"dockerd's default cgroup parent, {parent}, is not watched before a container runs there"
-    several = "start a container of this Docker before those with exclusive CPUs"
-    cure = several if config.engines else f'set hand = "{parent}"'
-    yield Finding("births", Verdict.WARN, f"{says}: that one may start on exclusive CPUs", cure)
 
 
 def check_speed(library: Library, urgency: Urgency) -> Iterator[Finding]:

@@ -8,7 +8,6 @@ import pytest
 
 from sidecar.cli.doctor.hand_checks import (
     check_hand,
-    check_home,
     check_modes,
     check_speed,
     check_taken,
@@ -20,7 +19,6 @@ from sidecar.cli.doctor.host_checks import Verdict
 from sidecar.config.config import Config
 from sidecar.hand.reflex_queue import Library
 from sidecar.hand.urgency import Urgency
-from sidecar.status.document import HandStatus
 from sidecar.words.hands import MOUNT, unwritable
 from tests.support.hand.stages import v2_stage
 
@@ -92,26 +90,3 @@ def test_a_parent_that_another_sidecar_watches_is_a_warning(tmp_path: Path) -> N
 def test_the_urgency_is_tried_in_a_thread_of_its_own() -> None:
     """Whatever is permitted here."""
     assert tried_urgency() in Urgency
-
-
-def test_a_parent_of_dockerds_own_is_a_warning_until_it_is_watched() -> None:
-    """Docker does not tell it. The usual ones are watched always."""
-    [finding] = check_home(Config(), "/tenants", None)
-    assert (finding.question, finding.verdict, finding.cure) == ("births", Verdict.WARN, 'set hand = "/tenants"')
-    assert "/tenants" in finding.says
-    seen = HandStatus(is_answering=True, parents=("/docker", "/tenants"), text="")
-    assert not list(check_home(Config(), "/tenants", seen))
-    assert list(check_home(Config(), "/tenants", HandStatus(is_answering=True, parents=("/docker",), text="")))
-
-
-@pytest.mark.parametrize("parent", ["/docker", "docker", "system.slice", None, "", 7])
-def test_the_usual_parents_of_dockerd_are_no_warning(parent: object) -> None:
-    """Nor is what dockerd itself would refuse."""
-    assert not list(check_home(Config(), parent, None))
-
-
-def test_what_is_to_be_done_about_a_parent_depends_on_the_configuration() -> None:
-    """A hand that was given its parent watches that. One of several engines can be given none."""
-    assert not list(check_home(Config(hand="/tenants"), "/tenants", None))
-    [finding] = check_home(Config(engines=("docker", "podman")), "tenants.slice", None)
-    assert "start a container of this Docker" in finding.cure
