@@ -177,7 +177,7 @@ def test_a_label_inside_the_group_is_refused_with_the_cure(sidecar: SidecarProce
     wrong = made.run("wrong", labels=ONE)
     status = sidecar.until(wrong, lambda it: it.refusal, "refused")
     assert "create it with cgroup_parent: " in " ".join((status.refusal, *status.warnings, *status.explanation))
-    assert allowed(made, wrong) == online()
+    eventually(lambda: allowed(made, wrong) == online(), "the group has all CPUs again")
 
 
 @pytest.mark.intrudes("the group is put onto the CPU of the owner")
