@@ -10,7 +10,7 @@ from sidecar.decide.books.give_up import refused_now
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.mounts import projection_name
 from sidecar.decide.facts import ViewKind
-from sidecar.decide.moves.alone import is_alone
+from sidecar.decide.moves.alone import has_company, is_alone
 from sidecar.decide.moves.never_alone import is_never_alone
 from sidecar.decide.moves.settled import awaits_answer, desired, is_settled
 from sidecar.decide.moves.signals import told_of
@@ -34,9 +34,12 @@ def has_projection(world: World, container: Container) -> bool:
 
 def may_be_told(world: World, container: ContainerKey) -> bool:
     """Return whether the projection of a container is written from this world. While its engine is away it stays as it
-    is, but where that silence is not safety.
+    is, but where that silence is not safety, and where the kernel shows that an owner is not alone any more.
     """
-    return not world.is_absent(container) or world.is_blind
+    if not world.is_absent(container) or world.is_blind:
+        return True
+    known = world.containers.get(container)
+    return known is not None and container in world.state.assignments and has_company(world, known)
 
 
 def projection_of(world: World, container: Container) -> Projection:

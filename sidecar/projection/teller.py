@@ -112,7 +112,7 @@ class Teller:
             await self._tell_settled()
             await trio.sleep(PAUSE)
             world = self._board.latest
-            if (world.is_ready or world.is_blind) and (world.is_ready or self._has_swept):
+            if world.is_ready or self._has_swept:
                 await self._tell_or_withdraw(world)
             self._told = world
             self._rounds += 1

@@ -149,3 +149,32 @@ def test_a_pods_container_that_starts_without_the_service_is_shown(
     finally:
         engine.run("pod", "rm", "-f", "-t0", pod)
         del made.made[1:]
+
+
+@pytest.mark.skipif(not Path("/sys/fs/cgroup/cpuset").exists(), reason="systemd takes no path as a parent")
+@pytest.mark.intrudes("a container is put inside the owner's cgroup, on its CPU")
+def test_an_owner_is_told_of_what_is_born_inside_it_without_the_service(
+    engine: PrivatePodman, made: Containers, sidecar: SidecarProcess, kernel: KernelView
+) -> None:
+    """The kernel tells of it. Its engine cannot, and what was told last does not stay."""
+    sidecar.configure(hand="auto")
+    sidecar.start()
+    owner = made.run("owner", labels={"cpuset.exclusive": "1"})
+
+    def is_alone() -> bool:
+        told = sidecar.projection(owner)
+        return told is not None and told.alone
+
+    eventually(is_alone, "alone")
+    engine.kill()
+    try:
+        inside = f"/libpod_parent/libpod-{owner}"
+        evil = engine.run("run", "-d", "--network", "none", "--cgroup-parent", inside, made.image, *SLEEP).strip()
+        made.made.append(evil)
+        assert kernel.once_running(evil) == LAST
+        eventually(lambda: not is_alone(), "it is not alone", seconds=2.0)
+        engine.run("rm", "-f", "-t0", evil)
+        made.made.remove(evil)
+    finally:
+        engine.start()
+    eventually(is_alone, "alone again", seconds=30.0)

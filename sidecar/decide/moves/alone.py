@@ -23,9 +23,13 @@ def is_alone(world: World, container: Container) -> bool:
     """Return whether a container has a grant that is in force, and no other known container may run on its CPUs."""
     if is_left_alone(world, container) or world.is_blind or not world.sources.are_seen:
         return False
-    if not is_settled(world, container) or insiders_of(world, container.view.key):
-        return False
-    return not world.company.others(container.footprint) & container.footprint
+    return is_settled(world, container) and not has_company(world, container)
+
+
+def has_company(world: World, container: Container) -> bool:
+    """Return whether others may run where a container may run, for all that is known."""
+    is_crowded = world.company.others(container.footprint) & container.footprint
+    return bool(is_crowded or insiders_of(world, container.view.key))
 
 
 def neighbours(world: World, container: Container) -> tuple[Container, ...]:

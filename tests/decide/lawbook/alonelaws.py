@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from sidecar.decide.books.takes import held
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.machine import rests
+from sidecar.decide.insiders import insiders_of
 from sidecar.decide.orders import AnswerStart
 from sidecar.projection.projection_of import projection_of
 from state.cpuset import EMPTY, CPUSet
@@ -80,6 +81,24 @@ def told_while_unseen(reality: Reality) -> list[str]:
     if isinstance(reality, HandReality) and reality.hand and reality.carried:
         return []
     return [f"{key.short} is told to be alone on {cpus}" for key, cpus in reality.told_alone.items()]
+
+
+def told_beside_others(reality: Reality) -> list[str]:
+    """Return containers that are told to be alone, also since before their engine went away, where others may run for
+    all that is known: what the kernel shows goes on while an engine is away.
+    """
+    world, found = reality.world, list[str]()
+    for key, cpus in reality.told_alone.items():
+        if key not in world.containers:
+            continue
+        beside = world.newborns
+        for other, each in world.containers.items():
+            beside |= world.may_run(each) if other != key else 0
+        if both := cpus & CPUSet.from_mask(beside):
+            found.append(f"{key.short} is told to be alone on {cpus}, and others may run on {both}")
+        if inside := insiders_of(world, key):
+            found.append(f"{key.short} is told to be alone, and {len(inside)} were born inside it")
+    return found
 
 
 def _was_started_unseen(known: Container) -> bool:

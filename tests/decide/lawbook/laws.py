@@ -240,6 +240,7 @@ VACATED = Law("a CPU is vacated before it is entered", _entered_when_vacated)
 IN_FORCE = Law("settled means in force", alonelaws.not_in_force)
 ALONE = Law("alone means alone", alonelaws.not_alone)
 UNSEEN = Law("where others start unseen, none is told to be alone", alonelaws.told_while_unseen)
+STILL_ALONE = Law("who is told to be alone is so for all that is known", alonelaws.told_beside_others)
 NEVER_ALONE = Law("what is never alone is granted nothing", alonelaws.granted_though_never)
 TOLD = Law("no CPU is told that is not there", toldlaws.ahead_of_the_truth)
 TOLD_FIRST = Law("CPUs are withdrawn before others are let in", toldlaws.let_in_early)
@@ -315,6 +316,7 @@ LAWS: tuple[Law[Reality], ...] = (
         IN_FORCE,
         ALONE,
         UNSEEN,
+        STILL_ALONE,
         NEVER_ALONE,
         TOLD,
         TOLD_FIRST,

@@ -16,6 +16,7 @@ from tests.decide.lawbook import hand_faults, handlaws, laws, pool_faults, pooll
 from tests.decide.lawbook.faults import Fault
 from tests.decide.long_run import history
 from tests.decide.moves import test_glanced
+from tests.support.decide import telling
 from tests.support.decide.handreality import HandReality
 from tests.support.decide.histories import DYNAMIC, STATIC, Broken, check
 from tests.support.laws import When
@@ -97,6 +98,15 @@ def test_a_pool_that_keeps_nothing_of_what_one_of_it_has_is_caught(seed: int, mo
     with pytest.raises(Broken) as caught:
         history(seed, with_hand=True)
     assert poollaws.CUT_BY_ORDERS in caught.value.laws
+
+
+def test_a_file_that_stays_while_an_engine_is_away_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel shows what is born beside an owner, whether its engine is there or not."""
+    history(90500133, with_hand=True)
+    monkeypatch.setattr(telling, "may_be_told", lambda world, key: not world.is_absent(key) or world.is_blind)
+    with pytest.raises(Broken) as caught:
+        history(90500133, with_hand=True)
+    assert laws.STILL_ALONE in caught.value.laws
 
 
 def test_orders_that_nothing_shows_and_that_never_end_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
