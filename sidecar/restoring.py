@@ -20,6 +20,7 @@ import trio
 from sidecar.board import Board
 from sidecar.decide.container.place import cpus_of
 from sidecar.decide.facts import ContainerView, Fact, Phase, ReleaseRequested, ViewKind
+from sidecar.decide.moves.release import original_cpus
 from sidecar.decide.world import World
 from sidecar.failures import ContainerGone, EngineError
 from sidecar.log import Log, printable
@@ -136,7 +137,10 @@ class Restoring:
         out = [
             views[key].name
             for key in done
-            if not originals[key].cpuset and views[key].cpuset and views[key].kind is ViewKind.CONTAINER
+            if not originals[key].cpuset
+            and views[key].cpuset
+            and not views[key].pod_cpuset
+            and views[key].kind is ViewKind.CONTAINER
         ]
         missing = [key for key in originals if key not in views and key not in failed]
         units = sum(1 for key in missing if key.is_unit)
@@ -163,7 +167,7 @@ def _confined(world: World, originals: Mapping[ContainerKey, Originals]) -> dict
 def _is_as_before(world: World, view: ContainerView, originals: Originals) -> bool:
     """Return whether the engine shows the original cpuset; an engine that forgets updates shows it in any case."""
     online = world.state.online
-    return cpus_of(view.cpuset, online) & online == ((cpus_of(originals.cpuset, online) & online) or online)
+    return original_cpus(view, view.cpuset, online) == original_cpus(view, originals.cpuset, online)
 
 
 def _reason(world: World, key: ContainerKey) -> str:

@@ -32,6 +32,7 @@ from typing import Final, Self
 from sidecar.decide.facts import ContainerView
 from sidecar.decide.orders import Answers, Update
 from sidecar.failures import CgroupClosed, CgroupError, CgroupGone
+from sidecar.hand import pinned_pods
 from sidecar.hand.due import Due
 from sidecar.hand.enforcing import Enforcer
 from sidecar.hand.group_access import open_groups
@@ -176,6 +177,7 @@ class CgroupHand:
                 if group.id in over or not self._enforcer.called(group):
                     self._enforcer.forget_order(group)
                 stuck |= self._enforcer.rewrite(group, now)
+            pinned_pods.narrow(self._table, compiled)
             self._inside.follow((group.path, id) for id in compiled.owners for group in self._innermost(id))
             self._tell_parents(now)
             held = HeldAnswers(self._tree.parents, stuck)
@@ -198,7 +200,7 @@ class CgroupHand:
                 now = time.monotonic()
                 self._take_all(now)
                 alone = ((self._groups_of(view.id), update) for view, update in some)
-                plain = ((groups[0], update) for groups, update in alone if len(groups) == 1)
+                plain = ((groups[0], update) for groups, update in alone if self._is_plain(groups))
                 done = order_many(self._queue, self._files, plain)
                 for view, update in some:
                     try:
@@ -206,6 +208,10 @@ class CgroupHand:
                     except CgroupError as error:
                         found.append(error)
         return found
+
+    def _is_plain(self, groups: list[WatchedGroup]) -> bool:
+        """Return whether an order is carried out by one write. In a pod, version 2 does not tell that it is not."""
+        return len(groups) == 1 and (self._files.version == 1 or not pinned_pods.is_pod(self._table, groups[0].parent))
 
     def _ordered(self, view: ContainerView, update: Update, now: float) -> CPUSet:
         groups = self._groups_of(view.id)

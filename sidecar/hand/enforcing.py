@@ -11,6 +11,7 @@ from functools import partial
 from typing import Final
 
 from sidecar.decide.orders import Update
+from sidecar.hand import pinned_pods
 from sidecar.hand.denials import Denials
 from sidecar.hand.due import Due
 from sidecar.hand.group_files import CPUS, GroupFiles, watchable
@@ -163,6 +164,7 @@ class Enforcer:
             return
         with suppress(OSError), group.opened() as fd:
             if self._give_back(group, fd, line, now, tries):
+                pinned_pods.narrow(self._table, self.answers)
                 self._tell(GroupWritten(group.id))
 
     def _rewritten(self, group: WatchedGroup, fd: int, expected: bytes, now: float) -> CPUSet:
@@ -218,6 +220,7 @@ class Enforcer:
             self._watch(group, fd)
             self._queue.expect(group.watch, group.parent.fd, group.name, group.expected)
             self._files.write_around(fd, group.path, update)
+            pinned_pods.widen(self._table, group.parent, group.expected)
             self._put_whole(group, fd, group.expected, has_changed=True)
             group.line, group.is_answered, group.is_closed, group.tries = group.expected, False, False, 0
         except OSError as error:

@@ -29,10 +29,10 @@ class Footing(enum.Enum):
 class Parent:
     """A cgroup below which containers are born, open as `fd` and watched as `watch`; `cpuset_watch` is that of its own
     cpuset, -1 without one. `lock` is the descriptor that holds the lock on it, -1 without one. `id` is that of a
-    container whose scope it is, "" for all others.
+    container whose scope it is, "" for all others. `pinned` is what a pod's group had before it was widened.
     """
 
-    __slots__ = ("cpuset_watch", "fd", "groups", "id", "kind", "lock", "path", "watch")
+    __slots__ = ("cpuset_watch", "fd", "groups", "id", "kind", "lock", "path", "pinned", "watch")
 
     def __init__(self, path: str, kind: ParentKind, fd: int, lock: int = -1, id: str = "") -> None:
         self.path = path
@@ -42,6 +42,7 @@ class Parent:
         self.id = id
         self.watch = -1
         self.cpuset_watch = -1
+        self.pinned = b""
         self.groups: dict[bytes, WatchedGroup] = {}
 
     @property

@@ -50,11 +50,11 @@ def engine() -> Iterator[PrivatePodman]:
 
 
 @pytest.fixture
-def sidecar(engine: PrivatePodman, tmp_path: Path) -> Iterator[SidecarProcess]:
+def sidecar(engine: PrivatePodman, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[SidecarProcess]:
     """Yield a daemon that is ready; no pod and no container is left at the end."""
     process = SidecarProcess(tmp_path, engine.socket_path)
     process.start()
-    with judged_alone(process, intrudes=False):
+    with judged_alone(process, intrudes=request.node.get_closest_marker("intrudes") is not None):
         yield process
         process.kill()
     engine.run("pod", "rm", "-f", "-t0", "-a")
@@ -134,6 +134,29 @@ def test_a_pod_with_limits_has_no_owner(
     sidecar.until(run(engine, *ASKS), lambda each: each.is_alone, "another container has its CPU")
 
 
+@pytest.mark.intrudes("what is born in the pod is on the owner's CPU until it is known")
+def test_a_pod_that_is_pinned_to_an_owners_cpu_takes_it_from_nobody(
+    engine: PrivatePodman, sidecar: SidecarProcess, kernel: KernelView
+) -> None:
+    """Without the right to pin, those in it leave that CPU, though their pod's group has no other. A release puts them
+    back.
+    """
+    owner = run(engine, *ASKS)
+    sidecar.until(owner, lambda each: each.is_alone, "alone")
+    engine.run("pod", "create", "--name", "evil", "--network", "none", "--cpuset-cpus", str(LAST))
+    inside = [run(engine, "--pod", "evil") for _ in range(2)]
+    for id in (*inside, engine.run("pod", "inspect", "-f", "{{.InfraContainerID}}", "evil").strip()):
+        eventually(partial(is_off, kernel, id), "it is off the owner's CPU")
+    sidecar.until(owner, lambda each: each.is_alone, "alone again")
+    late = run(engine, "--pod", "evil")
+    assert kernel.once_running(late) == REST
+    sidecar.until(late, lambda each: each.is_settled, "it is known")
+    assert kernel.allowed(owner) == LAST
+    sidecar.terminate()
+    sidecar.release()
+    assert [kernel.allowed(id) for id in (*inside, late)] == [LAST] * 3
+
+
 @pytest.mark.skipif(not Path("/sys/fs/cgroup/cpuset").exists(), reason="systemd takes no path as a parent")
 def test_a_parent_that_is_called_like_a_pods_container_is_nobodys(
     engine: PrivatePodman, sidecar: SidecarProcess
@@ -156,6 +179,11 @@ def test_a_parent_that_is_called_like_a_pods_container_is_nobodys(
         for made in Path("/sys/fs/cgroup").glob("*/libpod_parent/side"):
             for group, *_ in os.walk(made, topdown=False):
                 eventually(partial(removed, group), f"{group} is empty")
+
+
+def is_off(kernel: KernelView, id: str) -> bool:
+    """Return whether a container runs on none but the CPU that nobody is granted."""
+    return kernel.allowed(id) == REST
 
 
 def removed(group: str) -> bool:

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from sidecar.decide.container.container import Container
 from sidecar.decide.container.place import cpus_of
+from sidecar.decide.container.pods import confinement
+from sidecar.decide.facts import ContainerView
 from sidecar.decide.world import World, replace
 from state.cpuset import CPUSet
 
@@ -44,12 +46,18 @@ def way_out(world: World, container: Container) -> CPUSet | None:
 
 
 def released_to(world: World, container: Container) -> CPUSet | None:
-    """Return a container's original cpuset, all online CPUs if it had none; None if it was never changed.
-
-    An engine cannot clear a cpuset, so an empty one is restored as a list of all CPUs.
-    """
+    """Return a container's original cpuset, as far as that is online; None if it was never changed."""
     originals = world.state.originals.get(container.view.key)
     if originals is None:
         return None
-    online = world.state.online
-    return (cpus_of(originals.cpuset, online) & online) or online
+    return original_cpus(container.view, originals.cpuset, world.state.online)
+
+
+def original_cpus(view: ContainerView, cpuset: str, online: CPUSet) -> CPUSet:
+    """Return the online CPUs of a container that had this cpuset; all that its pod has if it had none.
+
+    An engine cannot clear a cpuset, so an empty one is restored as a list of all CPUs. A pod may have a cpuset of its
+    own, and its group may have been widened since: so none of its containers gets more than that.
+    """
+    had = confinement(view, online)
+    return (cpus_of(cpuset, had) & had) or had

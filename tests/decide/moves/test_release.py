@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from sidecar.decide.facts import CpusetFailed, Failure, Phase, RetryDue
+import pytest
+
+from sidecar.decide.facts import ContainerView, CpusetFailed, Failure, Phase, RetryDue
+from sidecar.decide.moves.release import original_cpus
 from state.topology import uniform
 from tests.decide.moves.test_starts import strict
 from tests.support.decide import strictstarts
-from tests.support.decide.stories import GIGA, Story, where
+from tests.support.decide.stories import GIGA, Story, cpus, where
 
 
 def test_everything_is_given_back() -> None:
@@ -31,6 +34,16 @@ def test_a_cpuset_that_it_was_created_with_is_restored() -> None:
     story.release()
     story.settle()
     assert where(rt) == "0,7"
+
+
+@pytest.mark.parametrize(
+    ("had", "pod", "gets"),
+    [("", "", "0-7"), ("0,7", "", "0,7"), ("", "1-2", "1-2"), ("2-3", "1-2", "2"), ("", "9", "0-7"), ("9", "", "0-7")],
+)
+def test_none_gets_more_than_its_pod_has(had: str, pod: str, gets: str) -> None:
+    """The pod's own group may be wider by now. CPUs that are offline count for nothing."""
+    view = ContainerView(id="a", name="a", phase=Phase.RUNNING, pod_cpuset=pod)
+    assert str(original_cpus(view, had, cpus("0-7"))) == gets
 
 
 def test_a_container_that_is_back_already_is_forgotten_too() -> None:
