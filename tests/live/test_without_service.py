@@ -51,11 +51,11 @@ def made(engine: PrivatePodman) -> Iterator[Containers]:
 
 
 @pytest.fixture
-def sidecar(engine: PrivatePodman, tmp_path: Path) -> Iterator[SidecarProcess]:
+def sidecar(engine: PrivatePodman, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[SidecarProcess]:
     """Yield a daemon that is not started."""
     process = SidecarProcess(engine.sidecar_folder(tmp_path), engine.socket_path)
     process.wrapper = engine.sidecar_wrapper
-    with judged_alone(process, intrudes=False):
+    with judged_alone(process, intrudes=request.node.get_closest_marker("intrudes") is not None):
         yield process
         process.kill()
 
