@@ -1,4 +1,4 @@
-"""The laws of a new grant: its number and NUMA rule are as asked for, and its CPUs belong to one container at a time.
+"""The laws of grants: number and NUMA rule of a new one are as asked for; its CPUs belong to one container at a time.
 
 Whole cores are not among them yet.
 """
@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from sidecar.decide.books.grants import bounds
 from sidecar.decide.container.terms import Terms
 from sidecar.decide.settings import PolicyName
+from sidecar.decide.world import World, replace
 from state.cpuset import EMPTY, CPUSet, union
 from state.demand import NumaRule
-from state.model import Assignment
+from state.invariants import violations
+from state.model import Assignment, State
 from tests.support.decide.glances import waited_for
 from tests.support.decide.reality import Reality
 
@@ -93,3 +95,18 @@ def _wrong_in(reality: Reality, granted: Assignment) -> Iterator[str]:
 
 def _leaving(granted: Assignment) -> CPUSet:
     return granted.leaving.cpus if granted.leaving else EMPTY
+
+
+def books_are_lawful(reality: Reality) -> list[str]:
+    return [str(each) for each in violations(_with_what_is_kept(reality.world), reality.world.topology)]
+
+
+def _with_what_is_kept(world: World) -> State:
+    """Return the State in which what an absent engine's container holds is within its ceiling: it keeps what it has,
+    also if the settings give it less since.
+    """
+    state = world.state
+    for key, grant in world.state.assignments.items():
+        if world.is_absent(key) and len(grant.cpus) > grant.demand.ceiling:
+            state = state.holding(replace(grant, demand=replace(grant.demand, max_cpus=len(grant.cpus))))
+    return state

@@ -15,7 +15,6 @@ from sidecar.decide.moves.release import released_to
 from sidecar.decide.orders import ApplyCpuset
 from sidecar.decide.world import World, replace
 from state.cpuset import EMPTY, CPUSet
-from state.invariants import violations
 from state.key import ContainerKey
 from tests.decide.lawbook import (
     alonelaws,
@@ -47,10 +46,6 @@ from tests.support.decide.strictstarts import answered_wrongly, let_in_while_it_
 from tests.support.laws import Law, When
 
 _GOING: Final = (Phase.REMOVING, Phase.DEAD)
-
-
-def _books_are_lawful(reality: Reality) -> list[str]:
-    return [str(each) for each in violations(reality.world.state, reality.world.topology)]
 
 
 def _footprints_are_honest(reality: Reality) -> list[str]:
@@ -227,7 +222,7 @@ def _tasks_that_ended_hold_nothing(reality: Reality) -> list[str]:
     return [f"{view.name} is a task that ended, and holds CPUs" for view in over if view.key in known]
 
 
-BOOKS = Law("the books are lawful", _books_are_lawful)
+BOOKS = Law("the books are lawful", grantlaws.books_are_lawful)
 POOL = Law("grants leave a shared pool", poollaws.cut_by_grants)
 ROOM: Law[Reality] = Law("nobody holds what a grant would be refused", lambda reality: held_without_room(reality.world))
 FOOTPRINTS = Law("a container runs in its footprint", _footprints_are_honest)

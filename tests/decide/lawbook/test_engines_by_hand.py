@@ -35,6 +35,11 @@ def test_a_group_that_is_called_like_a_container_of_which_only_the_grant_is_know
     history(89622778, with_hand=True, with_two=True)
 
 
+def test_what_an_absent_engine_holds_stays_though_its_ceiling_is_lower_by_now() -> None:
+    """The owner of the host took a right meanwhile: that counts when its engine is back."""
+    history(90310047, with_hand=True, with_two=True)
+
+
 def test_the_second_engine_has_a_group_of_its_own_in_one_of_two() -> None:
     hosts = [history(seed, with_hand=True, with_two=True) for seed in range(20)]
     assert {host.has_own_group for host in hosts if isinstance(host, TwoByHand)} == {True, False}
