@@ -180,6 +180,12 @@ class NotInPod(Flaw, frozen=True):
     count: int
 
 
+class NotItsName(Flaw, frozen=True):
+    """The container has another `name` than the one that this label is for, and is in no pod."""
+
+    name: str
+
+
 class NotAllowed(Flaw, frozen=True):
     """The owner of the host does not give tenants the `right` that this label needs."""
 
@@ -227,6 +233,7 @@ AnyFlaw = (
     | NotOfUnits
     | OfPod
     | NotInPod
+    | NotItsName
     | NotAllowed
     | Cut
     | NoSuchDevice

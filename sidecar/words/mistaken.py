@@ -29,6 +29,7 @@ from state.mistakes import (
     NoSuchDevice,
     NotAllowed,
     NotInPod,
+    NotItsName,
     NotOfUnits,
     OfPod,
     OneOf,
@@ -95,6 +96,8 @@ def said(name: str, given: str, shown: str, flaw: AnyFlaw) -> str:
             return f"the label {name} has no effect on a pod: give it to the container"
         case NotInPod(names, count):
             return f"{name} is for {shown}, and no container of this pod is called so: it has {some(names, of=count)}"
+        case NotItsName(own):
+            return f"{name} is for {shown}, and this container is called {own!r}"
         case NotAllowed(right):
             return f"the label {name} has no effect: tenants_may does not contain {right}"
         case Cut(most, key):

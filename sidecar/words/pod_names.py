@@ -9,10 +9,12 @@ from sidecar.words.mistaken import sentence
 
 
 def named_none(world: World, container: Container) -> tuple[str, ...]:
-    """Return a sentence for each label of a container that is for one which its pod does not have."""
+    """Return a sentence for each label of a container that is for one which its pod does not have; in none, for another
+    than itself.
+    """
     view = container.view
-    if not view.pod or not view.labels:
+    if not view.labels:
         return ()
-    views = (each.view for each in world.containers.values())
+    views = (each.view for each in world.containers.values()) if view.pod else (view,)
     names = sorted(each.name for each in views if each.pod == view.pod and not each.is_infra)
     return tuple(map(sentence, named_in_vain(view, names)))

@@ -26,6 +26,7 @@ from state.mistakes import (
     NoSuchDevice,
     NotAllowed,
     NotInPod,
+    NotItsName,
     NotOfUnits,
     OfPod,
     OneOf,
@@ -96,6 +97,7 @@ FLAWS: tuple[tuple[AnyFlaw, str], ...] = (
         NotInPod(("p-a", "p-b"), 3),
         "cpuset.x is for 'y', and no container of this pod is called so: it has p-a, p-b and 1 more",
     ),
+    (NotItsName("voice"), "cpuset.x is for 'y', and this container is called 'voice'"),
     (OfPod(), "the label cpuset.x has no effect on a pod: give it to the container"),
     (
         InsideAnother(),

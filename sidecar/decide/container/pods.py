@@ -18,7 +18,7 @@ from sidecar.decide.container.labels import ROWS, mistake, split
 from sidecar.decide.container.place import cpus_of
 from sidecar.decide.facts import ContainerView
 from state.cpuset import CPUSet
-from state.mistakes import Mistake, NotInPod
+from state.mistakes import Mistake, NotInPod, NotItsName
 
 FOR: Final = "cpuset.for"
 
@@ -50,13 +50,13 @@ def addressed(view: ContainerView) -> ContainerView:
 
 def named_in_vain(view: ContainerView, names: Sequence[str]) -> tuple[Mistake, ...]:
     """Return the mistakes of labels that are for a container which its pod has not: all of its containers may have
-    them. `names` are those that it has; none are known while it is being made.
+    them. `names` are those that it has; none are known while it is being made. What is in no pod has its own.
     """
     meant = [(label, wanted) for label in sorted(view.labels) if (wanted := split(label)[1])]
     if FOR in view.labels and any(label in ROWS and label != FOR for label in view.labels):
         meant.append((FOR, (view.labels[FOR],)))
     return tuple(
-        mistake(label, wanted[-1], NotInPod(tuple(names[:_SHOWN]), len(names)))
+        mistake(label, wanted[-1], NotInPod(tuple(names[:_SHOWN]), len(names)) if view.pod else NotItsName(view.name))
         for label, wanted in meant
         if names and not any(all(is_named(name, each) for each in wanted) for name in names)
     )

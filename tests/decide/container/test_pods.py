@@ -13,7 +13,7 @@ from sidecar.decide.container.wish import wish_of
 from sidecar.decide.facts import ContainerView, Phase
 from sidecar.decide.settings import OptIn, PolicyName, Settings
 from state.cpuset import CPUSet
-from state.mistakes import InPod, NotInPod, OfPod, PodThrottles
+from state.mistakes import InPod, NotInPod, NotItsName, OfPod, PodThrottles
 from state.refusal import Mistakes
 
 STATIC = Settings(policy=PolicyName.STATIC)
@@ -51,11 +51,18 @@ def asked(view: ContainerView, settings: Settings = STATIC) -> int:
 )
 def test_labels_for_a_container_that_the_pod_has_not(labels: dict[str, str], wrong: list[tuple[str, str]]) -> None:
     """Each is said, once any of its containers is there."""
-    view, others = member("phone-web", labels), ("phone-voice", "phone-web")
+    view, others = member("phone-web", labels, pod="b" * 64), ("phone-voice", "phone-web")
     found = named_in_vain(view, others)
     assert [(each.label, each.given) for each in found] == wrong
     assert all(each.flaw == NotInPod(others, 2) for each in found)
     assert named_in_vain(view, ()) == ()
+
+
+def test_labels_for_another_container_outside_a_pod() -> None:
+    """They are for none: it is told so, by its own name."""
+    view = member("web", {"cpuset.exclusive/voice": "1"})
+    assert [each.flaw for each in named_in_vain(view, ("web",))] == [NotItsName("web")]
+    assert not named_in_vain(member("web", {"cpuset.exclusive/web": "1"}), ("web",))
 
 
 @pytest.mark.parametrize(("name", "cpus"), [("phone-voice", 2), ("voice", 2), ("phone-log", 0), ("invoice", 0)])
