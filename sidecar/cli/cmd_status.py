@@ -159,7 +159,7 @@ def rendered(
     if rows:
         lines += painted(head, rows, paint, width, is_wide=is_wide)
     else:
-        lines.append("no containers" if not status.containers else "no containers of this choice")
+        lines.append(no_containers(status) if not status.containers else "no containers of this choice")
     if chosen.units:
         # No id: a unit is known by its name.
         told = ((each.id, _row(each, now, status, sight, is_wide=is_wide)) for each in chosen.units)
@@ -286,6 +286,11 @@ def headline(status: Status, sight: Sight, width: int | None) -> list[str]:
 def _engine(each: EngineStatus) -> str:
     told = f"{each.name} {each.version}".strip()
     return told if each.is_ready else f"{told} (not ready: {each.why_not})"
+
+
+def no_containers(status: Status) -> str:
+    """Return what is shown in place of containers if there are none: none are known before an engine has told them."""
+    return "no containers" if status.is_ready else "no container is known: no engine tells which there are"
 
 
 def freshness(status: Status, now: datetime, sight: Sight) -> str:

@@ -181,6 +181,12 @@ def test_status_of_an_empty_host() -> None:
     assert "no containers" in rendered(status_of(world(uniform(cores=2))), NOW, WORKS)
 
 
+def test_before_an_engine_was_looked_at_no_container_is_known() -> None:
+    """The books may have grants: that nobody is there is not known."""
+    status = msgspec.structs.replace(status_of(world(uniform(cores=2))), is_ready=False)
+    assert "no container is known: no engine tells which there are" in rendered(status, NOW, WORKS)
+
+
 def test_a_policy_of_none_leaves_no_refusal_and_no_half_sentence() -> None:
     """Recorded grants and refusals wait for another policy; until then nothing is refused, and nothing waits."""
     story = Story()

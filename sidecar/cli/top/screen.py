@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from sidecar.cli.cmd_status import freshness, headline, problem_lines
+from sidecar.cli.cmd_status import freshness, headline, no_containers, problem_lines
 from sidecar.cli.machine_drawing import Paint
 from sidecar.cli.top.cell_text import bold, cells_of, cut_to, fitted, folded, reverse, side_by_side, uncoloured
 from sidecar.cli.top.key_help import HELP, hints
@@ -262,7 +262,7 @@ def _without_rows(seen: Seen, view: View, width: int) -> list[str]:
     if filters and seen.status.rows:
         cure = f": {', '.join(cures)}" if cures else ""
         return folded(printable(f"nothing {' and '.join(filters)}{cure}"), width)
-    return ["no containers"]
+    return folded(no_containers(seen.status), width)
 
 
 def _bottom(view: View, width: int) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from sidecar.decide.books.takes import held
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.machine import rests
+from sidecar.decide.facts import Phase
 from sidecar.decide.insiders import insiders_of
 from sidecar.decide.orders import AnswerStart
 from sidecar.projection.projection_of import projection_of
@@ -85,11 +86,12 @@ def told_while_unseen(reality: Reality) -> list[str]:
 
 def told_beside_others(reality: Reality) -> list[str]:
     """Return containers that are told to be alone, also since before their engine went away, where others may run for
-    all that is known: what the kernel shows goes on while an engine is away.
+    all that is known: what the kernel shows goes on while an engine is away. Nobody reads what was told to a container
+    that is gone, or half removed.
     """
     world, found = reality.world, list[str]()
     for key, cpus in reality.told_alone.items():
-        if key not in world.containers:
+        if key not in world.containers or world.containers[key].view.phase is Phase.DEAD:
             continue
         beside = world.newborns
         for other, each in world.containers.items():
