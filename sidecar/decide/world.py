@@ -255,7 +255,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
         One whose pin is outside its group has all of the group's until that changes, and is sure of none; a glance may
         hide such a pin. One that is held back has what a look shows. An insider is sure of none, and so is one that is
-        left alone, and not displaced, as long as the hand may answer its birth, and until the look that follows.
+        left alone or released, and not displaced, as long as the hand may answer its birth, until the next look.
         """
         if is_insider(self.hand, container.view.key) or self.is_let_go(container) or self._may_be_answered(container):
             return EMPTY

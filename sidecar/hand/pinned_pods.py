@@ -6,8 +6,8 @@ Each container in it has a line of its own, so none gets more than it is ordered
 
 1. Only an order widens a pod. A newborn in one may belong to those that may be pinned there: until more is known, no
    owner is alone beside it (`GroupStuck`).
-2. A pod is narrowed again when births are answered no more, as by a release. Version 1 refuses that as long as one in
-   it has other CPUs, so it is tried again with each that is put back.
+2. A pod is narrowed again when births are answered no more, as under the policy `none`. Version 1 refuses that as long
+   as one in it has other CPUs, so it is tried again with each that is put back. The command `release` has no hand.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from state.cpuset import EMPTY
 
 
 def is_pod(table: GroupTable, parent: Parent) -> bool:
-    """Return whether a parent is the group of a pod."""
+    """Return whether a parent is the group of a pod; or of builds, where nothing is ordered."""
     above = table.parents.get(os.path.dirname(parent.path))
     seen = recognized(os.fsencode(os.path.basename(parent.path)), above.kind) if above else None
     return seen is not None and seen.kind is GroupKind.PARENT

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -60,6 +61,12 @@ def sidecar(engine: PrivatePodman, tmp_path: Path, request: pytest.FixtureReques
         process.kill()
 
 
+def is_told_alone(sidecar: SidecarProcess, owner: str) -> bool:
+    """Return whether a container's files say that it is alone, vouched or not."""
+    told = sidecar.projection(owner)
+    return told is not None and told.alone
+
+
 @pytest.mark.parametrize("hand", ["off", "auto"])
 def test_ten_starts_without_the_service(
     hand: str, engine: PrivatePodman, made: Containers, sidecar: SidecarProcess, kernel: KernelView
@@ -71,11 +78,8 @@ def test_ten_starts_without_the_service(
     sidecar.start()
     owner = made.run("owner", labels={"cpuset.exclusive": "1"})
 
-    def is_told_alone() -> bool:
-        told = sidecar.projection(owner)
-        return told is not None and told.alone
-
-    eventually(is_told_alone, "alone")
+    is_alone = partial(is_told_alone, sidecar, owner)
+    eventually(is_alone, "alone")
     judge = AloneJudge(sidecar.projections, lambda: sidecar.is_awake, lambda: True)
     judge.start()
     engine.kill()
@@ -83,12 +87,12 @@ def test_ten_starts_without_the_service(
     alone, newcomers = 0, list[str]()
     try:
         if hand == "off":
-            eventually(lambda: not is_told_alone(), "others may be there", seconds=2.0)
+            eventually(lambda: not is_alone(), "others may be there", seconds=2.0)
         for number in range(STARTS):
             name = f"{made.prefix}-new-{number}"
             newcomers.append(engine.run("run", "-d", "--name", name, made.image, *SLEEP).strip())
             made.made.append(newcomers[-1])
-            alone += is_told_alone()
+            alone += is_alone()
             time.sleep(max(0.0, began + (number + 1) * AWAY_SECONDS / STARTS - time.monotonic()))
         if hand == "auto":
             eventually(lambda: set(newcomers) <= {each.id for each in sidecar.status().containers}, "they are shown")
@@ -99,7 +103,7 @@ def test_ten_starts_without_the_service(
         where = kernel.all_allowed(newcomers)
     finally:
         engine.start()
-    eventually(is_told_alone, "alone again", seconds=30.0)
+    eventually(is_alone, "alone again", seconds=30.0)
     judge.stop()
     print(
         f"{hand}: away for {seconds:.1f} s, told alone after {alone} of {STARTS} starts, {judge.judged} samples judged"
@@ -125,10 +129,7 @@ def test_a_pods_container_that_starts_without_the_service_is_shown(
         made.made.append(engine.run("run", "-d", "--pod", pod, "--network", "none", made.image, *SLEEP).strip())
         return made.made[-1]
 
-    def is_alone() -> bool:
-        told = sidecar.projection(owner)
-        return told is not None and told.alone
-
+    is_alone = partial(is_told_alone, sidecar, owner)
     try:
         first = run()
         eventually(lambda: (shown := sidecar.container(first)) and shown.is_settled, "the pod's first is settled")
@@ -161,10 +162,7 @@ def test_an_owner_is_told_of_what_is_born_inside_it_without_the_service(
     sidecar.start()
     owner = made.run("owner", labels={"cpuset.exclusive": "1"})
 
-    def is_alone() -> bool:
-        told = sidecar.projection(owner)
-        return told is not None and told.alone
-
+    is_alone = partial(is_told_alone, sidecar, owner)
     eventually(is_alone, "alone")
     engine.kill()
     try:

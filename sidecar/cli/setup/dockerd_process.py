@@ -15,6 +15,7 @@ import msgspec
 
 from sidecar.decide.container.start import is_strict_runtime
 from sidecar.failures import EngineUnavailable, SidecarError
+from sidecar.host.install.dockerd_parent import flag_of
 from state import codec, files
 
 PID_FILE: Final = "/var/run/docker.pid"
@@ -37,12 +38,7 @@ class Dockerd(msgspec.Struct, frozen=True):
 
     def flag(self, name: str) -> str | None:
         """Return the value of a flag; None where it is not given."""
-        for place, word in enumerate(self.words):
-            if word.startswith(f"--{name}="):
-                return word.partition("=")[2]
-            if word == f"--{name}" and place + 1 < len(self.words):
-                return self.words[place + 1]
-        return None
+        return flag_of(self.words, name)
 
     @property
     def hosts(self) -> tuple[str, ...]:

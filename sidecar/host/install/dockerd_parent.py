@@ -10,7 +10,7 @@ flags, inode and path, and `root` leads to the files that the process sees.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -22,6 +22,16 @@ _ACCEPTS: Final = 0x10000
 
 _LIMIT: Final = 1024 * 1024
 _KEY: Final = "cgroup-parent"
+
+
+def flag_of(words: Sequence[str], name: str) -> str | None:
+    """Return the value of a flag of dockerd in the words of its command line; None where it is not given."""
+    for place, word in enumerate(words):
+        if word.startswith(f"--{name}="):
+            return word.partition("=")[2]
+        if word == f"--{name}" and place + 1 < len(words):
+            return words[place + 1]
+    return None
 
 
 def parents_given(addresses: Iterable[str], proc: str = "/proc") -> tuple[str, ...]:
@@ -88,19 +98,11 @@ def _given(pid: str, proc: str) -> str:
     try:
         with open(f"{proc}/{pid}/cmdline", "rb") as file:
             words = file.read(_LIMIT).decode(errors="replace").split("\0")
-        if parent := _flag(words, _KEY):
+        if parent := flag_of(words, _KEY):
             return parent
-        path = _flag(words, "config-file") or DAEMON_JSON
+        path = flag_of(words, "config-file") or DAEMON_JSON
         with open(f"{proc}/{pid}/root{os.path.abspath(path)}", "rb") as file:
             set_there = decode_settings(file.read(_LIMIT), path).get(_KEY)
     except (OSError, ConfigError):
         return ""
     return set_there if isinstance(set_there, str) else ""
-
-
-def _flag(words: list[str], name: str) -> str:
-    for word, following in zip(words, (*words[1:], ""), strict=True):
-        flag, equals, value = word.partition("=")
-        if flag == f"--{name}":
-            return value if equals else following
-    return ""
