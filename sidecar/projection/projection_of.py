@@ -32,14 +32,15 @@ def has_projection(world: World, container: Container) -> bool:
     return bool(asks) and key.engine == SYSTEMD
 
 
-def may_be_told(world: World, container: ContainerKey) -> bool:
+def may_be_told(world: World, container: ContainerKey, *, is_told_owner: bool = False) -> bool:
     """Return whether the projection of a container is written from this world. While its engine is away it stays as it
-    is, but where that silence is not safety, and where the kernel shows that an owner is not alone any more.
+    is, but where that silence is not safety, and where an owner is not alone any more: by what the kernel shows, or
+    because what it was told to own (`is_told_owner`) is not its own now.
     """
     if not world.is_absent(container) or world.is_blind:
         return True
-    known = world.containers.get(container)
-    return known is not None and container in world.state.assignments and has_company(world, known)
+    known, is_owner = world.containers.get(container), is_told_owner or container in world.state.assignments
+    return known is not None and is_owner and has_company(world, known)
 
 
 def projection_of(world: World, container: Container) -> Projection:

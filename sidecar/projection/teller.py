@@ -64,6 +64,9 @@ _Known = tuple[Container, Container, Assignment | None, CPUSet, bool, bool, str,
 """All that a projection depends on: the container, its grant with what leaves it and why, the shared pool, whether it
 is settled, and alone or beside which others, and why it was refused. Of one pinned by hand, its whole reason."""
 
+_GRANT: Final = 2
+"""Where in that its grant is."""
+
 _SETTLED: Final = 4
 """Where in that it is told whether it is settled."""
 
@@ -211,7 +214,9 @@ class Teller:
         """Write one container's projection of the *latest* world: withdrawn CPUs must not appear again."""
         world = self._board.latest
         container = world.containers.get(key)
-        if container is None or not has_projection(world, container) or not may_be_told(world, key):
+        if container is None or not has_projection(world, container):
+            return
+        if not may_be_told(world, key, is_told_owner=self._is_told_owner(key)):
             return
         known = _known(world, key, container)
         if _is_same(self._known.get(key), known) or self._can_wait(world, container):
@@ -220,6 +225,10 @@ class Teller:
         self._known.setdefault(key, None)
         if self._attempt(errors, partial(self._projections.write, key.handle, names, projection)):
             self._known[key] = known
+
+    def _is_told_owner(self, key: ContainerKey) -> bool:
+        told = self._known.get(key)
+        return told is not None and told[_GRANT] is not None
 
     def _can_wait(self, world: World, container: Container) -> bool:
         """Return whether it gets its first projection later."""

@@ -25,6 +25,7 @@ from state.leaving import Leaving
 from state.projection import Projection, read
 from state.refusal import Said
 from state.topology import uniform
+from tests.support.decide.hand_stories import lose_its_grant_while_the_engine_is_away, owner_alone
 from tests.support.decide.real import Real
 from tests.support.decide.stories import Story
 from tests.support.planted import plant
@@ -100,6 +101,23 @@ async def test_a_container_without_news_is_passed_over(autojump_clock: MockClock
     bench.story.arrive("rt", 1)
     bench.story.settle()
     assert sorted(await bench.tell()) == ["other", "plain", "rt"]
+
+
+async def test_one_that_lost_its_grant_while_its_engine_is_away_is_told_once(
+    autojump_clock: MockClock, tmp_path: Path
+) -> None:
+    """Other settings gave its CPUs to the pool, and a newcomer was born there."""
+    bench, (host, owner) = Bench(tmp_path), owner_alone()
+    bench.board.post(host.world)
+    await bench.teller.tell(host.world)
+    assert bench.told(owner).alone
+    lose_its_grant_while_the_engine_is_away(host)
+    bench.board.post(host.world)
+    bench.projections.written.clear()
+    for _ in range(2):
+        await bench.teller.tell(host.world)
+    assert bench.projections.written == [owner.name]
+    assert not bench.told(owner).alone
 
 
 async def test_a_new_reason_is_told(autojump_clock: MockClock, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from sidecar.decide.books.sizes import least_of, wish_for
 from sidecar.decide.container.terms import Terms
 from sidecar.decide.facts import Fact, Purpose, SettingsChanged, TakeAcknowledged, TimerEnded, TopologyRead
 from sidecar.decide.placement.options import FULL_PCPUS_ONLY
+from sidecar.decide.placement.whole_cores import on_lacking_cores
 from sidecar.decide.settings import IsolatedRule, PolicyName
 from sidecar.decide.world import World
 from sidecar.projection.projection_of import projection_of
@@ -63,16 +64,27 @@ def told_of_another_end(reality: Reality) -> list[str]:
 
 
 def lost_of_original_sets(reality: Reality) -> list[str]:
-    """Return what the last burst took of original CPUs that no other container may claim, as sentences."""
+    """Return what the last burst took of original CPUs that no other container may claim, as sentences. Under
+    full-pcpus-only a lone thread of a core, which lost the other one, gives way to a whole core.
+    """
     facts = reality.bursts[-1] if reality.bursts else ()
     world = reality.world
     if world.settings.policy is not PolicyName.DYNAMIC or _was_refitted(facts):
         return []
     return [
-        f"{after.name} lost {was.original - after.original} of its original set"
+        f"{after.name} lost {lost} of its original set"
         for was, after in _changed(reality)
-        if not was.original <= after.original and not after.demand.move and not was.cpus & world.strangers
+        if (lost := was.original - after.original - _lone_threads_replaced(reality, was, after))
+        and not after.demand.move
+        and not was.cpus & world.strangers
     ]
+
+
+def _lone_threads_replaced(reality: Reality, was: Assignment, after: Assignment) -> CPUSet:
+    """Return the original CPUs that were lone threads, if whole cores alone took the place of what went."""
+    topology, came = reality.world.topology, after.original - was.original
+    is_by_cores = FULL_PCPUS_ONLY in Terms(reality.world.settings, after.demand).options
+    return on_lacking_cores(topology, was.original) if is_by_cores and topology.full_cores_in(came) == came else EMPTY
 
 
 def _was_refitted(facts: Sequence[Fact]) -> bool:

@@ -40,6 +40,11 @@ def test_what_an_absent_engine_holds_stays_though_its_ceiling_is_lower_by_now() 
     history(90310047, with_hand=True, with_two=True)
 
 
+def test_original_cpus_that_are_lone_threads_give_way_to_a_whole_core() -> None:
+    """A core lost a thread, and a whole core came later, as an engine was reached again."""
+    history(92200826, with_hand=True, with_two=True)
+
+
 def test_the_second_engine_has_a_group_of_its_own_in_one_of_two() -> None:
     hosts = [history(seed, with_hand=True, with_two=True) for seed in range(20)]
     assert {host.has_own_group for host in hosts if isinstance(host, TwoByHand)} == {True, False}

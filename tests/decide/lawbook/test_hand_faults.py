@@ -11,12 +11,14 @@ from sidecar.decide.books import lent
 from sidecar.decide.books.room import Room
 from sidecar.decide.container.container import Container
 from sidecar.decide.settings import Settings
+from sidecar.projection.projection_of import may_be_told
 from state.topology import uniform
 from tests.decide.lawbook import hand_faults, handlaws, laws, pool_faults, poollaws
 from tests.decide.lawbook.faults import Fault
 from tests.decide.long_run import history
 from tests.decide.moves import test_glanced
 from tests.support.decide import telling
+from tests.support.decide.hand_stories import lose_its_grant_while_the_engine_is_away, owner_alone
 from tests.support.decide.handreality import HandReality
 from tests.support.decide.histories import DYNAMIC, STATIC, Broken, check
 from tests.support.laws import When
@@ -103,9 +105,23 @@ def test_a_pool_that_keeps_nothing_of_what_one_of_it_has_is_caught(seed: int, mo
 def test_a_file_that_stays_while_an_engine_is_away_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel shows what is born beside an owner, whether its engine is there or not."""
     history(90500133, with_hand=True)
-    monkeypatch.setattr(telling, "may_be_told", lambda world, key: not world.is_absent(key) or world.is_blind)
+    monkeypatch.setattr(telling, "may_be_told", lambda world, key, **_: not world.is_absent(key) or world.is_blind)
     with pytest.raises(Broken) as caught:
         history(90500133, with_hand=True)
+    assert laws.STILL_ALONE in caught.value.laws
+
+
+def test_a_file_of_one_that_lost_its_grant_while_an_engine_is_away_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A story shows it: few histories change the settings just then."""
+    host, _ = owner_alone()
+    lose_its_grant_while_the_engine_is_away(host)
+    check(host, When.STEP)
+    honest = may_be_told
+    monkeypatch.setattr(telling, "may_be_told", lambda world, key, **_: honest(world, key))
+    host, _ = owner_alone()
+    lose_its_grant_while_the_engine_is_away(host)
+    with pytest.raises(Broken) as caught:
+        check(host, When.STEP)
     assert laws.STILL_ALONE in caught.value.laws
 
 
