@@ -31,7 +31,8 @@ def unwritable(root: str) -> str:
 def parents_taken(parents: Sequence[str]) -> tuple[str, str]:
     """Return that another sidecar watches these parents, and the cure."""
     below = " and ".join(parents)
-    cure = "give this engine a cgroup parent of its own (`--cgroup-parent`), and the sidecar the same as `hand`"
+    own = "a cgroup parent of their own (`--cgroup-parent`)"
+    cure = f"give this engine's containers {own}, and the sidecar that as `hand`"
     return f"another sidecar answers births below {below}", cure
 
 
