@@ -13,7 +13,6 @@ from sidecar.simulation.model_host import STARTABLE
 from sidecar.systemd_names import is_inside_a_container
 from state.cpuset import EMPTY, CPUSet
 from state.demand import Shortage
-from state.key import ContainerKey
 from tests.support.decide.glances import may_start_unanswered, waited_for
 from tests.support.decide.real import Real
 from tests.support.decide.reality import Reality
@@ -156,10 +155,6 @@ def is_later(container: Container, other: Container, *, was_held: bool = False) 
     return (other.is_held or was_held) and _is_followed(other) and _is_followed(container)
 
 
-def _waited_for(reality: Reality, key: ContainerKey) -> CPUSet:
-    return CPUSet.from_mask(waited_for(reality, key))
-
-
 def _is_followed(known: Container) -> bool:
     """Return whether an order may wait in the engine behind a start that is held, or was answered."""
     may_wait = known.order is not None or any(each.ends in (Ends.ENGINE, Ends.ORDER) for each in known.doubts)
@@ -205,7 +200,7 @@ def _entered(reality: Reality, answer: AnswerStart, cpus: CPUSet) -> list[str]:
             continue
         # What was refused with this burst was held until now, and starts nothing.
         is_nowhere = id in refused or is_later(world.containers[answer.container], other, was_held=id in later)
-        may_be = EMPTY if is_nowhere else _waited_for(reality, id)
+        may_be = EMPTY if is_nowhere else CPUSet.from_mask(waited_for(reality, id, by_owner=answer.exclusive))
         if both := (cpus - world.state.reserved) & may_be:
             found.append(f"{name} was started on {both}, where {other.view.name} may be")
         real = reality.containers.get(id)
