@@ -63,11 +63,12 @@ def _is_heir(before: World, container: Container, left: Assignment) -> bool:
     """Return whether it asks for just what a container had that is gone, has its role, and had no CPUs before. What was
     refused in this run waits for nothing until its next start, if it chose to share and nothing was promised to it, or
     if it was told that the machine could never serve it, also if other settings could since. What people released
-    waits for its next start.
+    waits for its next start. A glance does not show which start it is.
     """
     demand, key = container.wish.demand, container.view.key
     refused = before.state.refusals.get(key)
-    is_of_this_run = refused is not None and refused.started_at == container.view.started_at
+    view = container.view
+    is_of_this_run = refused is not None and (view.is_glance or refused.started_at == view.started_at)
     if refused and is_of_this_run and refused.refusal.code is RefusalCode.GIVEN_UP:
         return False
     if refused and is_of_this_run and not container.is_idle:

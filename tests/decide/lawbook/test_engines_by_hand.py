@@ -45,6 +45,11 @@ def test_original_cpus_that_are_lone_threads_give_way_to_a_whole_core() -> None:
     history(92200826, with_hand=True, with_two=True)
 
 
+def test_one_that_was_told_no_for_good_waits_for_nothing_though_a_glance_does_not_show_its_start() -> None:
+    """Other settings could serve it, and its predecessor's CPUs came free, while another program had its lock."""
+    history(93300818, with_hand=True, with_two=True)
+
+
 def test_the_second_engine_has_a_group_of_its_own_in_one_of_two() -> None:
     hosts = [history(seed, with_hand=True, with_two=True) for seed in range(20)]
     assert {host.has_own_group for host in hosts if isinstance(host, TwoByHand)} == {True, False}
