@@ -120,9 +120,17 @@ def move_aside(at: int, name: str) -> None:
 
 
 def replace(
-    at: int, name: str, content: bytes, *, staging: int | None = None, sync: bool = False, mode: int = 0o644
+    at: int,
+    name: str,
+    content: bytes,
+    *,
+    staging: int | None = None,
+    sync: bool = False,
+    mode: int = 0o644,
+    owner: tuple[int, int] | None = None,
 ) -> None:
-    """Make `content` the whole content of the file `name` in the directory `at`, in one step.
+    """Make `content` the whole content of the file `name` in the directory `at`, in one step. With `owner`, a user and
+    a group, it is theirs, as far as this process may give files away.
 
     1. Write a fresh file, in `staging` (a directory of the same file system) or else in `at` under a dotted name.
     2. With `sync`, bring its content to the disk.
@@ -132,21 +140,23 @@ def replace(
     Raise FileUnwritable if any of it fails; up to step 3 the old content stands, and no temporary file is left behind.
     """
     beside = at if staging is None else staging
-    with write_beside(beside, name, content, sync=sync, mode=mode) as temporary:
+    with write_beside(beside, name, content, sync=sync, mode=mode, owner=owner) as temporary:
         os.rename(temporary, name, src_dir_fd=beside, dst_dir_fd=at)  # (3)
         if sync:
             os.fsync(at)  # (4)
 
 
 @contextmanager
-def write_beside(at: int, name: str, content: bytes, *, sync: bool, mode: int) -> Iterator[str]:
+def write_beside(
+    at: int, name: str, content: bytes, *, sync: bool, mode: int, owner: tuple[int, int] | None = None
+) -> Iterator[str]:
     """Do steps 1 and 2 of `replace`, and yield the temporary file's name; the block moves it into place.
 
     An OSError inside the block also becomes FileUnwritable and removes the temporary file.
     """
     temporary = f".{name}.new"
     try:
-        _write_fresh(at, temporary, content, sync=sync, mode=mode)
+        _write_fresh(at, temporary, content, sync=sync, mode=mode, owner=owner)
         yield temporary
     except OSError as error:
         with contextlib.suppress(OSError):
@@ -261,7 +271,9 @@ def _opened_directory(name: str | os.PathLike[str], at: int | None) -> int:
         raise FileUnreadable(f"cannot open the directory {os.fspath(name)}: {reason(error)}") from error
 
 
-def _write_fresh(at: int, name: str, content: bytes, *, sync: bool, mode: int) -> None:
+def _write_fresh(
+    at: int, name: str, content: bytes, *, sync: bool, mode: int, owner: tuple[int, int] | None = None
+) -> None:
     try:
         opened = os.open(name, _FRESH, mode, dir_fd=at)
     except FileExistsError:
@@ -269,6 +281,9 @@ def _write_fresh(at: int, name: str, content: bytes, *, sync: bool, mode: int) -
         os.unlink(name, dir_fd=at)
         opened = os.open(name, _FRESH, mode, dir_fd=at)
     try:
+        if owner:
+            with contextlib.suppress(PermissionError):
+                os.fchown(opened, *owner)
         os.fchmod(opened, mode)
         rest = memoryview(content)
         while rest:

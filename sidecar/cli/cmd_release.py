@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from sidecar.cli.doctor.front_checks import fronts_here
 from sidecar.cli.flags import add_config, add_json, config_of, last_daemons_config, print_json
 from sidecar.commit.fallback_books import was_used
 from sidecar.config.keys import KEYS
@@ -12,6 +13,7 @@ from sidecar.failures import Misuse, SidecarError
 from sidecar.log import printable
 from sidecar.words.counts import named
 from sidecar.words.missing_records import nothing_to_release
+from sidecar.words.released import fronts_stay
 
 _DESCRIPTION = """Release everything: every container that the sidecar changed gets back its original cpuset and
 quota, and the recorded state is emptied. The daemon must not be running. An engine cannot clear a cpuset, so a
@@ -52,7 +54,10 @@ def run(args: argparse.Namespace) -> int:
     # Only here: other commands do not pay for the daemon's imports.
     from sidecar import daemon
 
-    return daemon.release(config)
+    code = daemon.release(config)
+    if fronts := fronts_here():
+        sys.stdout.write(f"{printable(fronts_stay(list(fronts)))}\n")
+    return code
 
 
 def _one(args: argparse.Namespace) -> int:

@@ -108,7 +108,7 @@ def main(words: list[str]) -> int:
     else:
         reason, is_refused = "", False
     if reason and not is_refused:
-        _log(called, "warning", f"cpuset-sidecar: it starts as the engine has it: {reason}")
+        _warn(called, f"it starts as the engine has it: {reason}")
     if not is_refused:
         try:
             become(words[0], called.words, lock)
@@ -197,8 +197,7 @@ def change_bundle(settings: RuntimeSettings, called: Called) -> int:
     change = changed_or_owned if settings.is_strict else changed_or_ordered
     changed, told, lock = change(settings, body, spec)
     for line in told:
-        _log(called, "warning", f"cpuset-sidecar: {line}")
-        _tell_the_host(f"{called.container[:12]}: {line}")
+        _warn(called, line)
     if changed:
         replace(config, dumped(spec))
     return lock
@@ -347,6 +346,12 @@ def _split(words: list[str]) -> tuple[dict[str, str], list[str]]:
 
 
 # Messages for people.
+
+
+def _warn(called: Called, line: str) -> None:
+    """Write a line into the log that the engine named, and into the host's: Docker throws its own away."""
+    _log(called, "warning", f"cpuset-sidecar: {line}")
+    _tell_the_host(f"{called.container[:12]}: {line}")
 
 
 def _log(called: Called, level: str, message: str) -> None:

@@ -46,6 +46,14 @@ def others(confined: Mapping[str, str]) -> str:
     return f"not the sidecar's, and unchanged: the cpuset of {have}"
 
 
+def fronts_stay(names: Sequence[str]) -> str:
+    """Return that fronts are still installed, by the names of their runtimes, and what that means from now on."""
+    return (
+        f"still installed before runtimes: {', '.join(names)}: while no sidecar runs, what asks for CPUs is not "
+        "started through them; `cpuset-sidecar install-runtime --remove` takes them away"
+    )
+
+
 def not_as_before(cpuset: str) -> str:
     """Return that the engine shows another cpuset than the original one after the release."""
     return f"the engine shows the cpuset {cpuset or 'none'}"

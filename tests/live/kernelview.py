@@ -27,6 +27,8 @@ _CONTAINER: Final = re.compile(r"(?:docker-|libpod-)?([0-9a-f]{64})(?:\.scope)?"
 """The name of a container's cgroup; that of its monitor has one more word."""
 _POD: Final = re.compile(r"[0-9a-f]{64}|machine-libpod_pod_[0-9a-f]{64}\.slice|user-libpod_pod_[0-9a-f]{64}\.slice")
 """The name of a pod's cgroup, below which are those of its containers."""
+_USERS: Final = "user.slice/user-*.slice/user@*.service/user.slice"
+"""Below which systemd has the containers of a user's own Podman."""
 _DEAD: Final = ("Z", "X")
 """States of processes that run nothing any more."""
 
@@ -162,7 +164,8 @@ class KernelView:
             # In the cgroup of its service, as quadlets run it.
             f"system.slice/*.service/libpod-payload-{id}",
             # A user's own Podman.
-            f"user.slice/user-*.slice/user@*.service/user.slice/libpod-{id}.scope/container",
+            f"{_USERS}/libpod-{id}.scope/container",
+            f"{_USERS}/user-libpod_pod_*.slice/libpod-{id}.scope/container",
         ):
             folder = next(self._root.glob(place), None)
             if folder is not None:

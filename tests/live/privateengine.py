@@ -78,10 +78,14 @@ class PrivateEngine:
         self._has_live_restore = live_restore
 
     @property
+    def is_stopped(self) -> bool:
+        """Whether it does not run."""
+        return self._process is None or self._process.poll() is not None
+
+    @property
     def is_as_new(self) -> bool:
         """Whether it runs as after its first `start`: without live-restore, and not on what a killed one left."""
-        is_running = self._process is not None and self._process.poll() is None
-        return is_running and not self._has_live_restore and not self._was_killed
+        return not self.is_stopped and not self._has_live_restore and not self._was_killed
 
     def _run_until_it_answers(self, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
         with open(self.folder / "log", "ab") as log:

@@ -112,14 +112,15 @@ def test_an_engine_that_starts_again_starts_all_of_them_through_the_front(
     assert first_cpus(docker, "plain", 2) == [REST, REST]
 
 
-def with_logged(engine: PrivateEngine) -> Path:
+def with_logged(engine: PrivateEngine, *args: str) -> Path:
     """Give the engine a default runtime of the user's own: a script that logs its calls, and calls runc."""
     log, script = engine.folder / "calls", engine.folder / "logged-runc"
     script.write_text(f'#!/bin/sh\necho "$@" >>{log}\nexec runc "$@"\n')
     script.chmod(0o755)
     log.write_text("")
     settings = json.loads((engine.folder / "daemon.json").read_text())
-    own = {"runtimes": {LOGGED: {"path": str(script)}}, "default-runtime": LOGGED}
+    entry = {"path": str(script), **({"runtimeArgs": args} if args else {})}
+    own = {"runtimes": {LOGGED: entry}, "default-runtime": LOGGED}
     (engine.folder / "daemon.json").write_text(json.dumps({**settings, **own}, indent=3))
     reload(engine)
     eventually(lambda: told(engine)[0] == LOGGED, "the engine has that default")

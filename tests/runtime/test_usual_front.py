@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +71,32 @@ def test_without_a_sidecar_a_plain_container_starts_at_once_byte_for_byte(bench:
     assert (bench.bundle / "config.json").read_bytes() == raw
     assert bench.became() is not None
     assert [(line["level"], "nothing answers on" in line["msg"]) for line in bench.logged()] == [("warning", True)]
+
+
+_LISTENING = """
+import os, socket, subprocess, sys
+at = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+at.bind("/dev/log")
+at.settimeout(5)
+subprocess.run(sys.argv[1:], check=True)
+print(at.recv(1000).decode())
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to mount")
+def test_that_it_is_not_confined_is_in_the_hosts_log(bench: Workbench) -> None:
+    """Docker throws its runtime's own log away. In a mount namespace with a log of its own."""
+    front = put_before(bench)
+    bench.put(PLAIN)
+    script = 'mount -t tmpfs none /dev && mknod -m 666 /dev/null c 1 3 && exec "$0" -c "$@"'
+    words = (sys.executable, _LISTENING, front, "create", "--bundle", str(bench.bundle), ID)
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script, *words], capture_output=True, text=True, check=False
+    )
+    if "unshare" in done.stderr or "mount:" in done.stderr or "mknod" in done.stderr:
+        pytest.skip("nothing can be mounted here")
+    said = f"<28>cpuset-runc: {ID[:12]}: it starts as the engine has it: "
+    assert said in done.stdout, done.stderr
 
 
 @pytest.mark.parametrize("patience", [0, 0.3])

@@ -12,6 +12,7 @@ from sidecar.cli.arguments import typed
 from sidecar.cli.flags import add_config, next_daemons_config
 from sidecar.cli.setup import docker_side, dockerd_process, podman_side
 from sidecar.cli.setup.both_engines import DOCKER, PODMAN, other_engine, removed_engines, see_that_alike
+from sidecar.cli.setup.docker_shims import shimmed
 from sidecar.cli.setup.install_arguments import Done, add_installing, print_done, root_of
 from sidecar.cli.setup.podman_monitors import monitored
 from sidecar.decide.container.start import STRICT_RUNTIME
@@ -153,7 +154,7 @@ def _remove(args: argparse.Namespace, root: str) -> Done:
     """
     places, is_all, engines = _places(args), _is_all(args), removed_engines(args)
     other = other_engine(args, root, places, engines) if is_all else ""
-    notes = _users_told(args, root, places, engines if other else (DOCKER, PODMAN)) if is_all else []
+    notes = _users_told(args, root, places, engines, is_last=not other) if is_all else []
     if other:
         notes.append(f"{places.runtime}, its program and its settings stay: {other.capitalize()} uses them")
     in_docker, in_podman = (_fronts_meant(args, root, engine) for engine in (DOCKER, PODMAN))
@@ -229,9 +230,15 @@ def _python(args: argparse.Namespace, root: str, *, is_needed: bool) -> str:
         return runtime_files.USUAL_PYTHON
 
 
-def _users_told(args: argparse.Namespace, root: str, places: Places, engines: Collection[str]) -> list[str]:
-    """Return what to do about these engines' containers that use the runtime. SidecarError if one of them runs."""
-    using, notes = list[dockerd_process.User](), list[str]()
+def _users_told(
+    args: argparse.Namespace, root: str, places: Places, engines: Collection[str], *, is_last: bool
+) -> list[str]:
+    """Return what to do about these engines' containers that use the runtime. SidecarError if one of them runs.
+
+    An engine that is not asked, because it does not run or is not meant, has processes beside what lives. They are
+    looked at where no engine will call the runtime any more (`is_last`).
+    """
+    using, notes, live = list[dockerd_process.User](), list[str](), set[str]()
     running = docker_side.running_dockerd(args, root) if DOCKER in engines else None
     docker = docker_side.docker_socket(args, root)
     if running and not docker:
@@ -248,15 +255,19 @@ def _users_told(args: argparse.Namespace, root: str, places: Places, engines: Co
                     f"nothing was removed: dockerd runs, and does not tell which containers need the runtime: {error}"
                 ) from error
             notes.append(f"cannot tell whether containers use it: {error}")
-    live = sorted(
-        {*(user.name for user in using if user.is_live), *(monitored(places.runtime) if PODMAN in engines else ())}
-    )
+    if PODMAN in engines or is_last:
+        live |= {*monitored(places.runtime)}
+    if not running and (DOCKER in engines or is_last):
+        live |= {*shimmed(places.runtime)}
+    live |= {user.name for user in using if user.is_live}
     if live:
         raise SidecarError(
-            f"nothing was removed: {', '.join(live)} {'run' if len(live) > 1 else 'runs'} under the runtime "
+            f"nothing was removed: {', '.join(sorted(live))} {'run' if len(live) > 1 else 'runs'} under the runtime "
             f"{STRICT_RUNTIME}, and cannot be stopped without it: stop and recreate "
             f"{'them' if len(live) > 1 else 'it'} with another runtime first"
         )
+    if DOCKER in engines and not running:
+        using += [user for user in docker_side.recorded_users(args, root, places) if user.is_strict]
     if using:
         names = ", ".join(dict.fromkeys(user.name for user in using))
         notes.append(f"recreate with another runtime before the next start: {names}")

@@ -22,6 +22,7 @@ import msgspec
 
 from sidecar.cli.flags import next_daemons_config
 from sidecar.cli.setup import dockerd_process
+from sidecar.cli.setup.docker_users import all_containers, passes_on, recorded, shimmed_under, some, users_of
 from sidecar.cli.setup.dockerd_process import Runtimes, User
 from sidecar.cli.setup.install_arguments import stays
 from sidecar.decide.container.start import STRICT_RUNTIME
@@ -34,6 +35,7 @@ from sidecar.host.install.daemon_json import (
     as_before,
     is_put_back,
     read_daemon_json,
+    see_that_writable,
     take_back,
     value_at,
     with_value,
@@ -42,13 +44,10 @@ from sidecar.host.install.daemon_json import (
 )
 from sidecar.host.install.docker_runtimes import ENGINE, STOCK, TABLE, without_calls, without_name
 from sidecar.host.install.fronts import DEFAULT_NAME, Front, recorded_fronts
-from sidecar.host.install.runtime_files import Places, below
+from sidecar.host.install.runtime_files import Places
 from state.errors import FileUnreadable
 
 _KEYS: Final = (TABLE, STRICT_RUNTIME)
-_DATA_ROOT: Final = "/var/lib/docker"
-_NAMED: Final = 8
-"""So many containers are named in one note."""
 
 
 class DockerPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,14 +84,18 @@ def planned(args: argparse.Namespace, root: str, places: Places) -> DockerPlan:
             f"{file.path} has another runtime {STRICT_RUNTIME!r}, {present!r}: nothing was changed; rename that one"
         )
     settings = dict(file.settings) if present else with_value(file.settings, _KEYS, {"path": places.runtime})
-    records, flag = recorded_fronts(root, places, ENGINE), _default_flag(args, root)
+    records, flag, data_root = recorded_fronts(root, places, ENGINE), _default_flag(args, root), _data_root(args, root)
     told: dict[str, Front] = {}
     for name in _names(args, file, flag):
         front = docker_runtimes.front_before(root, places, settings, name, records, flag)
-        front = msgspec.structs.replace(front, is_default=front.is_default or name not in args.wrap)
+        is_default = front.is_default or name not in args.wrap
+        front = msgspec.structs.replace(front, is_default=is_default, data_root=data_root or front.data_root)
         settings, told[front.name] = docker_runtimes.with_front(settings, front, places), front
     asking = {each.name: each for each in records if not each.passing_since} | told
-    return DockerPlan(file=file, settings=settings, fronts=tuple(asking.values()), told=tuple(told.values()))
+    plan = DockerPlan(file=file, settings=settings, fronts=tuple(asking.values()), told=tuple(told.values()))
+    if plan.is_changed:
+        see_that_writable(file)
+    return plan
 
 
 def carry_out(args: argparse.Namespace, root: str, places: Places, plan: DockerPlan) -> Iterator[str]:
@@ -132,7 +135,7 @@ def remove(
             args,
             root,
             "starts no further container through a front",
-            lambda told: told.default != DEFAULT_NAME and paths.isdisjoint(told.paths.values()),
+            lambda told: not (stock and told.default == DEFAULT_NAME) and paths.isdisjoint(told.paths.values()),
         )
         is_unseen = dockerd_process.is_maybe_unseen(pid_file(args, root), running)
         is_known = not is_unseen and (running is None or bool(socket))
@@ -143,8 +146,8 @@ def remove(
         )
         return Removed(notes=tuple(notes), passing=_passing(fronts), is_whole=False)
     # 3.
-    users = _containers(root, file, socket, is_running=running is not None)
-    under = {each.name: _users_of(each, users) for each in fronts}
+    users = all_containers(root, file, socket, {each.data_root for each in fronts}, is_running=running is not None)
+    under = {each.name: users_of(each, users) or ([] if running else shimmed_under(each, places)) for each in fronts}
     settings = dict(file.settings)
     if stock:
         settings = without_name(settings, stock, is_used=bool(under[DEFAULT_NAME]))
@@ -154,10 +157,10 @@ def remove(
     if settings != file.settings or not is_put_back(file):
         notes += _without_entries(args, root, places, file, settings)
     # 4.
-    notes += [_passes_on(name, found) for name, found in under.items() if found]
+    notes += [passes_on(name, found) for name, found in under.items() if found]
     passing = _passing([each for each in fronts if under[each.name]])
     gone = tuple(each for each in fronts if not under[each.name])
-    return Removed(notes=tuple(notes), passing=passing, gone=gone, is_whole=not passing)
+    return Removed(notes=tuple(dict.fromkeys(notes)), passing=passing, gone=gone, is_whole=not passing)
 
 
 def is_set_up(args: argparse.Namespace, root: str, places: Places) -> bool:
@@ -331,32 +334,22 @@ def _ways_around(args: argparse.Namespace, root: str, plan: DockerPlan) -> Itera
     except EngineUnavailable:
         return
     if before:
-        yield f"created with {STOCK}, and so started around it until they are recreated: {_some(before)}"
+        yield f"created with {STOCK}, and so started around it until they are recreated: {some(before)}"
 
 
-def _containers(root: str, file: DaemonJson, socket: str, *, is_running: bool) -> list[User]:
-    """Return all containers, by the engine, or by the records of one that does not run."""
-    if socket:
-        try:
-            return dockerd_process.containers(socket)
-        except EngineUnavailable:
-            if is_running:
-                raise
-    if is_running:
-        return []
-    data = value_at(file.settings, ("data-root",))
-    return dockerd_process.recorded_containers(below(root, data if isinstance(data, str) else _DATA_ROOT))
+def recorded_users(args: argparse.Namespace, root: str, places: Places) -> list[User]:
+    """Return the containers in the records of an engine that does not run. ConfigError."""
+    known = {each.data_root for each in recorded_fronts(root, places, ENGINE)}
+    return recorded(root, daemon_json(args, root), known)
 
 
-def _users_of(front: Front, users: Collection[User]) -> list[str]:
-    """Return the names of the containers that need a front: those of its name; or where the name goes on without it,
-    those that began before it was taken away.
-    """
-    own = [each for each in users if each.runtime == front.name]
-    if front.name == DEFAULT_NAME:
-        return [each.name for each in own]
-    since = front.passing_since
-    return [each.name for each in own if each.is_live and (not since or not each.started or each.started < since)]
+def _data_root(args: argparse.Namespace, root: str) -> str:
+    """Return where the running engine has its data, as the host sees it; "" if none runs, or if it does not tell."""
+    running, socket = running_dockerd(args, root), docker_socket(args, root)
+    if running and socket:
+        with suppress(EngineUnavailable):
+            return dockerd_process.data_root(socket)
+    return running.flag("data-root") or "" if running else ""
 
 
 def _passing(fronts: Collection[Front]) -> tuple[Front, ...]:
@@ -364,16 +357,3 @@ def _passing(fronts: Collection[Front]) -> tuple[Front, ...]:
     # With a fraction, as the engine tells when a container started: texts are compared.
     now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
     return tuple(msgspec.structs.replace(each, passing_since=each.passing_since or now) for each in fronts)
-
-
-def _passes_on(name: str, users: list[str]) -> str:
-    means = "recreate them" if name == DEFAULT_NAME else "restart them"
-    return (
-        f"under the front {name}, which stays and passes everything on until a further --remove finds none: "
-        f"{_some(users)}; {means}"
-    )
-
-
-def _some(names: list[str]) -> str:
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

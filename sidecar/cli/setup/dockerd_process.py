@@ -96,6 +96,12 @@ def runtimes(path: str) -> Runtimes:
     return Runtimes(str(told.get("DefaultRuntime") or ""), paths)
 
 
+def data_root(path: str) -> str:
+    """Return where the engine on this socket has its data; "" if it does not tell. EngineUnavailable."""
+    found = _ask(path, "/info").get("DockerRootDir")
+    return found if isinstance(found, str) else ""
+
+
 def until_so(path: str, is_so: Callable[[Runtimes], bool]) -> bool:
     """Return whether the engine's runtimes come to be so within `RELOAD_SECONDS`. EngineUnavailable."""
     end = time.monotonic() + RELOAD_SECONDS

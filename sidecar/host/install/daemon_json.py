@@ -15,13 +15,13 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from sidecar.failures import ConfigError, StateUnwritable
-from sidecar.host.install.kept_copy import KeptCopy, keep_copy, newest_copy, put_back
+from sidecar.host.install.kept_copy import FileAccess, KeptCopy, keep_copy, newest_copy, put_back
 from state import codec, files
 from state.errors import FileUnreadable
 
@@ -128,6 +128,18 @@ def encode_settings(settings: Mapping[str, Any], like: bytes | None = None) -> b
     return _HALVES.sub(lambda half: f"\\u{ord(half[0]):04x}", text).encode()
 
 
+def see_that_writable(found: DaemonJson) -> None:
+    """Raise ConfigError if the file could not be replaced, so that nothing else is written before that shows."""
+    folder, nothing = os.path.dirname(found.path), "nothing was changed"
+    if _is_mounted(found.path):
+        raise ConfigError(
+            f"{found.path} is mounted by itself, so that it cannot be replaced: {nothing}; mount its directory instead"
+        )
+    if os.path.isdir(folder) and not os.access(folder, os.W_OK):
+        why = "is on a read-only file system" if os.statvfs(folder).f_flag & os.ST_RDONLY else "cannot be written"
+        raise ConfigError(f"{folder} {why}: {nothing}")
+
+
 def write_daemon_json(found: DaemonJson, settings: Mapping[str, Any]) -> Written:
     """Replace the file, in one step and synced, for a key that is set; what was there before is kept beside it.
 
@@ -144,9 +156,9 @@ def write_daemon_json(found: DaemonJson, settings: Mapping[str, Any]) -> Written
     if found.content is None:
         _make_above(folder)
     with _unchanged(found) as at:  # (2)
-        mode, copy = _mode(found.path), newest_copy(at, name)
-        kept = "" if copy and _is_ours(found, copy) else keep_copy(at, name, found.content, mode)  # (3)
-        files.replace(at, name, encode_settings(settings, found.content), sync=True, mode=mode)  # (4)
+        access, copy = _access(found.path), newest_copy(at, name)
+        kept = "" if copy and _is_ours(found, copy) else keep_copy(at, name, found.content, access)  # (3)
+        _put(at, name, encode_settings(settings, found.content), access)  # (4)
     backup = os.path.join(folder, kept) if kept and found.content is not None else ""
     return Written(found.path, changed=True, backup=backup)
 
@@ -167,14 +179,14 @@ def take_back(
     if meanwhile is not None:
         content = encode_settings(meanwhile, found.content)
         with _unchanged(found) as at:
-            files.replace(at, name, content, sync=True, mode=_mode(found.path))
+            _put(at, name, content, _access(found.path))
         yield Written(found.path, changed=True, backup="")
         found = DaemonJson(found.path, content, meanwhile)
     with _unchanged(found) as at:
         if copy and is_returning:
-            put_back(at, name, copy, _mode(found.path))
+            put_back(at, name, copy, _access(found.path))
         elif settings:
-            files.replace(at, name, encode_settings(settings, found.content), sync=True, mode=_mode(found.path))
+            _put(at, name, encode_settings(settings, found.content), _access(found.path))
         else:
             files.remove(at, name)
     stays = os.path.join(folder, copy.name) if copy and not is_returning else ""
@@ -253,11 +265,28 @@ def _make_above(folder: str) -> None:
         raise StateUnwritable(f"cannot make the directory above {folder}: {files.reason(error)}") from error
 
 
-def _mode(path: str) -> int:
+def _access(path: str) -> FileAccess:
     try:
-        return stat.S_IMODE(os.stat(path).st_mode)
+        found = os.stat(path)
     except FileNotFoundError:
-        return 0o644
+        return FileAccess()
+    return FileAccess(stat.S_IMODE(found.st_mode), (found.st_uid, found.st_gid))
+
+
+def _put(at: int, name: str, content: bytes, access: FileAccess) -> None:
+    files.replace(at, name, content, sync=True, mode=access.mode, owner=access.owner)
+
+
+def _is_mounted(path: str) -> bool:
+    """Return whether something is mounted on this very path: the fifth field of a line, proc_pid_mountinfo(5)."""
+    with suppress(OSError), open("/proc/self/mountinfo", "rb") as file:
+        points = [line.split(b" ")[4] for line in file if line.count(b" ") > 4]
+        return os.fsencode(path) in (re.sub(rb"\\([0-7]{3})", _escaped, each) for each in points)
+    return False
+
+
+def _escaped(found: re.Match[bytes]) -> bytes:
+    return bytes((int(found[1], 8),))
 
 
 def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

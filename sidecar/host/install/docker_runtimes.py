@@ -5,7 +5,9 @@
 2. A runtime of the table keeps its name, and gets another path: whatever names it, or has it by default, comes through
    the front, also containers that were created before. The default is not changed then.
 3. A shim (`runtimeType`, `io.containerd.*`) is no program that can be called: it is left alone.
-4. Back: an entry of the table gets its path again at any time. The default of (1) is first named, so that dockerd
+4. For a runtime with arguments dockerd keeps a script of its own, by whose path living containers are called, and
+   removes it at a reload that finds none (20.10). So such an entry gets an argument again (`KEEPS_SCRIPT`).
+5. Back: an entry of the table gets its path again at any time. The default of (1) is first named, so that dockerd
    takes it at a reload: without the key it keeps the default that it has (20.10), and if that is not in the table any
    more, its next request to it is its end. Only then the entry goes.
 """
@@ -20,7 +22,7 @@ import msgspec
 from sidecar.decide.container.start import STRICT_RUNTIME
 from sidecar.failures import ConfigError
 from sidecar.host.install.daemon_json import value_at, with_value, without
-from sidecar.host.install.fronts import DEFAULT_NAME, Front, checked_name
+from sidecar.host.install.fronts import DEFAULT_NAME, KEEPS_SCRIPT, Front, checked_name
 from sidecar.host.install.runtime_files import Places, program
 
 ENGINE: Final = "docker"
@@ -86,14 +88,14 @@ def with_front(settings: Settings, front: Front, places: Places) -> dict[str, An
     if front.name == DEFAULT_NAME:
         changed = with_value(settings, (TABLE, DEFAULT_NAME), {"path": path})
         return with_value(changed, (DEFAULT_KEY,), DEFAULT_NAME)
-    kept = {key: value for key, value in (front.entry or {}).items() if key != "runtimeArgs"}
-    return with_value(settings, (TABLE, front.name), {**kept, "path": path})
+    args = {"runtimeArgs": [KEEPS_SCRIPT]} if front.args else {}
+    return with_value(settings, (TABLE, front.name), {**(front.entry or {}), **args, "path": path})
 
 
 def without_calls(
     settings: Settings, fronts: Collection[Front], places: Places, flag: str | None = None
 ) -> dict[str, Any]:
-    """Return the settings in which no further container comes through these fronts, which dockerd still knows (4). The
+    """Return the settings in which no further container comes through these fronts, which dockerd still knows (5). The
     default is named also if the key is missing: dockerd may still have the front as its default.
     """
     changed = dict(settings)

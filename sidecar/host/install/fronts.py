@@ -36,6 +36,9 @@ from state.errors import FileUnreadable
 DEFAULT_NAME: Final = "cpuset-default"
 """The name of the front before Docker's own runtime."""
 
+KEEPS_SCRIPT: Final = "--behind-cpuset-front"
+"""What Docker calls a front with, if the runtime behind it has arguments: no front and no runtime goes by it."""
+
 USUAL_KIND: Final = "usual"
 PASSING_KIND: Final = "passing"
 
@@ -49,8 +52,9 @@ class Front(msgspec.Struct, frozen=True, kw_only=True):
 
     `entry` is the engine's own entry of that name before; None where there was none. `default` is what the engine's
     configuration named as its default runtime before this front became it; None if it named none, or if this front
-    never did. `is_default`: it was installed as the default. `passing_since` is when the front was taken away while
-    containers lived under it, as the engine writes times; "" while it asks.
+    never did. `is_default`: it was installed as the default. `data_root`: where Docker had its data then, "" if that
+    was not to be known; its flags are not to be seen while it does not run. `passing_since` is when the front was taken
+    away while containers lived under it, as the engine writes times; "" while it asks.
     """
 
     engine: str
@@ -60,6 +64,7 @@ class Front(msgspec.Struct, frozen=True, kw_only=True):
     entry: Mapping[str, Any] | None = None
     default: str | None = None
     is_default: bool = False
+    data_root: str = ""
     passing_since: str = ""
 
 
@@ -101,7 +106,8 @@ def front_files(places: Places, made: Installation, front: Front) -> Iterator[Pl
     if front.args:
         real = places.front_real(front.engine, front.name)
         words = " ".join(shlex.quote(word) for word in (front.real, *front.args))
-        yield Planned(real, f'#!/bin/sh\nexec {words} "$@"\n'.encode(), 0o755)
+        without = f'if [ "$1" = {KEEPS_SCRIPT} ]; then shift; fi\n'
+        yield Planned(real, f'#!/bin/sh\n{without}exec {words} "$@"\n'.encode(), 0o755)
     settings = places.front_settings(front.engine, front.name)
     yield Planned(settings, settings_text(places, msgspec.structs.replace(made, real=real)).encode())
     yield Planned(places.front(front.engine, front.name), front_content(made, settings, real, USUAL_KIND), 0o755)

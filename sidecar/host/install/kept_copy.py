@@ -25,6 +25,13 @@ ABSENT: Final = b"There was no such file before.\n"
 _LIMIT: Final = 1024 * 1024
 
 
+class FileAccess(msgspec.Struct, frozen=True):
+    """The mode of a file, and its user and group; None for those of the process that writes it."""
+
+    mode: int = 0o644
+    owner: tuple[int, int] | None = None
+
+
 class KeptCopy(msgspec.Struct, frozen=True):
     """The newest copy: its name, and its content, None if there was no file."""
 
@@ -43,19 +50,19 @@ def newest_copy(at: int, name: str) -> KeptCopy | None:
     return newest
 
 
-def keep_copy(at: int, name: str, content: bytes | None, mode: int) -> str:
+def keep_copy(at: int, name: str, content: bytes | None, access: FileAccess) -> str:
     """Write a copy under the first free name, synced, and return that name. Raise FileUnwritable."""
     free = next(copy for copy in _names(name) if files.read_bounded(at, copy, _LIMIT) is None)
-    files.replace(at, free, ABSENT if content is None else content, sync=True, mode=mode)
+    files.replace(at, free, ABSENT if content is None else content, sync=True, mode=access.mode, owner=access.owner)
     return free
 
 
-def put_back(at: int, name: str, copy: KeptCopy, mode: int) -> None:
+def put_back(at: int, name: str, copy: KeptCopy, access: FileAccess) -> None:
     """Give a file the content of its copy, and delete the copy. Raise FileUnwritable."""
     if copy.content is None:
         files.remove(at, name)
     else:
-        files.replace(at, name, copy.content, sync=True, mode=mode)
+        files.replace(at, name, copy.content, sync=True, mode=access.mode, owner=access.owner)
     files.remove(at, os.path.basename(copy.name))
 
 

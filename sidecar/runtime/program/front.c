@@ -74,11 +74,16 @@ static int refused(struct text reason) {
     return 1;
 }
 
-static void pass_on(struct text reason) {
-    struct text line = {0};
-    put_word(&line, "cpuset-sidecar: it starts as the engine has it: ");
+/* Warn of what a container lacks in the log that the engine named, and in the host's: Docker throws its own away. */
+static void warn(const char *of, struct text reason) {
+    struct text line = {0}, host = {0};
+    put_words(&line, "cpuset-sidecar: %s: ", of);
     put_text(&line, reason);
     log_line("warning", line);
+    put_text(&host, cut(called.container, 12));
+    put_words(&host, ": %s: ", of);
+    put_text(&host, reason);
+    tell_the_host(host);
 }
 
 /* The real runtime. */
@@ -155,16 +160,7 @@ static int by(struct why *why, struct value answer, int is_mounted, struct value
     struct member parts[] = {{.name = "directory"}, {.name = "destination"}};
     json_pick(projection, parts, 2);
     *mount = mount_of(spec, settings.projections, json_text(parts[0].found), json_text(parts[1].found), &left_out);
-    if (left_out.size) {
-        struct text line = {0}, host = {0};
-        put_word(&line, "cpuset-sidecar: its projection is not mounted: ");
-        put_text(&line, left_out);
-        log_line("warning", line);
-        put_text(&host, cut(called.container, 12));
-        put_word(&host, ": its projection is not mounted: ");
-        put_text(&host, left_out);
-        tell_the_host(host);
-    }
+    if (left_out.size) warn("its projection is not mounted", left_out);
     return 0;
 }
 
@@ -261,7 +257,7 @@ static int begin_container(const char *lacking) {
     if (why.kind) {
         if (lock >= 0) close(lock);
         lock = -1;
-        pass_on(why.said);
+        warn("it starts as the engine has it", why.said);
     }
     refuse(&why, REFUSED, "%s cannot be run: %s", settings.real, strerror(become(lock)));
     return refused(why.said);

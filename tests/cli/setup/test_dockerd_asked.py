@@ -47,3 +47,15 @@ def test_nothing_is_removed_below_a_dockerd_that_cannot_be_asked(
     told = capsys.readouterr().err
     assert ("does not tell which containers need the runtime" if is_there else "its socket is not known") in told
     assert host.files() == before
+
+
+def test_what_podman_alone_has_goes_beside_a_dockerd_that_is_not_asked(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Docker calls nothing of it."""
+    before = host.files()
+    assert host.install("--for", "podman", "--default") == 0
+    monkeypatch.setattr(dockerd_process, "find_dockerd", lambda _: dockerd_process.Dockerd(NO_PROCESS, ()))
+    words = ("--root", str(host.root), "--for", "podman", "--engine", "unix:///nonexistent", "--remove")
+    assert main(["install-runtime", *words]) == 0
+    assert host.files() == before

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from sidecar.__main__ import main
-from sidecar.cli.setup import podman_side
+from sidecar.cli.setup import cmd_install_runtime, docker_users, dockerd_process, podman_side
+from sidecar.host.install.fronts import KEEPS_SCRIPT
 from tests.cli.setup.test_cmd_install_runtime import Host, host
 
 __all__ = ["host"]
@@ -18,10 +20,10 @@ FRONTS = "usr/local/lib/cpuset-sidecar/fronts"
 DOCKER = ("--for", "docker")
 
 
-def containers_on_disk(host: Host, **runtimes: str) -> None:
+def containers_on_disk(host: Host, at: str = "var/lib/docker", **runtimes: str) -> None:
     """Record containers of an engine that does not run, by name with their runtimes."""
     for name, runtime in runtimes.items():
-        folder = host.root / "var/lib/docker/containers" / name
+        folder = host.root / at / "containers" / name
         folder.mkdir(parents=True)
         (folder / "hostconfig.json").write_text(json.dumps({"Runtime": runtime}))
         (folder / "config.v2.json").write_text(json.dumps({"Name": f"/{name}"}))
@@ -71,7 +73,7 @@ def test_the_default_goes_alone_and_the_runtime_by_name_stays(host: Host) -> Non
     strict = host.settings()
     assert host.install(*DOCKER, "--wrap", "nv") == 0
     wrapped = host.settings()
-    assert wrapped["runtimes"]["nv"] == {"path": f"/{FRONTS}/docker/nv"}
+    assert wrapped["runtimes"]["nv"] == {"path": f"/{FRONTS}/docker/nv", "runtimeArgs": [KEEPS_SCRIPT]}
     assert "exec /usr/bin/nv -x" in (host.root / "usr/local/lib/cpuset-sidecar/reals/docker/nv").read_text()
     assert host.install(*DOCKER, "--default") == 0
     assert host.install(*DOCKER, "--remove", "--default") == 0
@@ -97,6 +99,50 @@ def test_what_a_stopped_engine_has_under_the_front_keeps_it(host: Host, capsys: 
     assert host.install(*DOCKER, "--remove") == 0
     left = {path for path in host.files() if not path.startswith("var/lib/docker")}
     assert left == set(before)
+
+
+def test_an_engine_that_had_its_data_elsewhere_by_a_flag_is_known_while_it_is_stopped(
+    host: Host, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its flags are not to be seen then: the front's record says where."""
+    dockerd = dockerd_process.Dockerd(1 << 30, ("--data-root", "/srv/docker"))
+    monkeypatch.setattr(dockerd_process, "find_dockerd", lambda _: dockerd)
+    monkeypatch.setattr(dockerd_process.Dockerd, "reload", lambda _: None)
+    assert host.install(*DOCKER, "--default") == 0
+    monkeypatch.setattr(dockerd_process, "find_dockerd", lambda _: None)
+    containers_on_disk(host, "srv/docker", web="cpuset-default", voice="cpuset")
+    capsys.readouterr()
+    assert host.install(*DOCKER, "--remove") == 0
+    told = capsys.readouterr().out
+    assert "recreate with another runtime before the next start: voice" in told
+    assert "passes everything on until a further --remove finds none: web" in told
+    assert host.settings()["runtimes"] == {"cpuset-default": {"path": f"/{FRONTS}/docker/cpuset-default"}}
+    assert told.count("dockerd is not visible from here") == 1
+
+
+@pytest.mark.parametrize("words", [DOCKER, ("--for", "podman"), ()])
+def test_what_lives_while_its_engine_is_stopped_keeps_the_runtime(
+    host: Host, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: Sequence[str]
+) -> None:
+    """Its shim is there: containers outlive an engine with live-restore."""
+    assert host.install(*words) == 0
+    before, lives = host.files(), {"/usr/local/bin/cpuset-runc": ["0123456789ab"]}
+    monkeypatch.setattr(cmd_install_runtime, "shimmed", lambda at: lives.get(at, []))
+    assert host.install(*words, "--remove") == 1
+    assert "nothing was removed: 0123456789ab runs under the runtime cpuset" in capsys.readouterr().err
+    assert host.files() == before
+
+
+def test_what_lives_under_a_front_while_its_engine_is_stopped_keeps_it(
+    host: Host, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Though no record of it was found."""
+    assert host.install(*DOCKER, "--default") == 0
+    lives = {f"/{FRONTS}/docker/cpuset-default": ["0123456789ab"]}
+    monkeypatch.setattr(docker_users, "shimmed", lambda at: lives.get(at, []))
+    assert host.install(*DOCKER, "--remove") == 0
+    assert "passes everything on until a further --remove finds none: 0123456789ab" in capsys.readouterr().out
+    assert "kind=passing" in (host.root / FRONTS / "docker/cpuset-default").read_text()
 
 
 def test_an_engine_that_may_run_unseen_is_not_robbed_of_its_default(

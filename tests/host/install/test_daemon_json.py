@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from sidecar.host.install.daemon_json import (
     encode_settings,
     is_put_back,
     read_daemon_json,
+    see_that_writable,
     take_back,
     value_at,
     with_value,
@@ -253,3 +256,50 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     write_daemon_json(found, with_value(found.settings, ("cgroup-parent",), "pool.slice"))
     assert (tmp_path / "daemon.json").is_symlink()
     assert json.loads((tmp_path / "kept" / "real.json").read_text())["cgroup-parent"] == "pool.slice"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give a file away")
+def test_the_file_and_its_copy_stay_with_their_user_and_group(tmp_path: Path) -> None:
+    """Admins of that group go on editing it."""
+    path = tmp_path / "daemon.json"
+    path.write_text("{}")
+    path.chmod(0o664)
+    os.chown(path, 1000, 42)
+    write_daemon_json(read_daemon_json(str(path)), {"debug": True})
+    for name in ("daemon.json", f"daemon.json{SUFFIX}"):
+        found = (tmp_path / name).stat()
+        assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (1000, 42, 0o664)
+    list(take_back(read_daemon_json(str(path)), {}))
+    assert (path.read_text(), path.stat().st_uid, path.stat().st_gid) == ("{}", 1000, 42)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to mount")
+@pytest.mark.parametrize(
+    ("mount", "said"),
+    [
+        ('mount --bind "{at}/daemon.json" "{at}/daemon.json"', "daemon.json is mounted by itself"),
+        ('mount --bind "{at}" "{at}" && mount -o remount,bind,ro "{at}"', "is on a read-only file system"),
+    ],
+)
+def test_a_file_that_cannot_be_replaced_is_known_before(tmp_path: Path, mount: str, said: str) -> None:
+    """In a mount namespace of its own; with a space in the path, which the kernel writes otherwise."""
+    at = tmp_path / "a folder"
+    at.mkdir()
+    (at / "daemon.json").write_text("{}")
+    see_that_writable(read_daemon_json(str(at / "daemon.json")))
+    program = (
+        "import sys\nfrom sidecar.host.install.daemon_json import read_daemon_json, see_that_writable\n"
+        "see_that_writable(read_daemon_json(sys.argv[1]))"
+    )
+    script = f'{mount.format(at=at)} && exec "$0" -c "$1" "$2"'
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script, sys.executable, program, f"{at}/daemon.json"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(__file__).parents[3],
+    )
+    if "unshare" in done.stderr or "mount:" in done.stderr:
+        pytest.skip("nothing can be mounted here")
+    assert said in done.stderr
+    assert "nothing was changed" in done.stderr

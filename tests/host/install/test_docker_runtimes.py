@@ -21,7 +21,7 @@ from sidecar.host.install.docker_runtimes import (
     without_calls,
     without_name,
 )
-from sidecar.host.install.fronts import DEFAULT_NAME, Front, recorded_fronts
+from sidecar.host.install.fronts import DEFAULT_NAME, KEEPS_SCRIPT, Front, recorded_fronts
 from sidecar.host.install.runtime_files import Places
 
 PLACES = Places()
@@ -60,14 +60,19 @@ def test_dockers_own_runtime_gets_a_name_more_and_is_the_default_again(root: str
 
 
 def test_a_runtime_of_the_table_keeps_its_name_and_the_default_is_not_touched(root: str) -> None:
-    """Its arguments go behind the front with it, and everything else of its entry stays."""
+    """Its arguments go behind the front with it, and everything else of its entry stays. It has some as before, for
+    which dockerd keeps the script by which living containers are called.
+    """
     entry = {"path": NVIDIA, "runtimeArgs": ["--debug"], "x": 1}
     settings: dict[str, Any] = {DEFAULT_KEY: "nvidia", TABLE: {"nvidia": entry}}
     front = before(root, settings, default_in(settings, None))
     assert (front.name, front.real, front.args) == ("nvidia", NVIDIA, ("--debug",))
     installed = with_front(settings, front, PLACES)
     path = PLACES.front("docker", "nvidia")
-    assert installed == {DEFAULT_KEY: "nvidia", TABLE: {"nvidia": {"path": path, "x": 1}}}
+    assert installed == {
+        DEFAULT_KEY: "nvidia",
+        TABLE: {"nvidia": {"path": path, "runtimeArgs": [KEEPS_SCRIPT], "x": 1}},
+    }
     assert without_calls(installed, [front], PLACES) == settings
 
 
