@@ -141,7 +141,7 @@ def test_a_front_of_which_no_record_is_seen_is_known_by_its_questions() -> None:
 
 def test_it_is_said_with_the_cure() -> None:
     """What was created before is to be recreated; what has another runtime can be wrapped."""
-    assert around_told({}) == "the engine's own runtime stands behind a front: every start seen since was asked about"
+    assert around_told({}) == "the engine's own runtime stands behind a front: every start seen since came through it"
     told = around_told({"kata": 1, "runc": 2})
     assert told == "3 starts went around the front, and were seen as births alone: 1 by kata, 2 by runc"
     assert around_told({"runc": 1}) == "1 start went around the front, and was seen as a birth alone: 1 by runc"

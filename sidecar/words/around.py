@@ -10,7 +10,7 @@ from sidecar.words.counts import agree, counted
 def around_told(around: Mapping[str, int]) -> str:
     """Return which runtimes started containers around the front, as a clause."""
     if not around:
-        return "the engine's own runtime stands behind a front: every start seen since was asked about"
+        return "the engine's own runtime stands behind a front: every start seen since came through it"
     told = ", ".join(f"{count} by {name}" for name, count in around.items())
     total = sum(around.values())
     were, births = agree(total, "was", "were"), agree(total, "a birth", "births")

@@ -36,11 +36,15 @@ def wants_exec(config: Config, views: Iterable[ContainerView]) -> bool:
     return config.exec != ExecRule() or any(EXEC in each for each in labels)
 
 
-def check_exec(fronts: Mapping[str, bool], release: str, *, is_wanted: bool) -> Iterator[Finding]:
-    """Check that fronts can have processes begin where labels, or the node, want it; nothing where none does."""
+def check_exec(
+    fronts: Mapping[str, bool], release: str, *, is_wanted: bool, is_elsewhere: bool = False
+) -> Iterator[Finding]:
+    """Check that fronts can have processes begin where labels, or the node, want it; nothing where none does. A front
+    that is installed elsewhere is not to be seen, but has asked.
+    """
     if not is_wanted:
         return
-    if not fronts:
+    if not (fronts or is_elsewhere):
         yield Finding("exec", Verdict.WARN, NO_FRONT, NO_FRONT_CURE)
     numbers = re.match(r"(\d+)\.(\d+)", release)
     if numbers and tuple(map(int, numbers.groups())) < REMEMBERING_KERNEL:

@@ -299,6 +299,8 @@ def _names(args: argparse.Namespace, file: DaemonJson, flag: str | None) -> list
     """Return the names of the runtimes that shall stand behind a front."""
     if STOCK in args.wrap:
         raise ConfigError(f"Docker's own runtime {STOCK} cannot be wrapped by its name: use --default, if it is that")
+    if DEFAULT_NAME in args.wrap:
+        raise ConfigError(f"{DEFAULT_NAME} is the front before Docker's own runtime: use --default")
     default = [docker_runtimes.default_in(file.settings, flag)] if args.default else []
     return list(dict.fromkeys([*default, *args.wrap]))
 

@@ -99,7 +99,7 @@ def with_value(settings: Mapping[str, Any], keys: Keys, value: Any) -> dict[str,
     if not rest:
         changed[first] = value
         return changed
-    inner = settings.get(first, {})
+    inner = {} if settings.get(first) is None else settings[first]
     if not isinstance(inner, Mapping):
         raise ConfigError(f"{first!r} in the Docker daemon's configuration is not a table: correct it first")
     changed[first] = with_value(inner, rest, value)

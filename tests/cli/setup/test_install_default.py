@@ -174,6 +174,7 @@ def test_an_engine_that_may_run_unseen_is_not_robbed_of_its_default(
             "the runtime k is a shim",
         ),
         ('{"runtimes": {"cpuset-default": {"path": "/theirs"}}}', ("--default",), "another runtime 'cpuset-default'"),
+        ("{}", ("--wrap", "cpuset-default"), "use --default"),
         ("{}", ("--wrap", "runc"), "cannot be wrapped by its name: use --default"),
         ("{}", ("--wrap", "nv"), "has no runtime 'nv'"),
         ('{"default-runtime": 7}', ("--default",), "is not a text"),

@@ -112,6 +112,7 @@ def test_a_host_without_a_front_is_warned_that_exec_begins_anywhere() -> None:
     assert list(check_exec({}, old, is_wanted=False)) == []
     assert list(check_exec(front, new, is_wanted=True)) == []
     assert [each.verdict for each in check_exec({}, new, is_wanted=True)] == [Verdict.WARN]
+    assert list(check_exec({}, new, is_wanted=True, is_elsewhere=True)) == []
     (kernel,) = check_exec(front, old, is_wanted=True)
     assert "6.2" in kernel.says
     view = ContainerView(id="a" * 64, name="web", phase=Phase.RUNNING)

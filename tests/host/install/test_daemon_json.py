@@ -258,6 +258,11 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "kept" / "real.json").read_text())["cgroup-parent"] == "pool.slice"
 
 
+def test_a_table_that_is_null_is_one_without_entries() -> None:
+    """As dockerd reads it."""
+    assert with_value({"runtimes": None}, ("runtimes", "x"), 1) == {"runtimes": {"x": 1}}
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give a file away")
 def test_the_file_and_its_copy_stay_with_their_user_and_group(tmp_path: Path) -> None:
     """Admins of that group go on editing it."""
