@@ -149,8 +149,10 @@ class HandOrders:
             self._waits, since = trio.Event(), trio.current_time()
             while not self._tell_if_free():
                 await trio.sleep(HELD_SECONDS)
-                if self._standing and trio.current_time() - since > NAMED_SECONDS:
-                    self._report(_STARTS, waited_for(self._standing.holders()))
+                # It may have ended meanwhile: then nobody is waited for, and nobody could be named.
+                standing = self._standing
+                if standing and standing.is_awaited() and trio.current_time() - since > NAMED_SECONDS:
+                    self._report(_STARTS, waited_for(standing.holders()))
 
     async def keep_order(self) -> None:
         """Take the order away as long as there is no hand, until cancelled; forget starts that have ended."""
