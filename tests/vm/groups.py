@@ -149,6 +149,21 @@ GROUPS: Final = (
         tests=("tests/live/test_strict*.py",),
     ),
     Group(
+        name="docker-default",
+        about="everything that starts asks, through fronts before the engine's own runtimes",
+        engine=DOCKER,
+        machine=PLAIN,
+        tests=("tests/live/test_default_wrapped.py", "tests/live/test_default_runtime.py"),
+        seconds=2400,
+    ),
+    Group(
+        name="podman-default",
+        about="the same",
+        engine=PODMAN,
+        machine=PLAIN,
+        tests=("tests/live/test_default_podman.py", "tests/live/test_podman_installed.py"),
+    ),
+    Group(
         name="docker-hotplug",
         about="CPUs that go and come",
         engine=DOCKER,

@@ -42,6 +42,7 @@ FEATURES: Final[Mapping[str, str]] = {
 
 _FAMILIES: Final[Mapping[str, str]] = {
     "test_strict": "strict start",
+    "test_default": "strict start",
     "test_slice": "shared slice",
     "test_faults": "faults",
     "test_podman": "Podman's own",
