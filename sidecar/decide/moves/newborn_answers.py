@@ -7,8 +7,9 @@
    lost its grant meanwhile, gets what it was told.
 2. A container that is left alone gets nothing: one that is pinned by hand at once, since it counts where it is pinned;
    any other from the first look that shows it run. Until then it is born as all others are, so that no owner is told to
-   be alone beside it. One that is displaced gets nothing only once it is back: until then it has the way there
-   (`release`), so that no owner is told to be alone where a hand that lets go puts it.
+   be alone beside it; or on the CPUs that it had, which are its own until its engine is back. One that is displaced
+   gets nothing only once it is back: until then it has the way there (`release`), so that no owner is told to be alone
+   where a hand that lets go puts it.
 3. All others get the vacated part of the shared pool, under the rules of a live container: they stay where the last
    answer put them, and enter what no exclusive footprint touches. Each container that is known has an entry for that.
    What is not known keeps the CPUs that its own runtime writes, but for owned ones: another engine's, a build's.
@@ -123,6 +124,8 @@ def answers_of(world: World) -> Answers:
                 own[key] = birthplace(world, container, home, reached)
             elif is_let_be(container):
                 own[key] = None
+            elif key in state.assignments:
+                own[key] = birthplace(world, container, state.assignments[key].cpus, reached)
         elif key in state.assignments and (wanted := where(container)) is not None:
             # 1.
             own[key] = birthplace(world, container, wanted, reached)

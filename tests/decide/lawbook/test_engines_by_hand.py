@@ -40,6 +40,11 @@ def test_what_an_absent_engine_holds_stays_though_its_ceiling_is_lower_by_now() 
     history(90310047, with_hand=True, with_two=True)
 
 
+def test_one_that_may_be_pinned_since_its_engine_is_away_is_born_on_what_it_had() -> None:
+    """Its start was held then, and nothing but a glance shows it: the right counts when its engine is back."""
+    history(93308714, with_hand=True, with_two=True)
+
+
 def test_original_cpus_that_are_lone_threads_give_way_to_a_whole_core() -> None:
     """A core lost a thread, and a whole core came later, as an engine was reached again."""
     history(92200826, with_hand=True, with_two=True)
