@@ -73,6 +73,7 @@ def test_histories_with_a_hand_break_no_law(first: int, last: int) -> None:
         pytest.param(89633767, id="a group that was found, and answered with a CPU that went offline"),
         pytest.param(89900165, id="a held start of one that is pinned since, which has CPUs while its engine is away"),
         pytest.param(30050033, id="an update that was refused, and a start that is under way"),
+        pytest.param(93117019, id="a strict start for the pool, and an owner that was born unseen where it is stuck"),
         pytest.param(93102001, id="a strict start for the pool, and one at rest whose group is called like another"),
     ],
 )

@@ -206,6 +206,9 @@ def _entered(reality: Reality, answer: AnswerStart, cpus: CPUSet) -> list[str]:
         real = reality.containers.get(id)
         if real is None or real.is_unseen or reality.is_being_looked_at(id) or may_start_unanswered(reality, real):
             continue
-        if both := (cpus - world.state.reserved) & (real.effective or EMPTY):
+        # What was born unseen and is stuck is a newborn as yet: owners wait for it, and the pool does not.
+        is_newborn = other.is_idle and not answer.exclusive
+        stuck = world.hand.stuck if world.hand and is_newborn else EMPTY
+        if both := (cpus - world.state.reserved - stuck) & (real.effective or EMPTY):
             found.append(f"{name} was started on {both}, where {real.name} is")
     return found
