@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ import pytest
 from sidecar.host.install.fronts import Front, front_files, passing_files
 from sidecar.host.install.runtime_files import Installation, carry_out
 from tests.runtime.bench import ID, Workbench, granted
+from tests.support.own_mounts import with_own_mounts
 
 PLAIN: dict[str, Any] = {"ociVersion": "1.0.2", "mounts": [], "linux": {"resources": {"cpu": {"shares": 2}}}}
 ASKING: dict[str, Any] = {**PLAIN, "annotations": {"cpuset.exclusive": "1"}}
@@ -88,13 +87,8 @@ def test_that_it_is_not_confined_is_in_the_hosts_log(bench: Workbench) -> None:
     """Docker throws its runtime's own log away. In a mount namespace with a log of its own."""
     front = put_before(bench)
     bench.put(PLAIN)
-    script = 'mount -t tmpfs none /dev && mknod -m 666 /dev/null c 1 3 && exec "$0" -c "$@"'
-    words = (sys.executable, _LISTENING, front, "create", "--bundle", str(bench.bundle), ID)
-    done = subprocess.run(
-        ["unshare", "--mount", "sh", "-c", script, *words], capture_output=True, text=True, check=False
-    )
-    if "unshare" in done.stderr or "mount:" in done.stderr or "mknod" in done.stderr:
-        pytest.skip("nothing can be mounted here")
+    mount = "mount -t tmpfs none /dev && mknod -m 666 /dev/null c 1 3"
+    done = with_own_mounts(mount, "-c", _LISTENING, front, "create", "--bundle", str(bench.bundle), ID)
     said = f"<28>cpuset-runc: {ID[:12]}: it starts as the engine has it: "
     assert said in done.stdout, done.stderr
 

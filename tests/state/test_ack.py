@@ -11,6 +11,7 @@ import pytest
 
 from state import ack
 from state.errors import ProjectionError, ProjectionMissing
+from tests.support.own_mounts import with_own_mounts
 
 
 def test_it_is_a_number_and_a_newline(tmp_path: Path) -> None:
@@ -63,18 +64,8 @@ def test_a_negative_number_is_none(tmp_path: Path) -> None:
 def test_a_read_only_mount_is_told_with_the_cure(tmp_path: Path) -> None:
     """In a mount namespace of its own."""
     program = f"from state import ack; ack.write({str(tmp_path)!r}, 1)"
-    script = (
-        f'mount --bind "{tmp_path}" "{tmp_path}" && mount -o remount,bind,ro "{tmp_path}" && exec "$0" -c "{program}"'
-    )
-    done = subprocess.run(
-        ["unshare", "--mount", "sh", "-c", script, sys.executable],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=Path(__file__).parents[2],
-    )
-    if "unshare" in done.stderr or "mount:" in done.stderr:
-        pytest.skip("nothing can be mounted here")
+    mount = f'mount --bind "{tmp_path}" "{tmp_path}" && mount -o remount,bind,ro "{tmp_path}"'
+    done = with_own_mounts(mount, "-c", program)
     assert "it is mounted read-only; mount the container's own directory (by-name/<name>) without `:ro`" in done.stderr
 
 

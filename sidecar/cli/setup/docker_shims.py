@@ -6,30 +6,25 @@ file `runtime` there names the program by which the shim enters, stops and remov
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
+from sidecar.cli.setup.command_lines import command_lines, word_after
+
 _SHIM: Final = "containerd-shim"
-_LIMIT: Final = 64 * 1024
-_SHORT: Final = 12
+_LIMIT: Final = 4096
+"""Bytes of a path."""
 
 
 def shimmed(runtime: str, proc: str = "/proc") -> list[str]:
     """Return the short ids of the running containers that are stopped by the runtime at this path, sorted."""
-    return sorted(container[:_SHORT] for container, at in _shims(proc) if at == runtime)
+    return sorted(container[:12] for container, at in _shims(proc) if at == runtime)
 
 
 def _shims(proc: str) -> Iterator[tuple[str, str]]:
     """Yield the container and the runtime of each shim."""
-    for pid in os.listdir(proc):
-        if not pid.isdecimal():
-            continue
-        with suppress(OSError):
-            with open(f"{proc}/{pid}/cmdline", "rb") as file:
-                words = file.read(_LIMIT).decode(errors="replace").split("\0")
-            if not os.path.basename(words[0]).startswith(_SHIM) or "-id" not in words[:-1]:
-                continue
-            with open(f"{proc}/{pid}/cwd/runtime", "rb") as file:
-                yield words[words.index("-id") + 1], file.read(_LIMIT).decode(errors="replace").strip()
+    for pid, words in command_lines(proc, _SHIM):
+        if container := word_after(words, "-id"):
+            with suppress(OSError), open(f"{proc}/{pid}/cwd/runtime", "rb") as file:
+                yield container, file.read(_LIMIT).decode(errors="replace").strip()

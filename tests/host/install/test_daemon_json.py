@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +26,7 @@ from sidecar.host.install.daemon_json import (
     write_daemon_json,
 )
 from sidecar.host.install.kept_copy import ABSENT, SUFFIX
+from tests.support.own_mounts import with_own_mounts
 
 _VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),
@@ -296,15 +295,6 @@ def test_a_file_that_cannot_be_replaced_is_known_before(tmp_path: Path, mount: s
         "import sys\nfrom sidecar.host.install.daemon_json import read_daemon_json, see_that_writable\n"
         "see_that_writable(read_daemon_json(sys.argv[1]))"
     )
-    script = f'{mount.format(at=at)} && exec "$0" -c "$1" "$2"'
-    done = subprocess.run(
-        ["unshare", "--mount", "sh", "-c", script, sys.executable, program, f"{at}/daemon.json"],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=Path(__file__).parents[3],
-    )
-    if "unshare" in done.stderr or "mount:" in done.stderr:
-        pytest.skip("nothing can be mounted here")
+    done = with_own_mounts(mount.format(at=at), "-c", program, f"{at}/daemon.json")
     assert said in done.stderr
     assert "nothing was changed" in done.stderr
