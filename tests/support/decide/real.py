@@ -60,6 +60,10 @@ class Real(ModelContainer):
     """What another program last wrote into its cgroup, in the kernel alone."""
     shown: CPUSet | None = None
     """Where the last look showed it."""
+    had_all_of: CPUSet | None = None
+    """The CPUs of the shared group when a look or an order's outcome last showed it on all of them; None if it lacked
+    some.
+    """
 
     parent: str = ""
     """The cgroup parent that it names."""
@@ -105,13 +109,25 @@ class Real(ModelContainer):
         """Begin a look at it: what happened before is no news any more."""
         self.is_unseen = self.is_unseen and self.is_locked
         self.shown = self.effective
+        self.be_compared_with_its_group()
+
+    def be_compared_with_its_group(self) -> None:
+        """Show whether it lacks CPUs of the group that it is in."""
+        has = self.kernel.reached(self.home) if self.is_member else EMPTY
+        lacks = (has & self.configured(self.kernel.online())) - (self.effective or EMPTY)
+        self.had_all_of = None if lacks else has
 
     @property
     def is_led_astray(self) -> bool:
         """Whether it runs elsewhere than the last look showed, by a write that no engine knows, into its group or the
-        one above: the hand gave that back as its own, or what is further above hid it till now.
+        one above: the hand gave that back as its own, or what is further above hid it till now. A member of the shared
+        group that is held back shows it only once its group has more than it.
         """
-        if self.effective is None or self.effective == self.shown:
+        if self.effective is None:
+            return False
+        if self.is_member and self.above is not None and self.had_all_of not in (None, self.kernel.reached(self.home)):
+            return True
+        if self.effective == self.shown:
             return False
         return self.above is not None or (bool(self.meddled) and self.kernel.own(self.id) == self.meddled)
 

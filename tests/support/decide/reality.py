@@ -234,9 +234,8 @@ class Reality(Host):
             self.take_effect(late)
 
     def deliver(self, index: int, how: str) -> None:
-        """End one order: ok, lost-before, lost-after, lost-late, failed, failed-after, ineffective (what is above the
-        container lacks CPUs), overwritten (another tool writes to the kernel as well). While a start holds the lock,
-        the order can only be given up.
+        """End one order: ok, lost-before, lost-after, lost-late, failed, failed-after, ineffective (above, CPUs lack),
+        overwritten (another tool writes to the kernel as well). While a start holds the lock, it can only be given up.
         """
         order = self.flight[index]
         if self._is_locked(order.container):
@@ -286,6 +285,7 @@ class Reality(Host):
             self.feed(CpusetApplied(order.container, order.number, effective, self.ticket()))
             return
         # The news says where it runs and what it is configured for.
+        real.be_compared_with_its_group()
         real.is_unseen = real.is_unseen and real.cpuset != str(order.update.cpus)
         self._failed(order, Failure.INEFFECTIVE, effective)
 
