@@ -59,16 +59,17 @@ def _as_it_is_now(world: World) -> World:
 def on_machine(world: World, topology: Topology) -> World:
     """Return the world whose containers are on a changed machine, and its State not yet: `with_settings` fits that.
     Updates that the engine refused before may be tried again. CPUs that came online are in use by all that may have
-    them, until a look shows otherwise. What lost its last CPU, the kernel runs on others.
+    them, or may be anywhere, until a look shows otherwise. What lost its last CPU, the kernel runs on others.
     """
     for each in world.containers.values():
         if (left := led_astray(stranded(each, topology.online), topology.online)) is not each:
             world = world.with_container(left)
-    if came := topology.online - world.topology.online:
+    had = world.topology.online
+    if came := topology.online - had:
         places = {
             key: with_cpus(each.view, each.place, came, topology.online) for key, each in world.containers.items()
         }
-        containers = {key: after(each, CpusCame(places[key])) for key, each in world.containers.items()}
+        containers = {key: after(each, CpusCame(places[key], came, had)) for key, each in world.containers.items()}
         world = replace(world, containers=containers)
     return _knowing(world, topology, world.topology.threaded)
 

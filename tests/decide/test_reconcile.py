@@ -14,7 +14,7 @@ from sidecar.decide.world import replace
 from sidecar.words.repairs import noted
 from state.cpuset import CPUSet
 from state.invariants import violations
-from state.model import State
+from state.model import Originals, State
 from state.refusal import RefusalCode
 from state.topology import Topology, topology, uniform
 from tests.support.decide.carried import refitted
@@ -207,6 +207,22 @@ def test_cpus_that_come_back_are_everybodys_until_a_look() -> None:
     assert two.footprint == cpus("1,5").mask
     looked = sighted(world, msgspec.structs.replace(glance, is_glance=False, cpuset="2"), 3)
     assert looked.containers[glance.key].footprint == cpus("2").mask
+
+
+def test_what_may_be_anywhere_may_be_on_cpus_that_come_back() -> None:
+    """Of one an order of an earlier run waits in the engine, behind a start that its runtime holds: anywhere. The other
+    lost its last CPU, and the kernel runs it elsewhere.
+    """
+    machine = uniform(cores=8)
+    glance = ContainerView(id="a" * 64, name="a", phase=Phase.CREATED, runtime="cpuset", is_glance=True)
+    stranded = ContainerView(id="b" * 64, name="b", phase=Phase.RUNNING, cpuset="1", effective=cpus("1"))
+    world = begin(State().remembering(glance.key, Originals()), without(machine, "4-7"), static())
+    for number, view in enumerate((glance, stranded), 1):
+        world = sighted(world, view, number)
+    for online in ("1,4-7", "4-6", "4"):
+        world = with_settings(on_machine(world, without(machine, online)), world.settings)
+        for view in (glance, stranded):
+            assert (cpus("0-7") - cpus(online)).mask & ~world.containers[view.key].footprint == 0, (view.name, online)
 
 
 def test_a_replacement_is_not_taken_from_a_later_grant_while_there_is_any_other() -> None:

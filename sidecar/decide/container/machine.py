@@ -101,7 +101,7 @@ def after(container: Container, news: News) -> Container:
         case NotStopped():
             return _made(container, fault=Fault(FaultKind.NOT_STOPPED, news.text))
         case CpusCame():
-            return _made(container, place=news.place)
+            return _made(container, place=news.place, doubts=_widened(container.doubts, news))
         case CpusWent():
             return _made(container, doubts=with_doubt(container.doubts, Doubt(news.online, news.ends)))
         case Recognized():
@@ -171,6 +171,11 @@ def _has_run_between(before: ContainerView, view: ContainerView) -> bool:
     """Return whether a container ran and stopped between two looks; a glance does not show it."""
     is_shown = not before.is_glance and not view.is_glance
     return is_shown and before.started_at != view.started_at
+
+
+def _widened(doubts: tuple[Doubt, ...], news: CpusCame) -> tuple[Doubt, ...]:
+    """Return the doubts after CPUs came online: one that includes all that were is that it may be anywhere."""
+    return tuple(_made(doubt, cpus=doubt.cpus | news.came) if news.online <= doubt.cpus else doubt for doubt in doubts)
 
 
 def _disputed(container: Container) -> Container:

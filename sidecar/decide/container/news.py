@@ -97,9 +97,13 @@ class WishRead(msgspec.Struct, frozen=True):
 
 
 class CpusCame(msgspec.Struct, frozen=True):
-    """CPUs came online. Until a look, it may be in this place: on those for which it is configured as well."""
+    """These CPUs came online, to those that were. Until a look, it may be in this place: on those for which it is
+    configured as well. If it may be anywhere, it may be on them.
+    """
 
     place: Place
+    came: CPUSet
+    online: CPUSet
 
 
 class CpusWent(msgspec.Struct, frozen=True):
