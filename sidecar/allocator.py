@@ -39,6 +39,7 @@ from sidecar.commit.unsaved import may_be_saved_later, needs_books
 from sidecar.crashes import Crashes
 from sidecar.decide.facts import Fact, Purpose
 from sidecar.decide.orders import AnswerStart, ApplyCpuset, Order, SendSignal, StartTimer
+from sidecar.decide.settings import PolicyName
 from sidecar.failures import StateUnwritable
 from sidecar.log import Log
 from sidecar.ports import Checkpoints, Journals, StartOrders, Telling
@@ -59,6 +60,10 @@ BURST: Final = 256
 
 SAVE_SECONDS: Final = 5.0
 """How long the State may be unsaved if only containers came or went to which nothing was ordered."""
+
+
+ANSWER_TURNS: Final = 4
+"""Turns of the event loop in which the answer to a start gets from the desk to its socket."""
 
 
 class Allocator:
@@ -139,16 +144,22 @@ class Allocator:
         # 5. and 6. Tell, start the orders that cannot wait, let them be sent, and then start the rest.
         for key in {*losers(before, world), *joined(world, orders), *gainers(world, orders)}:
             self.correct(key)
-        if self._save_at < math.inf and any(map(needs_books, orders)):
-            # What needs no books need not wait for the disk either.
-            self._start([order for order in orders if not needs_books(order)])
-            self._commit(world.state)
-            orders = tuple(filter(needs_books, orders))
-        waiting = [order for order in orders if isinstance(order, ApplyCpuset) and order.live]
+        is_answering = any(isinstance(order, AnswerStart) for order in orders)
+        if self._saved and self._save_at < math.inf:
+            bound = tuple(order for order in orders if needs_books(order, self._saved, world))
+            if bound:
+                # What needs no books need not wait for the disk either, and neither does the runtime that asked.
+                self._start([order for order in orders if order not in bound])
+                if is_answering:
+                    await _turns(ANSWER_TURNS)
+                self._commit(world.state)
+                orders = bound
+        # An answer waits for no record: the engine does nothing else for that container until it has started.
+        waiting = [order for order in orders if isinstance(order, ApplyCpuset) and (order.live or is_answering)]
         hurried = [order for order in orders if order not in waiting]
         self._start(hurried)
         if hurried and waiting:
-            await trio.lowlevel.checkpoint()
+            await _turns(ANSWER_TURNS if is_answering else 1)
         self._start(waiting)
         if self._have_owners_answered(partial(self._owners.extend, self._saved)):
             self._report("owners", None)
@@ -174,6 +185,7 @@ class Allocator:
             match order:
                 case AnswerStart(update=update) if update is not None:
                     self.withdraw(order.container, update.cpus)
+                    self.begin(order.container)
                 case StartTimer(purpose=Purpose.GRACE, seconds=seconds):
                     self._start_orders(together)
                     together = []
@@ -239,6 +251,20 @@ class Allocator:
             except StateError as error:
                 self._report("projections", str(error))
 
+    def begin(self, container: ContainerKey) -> None:
+        """Write the first files of a container that has none: its runtime is about to mount them, and waits for them.
+        By id alone: names are claimed in their turn.
+        """
+        world = self._board.latest
+        if world.settings.policy is PolicyName.NONE or world.is_releasing:
+            return
+        with self._crashes.contained(container, "projection"):
+            known = world.containers[container]
+            try:
+                self._projections.begin(container.handle, projection_of(world, known))
+            except StateError as error:
+                self._report("projections", str(error))
+
     def correct(self, container: ContainerKey) -> None:
         """Write what is true now into a container's files: some of its CPUs are open to others from now on, or it is
         about to have more.
@@ -272,3 +298,9 @@ class Allocator:
     def _report(self, where: str, problem: str | None) -> None:
         if self._board.report(where, problem) and problem is not None:
             self._log.error(problem, where=where)
+
+
+async def _turns(count: int) -> None:
+    """Let all tasks go on that are due, this many times."""
+    for _ in range(count):
+        await trio.lowlevel.checkpoint()

@@ -312,6 +312,9 @@ class Telling(Protocol):
         `withdraw`.
         """
 
+    def begin(self, container: str, projection: Projection) -> None:
+        """Write this into the first files of a container, by id; nothing if it has files."""
+
     def correct(self, container: str, projection: Projection) -> None:
         """Write this into the files that a container has, before others are let onto CPUs that were its own."""
 

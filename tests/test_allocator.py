@@ -77,6 +77,11 @@ class Recorder(Board):
     def withdraw_many(self, taken: Sequence[tuple[str, CPUSet]]) -> list[str]:
         return [container for container, _ in taken]
 
+    def begin(self, container: str, projection: Projection) -> None:
+        self.calls.append(f"begin {container[0]} {projection.cpus}")
+        if "projections" in self.failing:
+            raise ProjectionError("by-id/a: disk full")
+
     def correct(self, container: str, projection: Projection) -> None:
         self.calls.append(f"correct {container[0]} {projection.sharing.value} {projection.cpus}")
         self.corrected.append(projection)

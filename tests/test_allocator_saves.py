@@ -9,7 +9,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from sidecar.allocator import SAVE_SECONDS, Allocator
 from sidecar.api.owner_answers import OwnerAnswers
-from sidecar.decide.facts import ContainerSeen, CpusetApplied, Fact, Phase
+from sidecar.decide.facts import ContainerSeen, CpusetApplied, Fact, Phase, StartHeld
 from sidecar.decide.hand_facts import AnswersHeld, CpusetWritten, HandReady
 from sidecar.decide.orders import ApplyCpuset, HoldAnswers, WriteCpuset
 from sidecar.log import Log
@@ -85,3 +85,22 @@ async def test_what_needs_no_books_leaves_before_they_are_on_disk(
     assert "checkpoint" not in recorder.calls[recorder.calls.index("order b") : written]
     assert "checkpoint" in recorder.calls[written:last]
     assert recorder.saved[-1].assignments[created.key].rest is None
+
+
+async def test_a_start_is_answered_before_the_books_are_on_disk(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They have what it is told: its grant and its originals. The engine's record of it comes after the disk. A first
+    start whose originals they lack waits for the disk.
+    """
+    monkeypatch.setattr(trio.to_thread, "run_sync", inline)
+    recorder = Recorder()
+    owner, plain = view("b", exclusive=1, phase=Phase.CREATED), view("a", phase=Phase.CREATED)
+    ordered = CpusetApplied(owner.key, 1, None, 4)
+    await recorder.take(READY, [ContainerSeen(owner, 3)], [ordered], [StartHeld(owner, 7, 5)], [StartHeld(plain, 8, 6)])
+    first, second = recorder.calls.index("answer b"), recorder.calls.index("answer a")
+    since = len(recorder.calls[:first]) - recorder.calls[:first][::-1].index("journal")
+    assert "checkpoint" not in recorder.calls[since:first]
+    assert "checkpoint" in recorder.calls[first:second]
+    assert recorder.saved[-1].assignments[owner.key].rest is None
+    assert recorder.saved[-1].originals.keys() == {owner.key, plain.key}

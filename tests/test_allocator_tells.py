@@ -188,3 +188,16 @@ async def test_what_the_answer_of_a_held_start_takes_is_withdrawn_first(
     recorder.calls.clear()
     await recorder.take([StartHeld(held_back, 7, 3)])
     assert recorder.calls.index("withdraw a 0-3") < recorder.calls.index("answer a")
+
+
+async def test_the_first_files_of_one_that_starts_are_there_with_the_answer(
+    autojump_clock: MockClock, recorder: Recorder
+) -> None:
+    """Its runtime mounts them. It starts all the same if they cannot be written."""
+    plain = view("a", phase=Phase.CREATED)
+    await recorder.take(READY, [StartHeld(plain, 7, 3)])
+    assert recorder.calls[recorder.calls.index("answer a") - 1] == "begin a 0-3"
+    recorder.failing, recorder.calls = {"projections"}, []
+    await recorder.take([StartHeld(plain, 8, 4)])
+    assert "answer a" in recorder.calls
+    assert "disk full" in str(recorder.problems)

@@ -103,6 +103,11 @@ class Projections:
         """
         self._write(self._owners.own(container), names, projection, vouches=True)
 
+    def begin(self, container: str, projection: Projection) -> None:
+        """Write the projection of a container that has none, by id."""
+        if short_of(container) not in self._told:
+            self.write(container, (), projection)
+
     def announce(
         self, container: str, names: Iterable[str], projection: Projection, *, grace_seconds: float | None = None
     ) -> None:
@@ -240,8 +245,7 @@ class Projections:
                     self._spare.used([name])
 
     def _names(self, short: str) -> frozenset[str]:
-        told = self._told.get(short)
-        return told.names if told else frozenset()
+        return told.names if (told := self._told.get(short)) else frozenset()
 
     def _paths(self, short: str, names: Iterable[str]) -> list[tuple[str, ...]]:
         """Return the directories of a container that uses these names, below the root."""
@@ -317,12 +321,8 @@ class Projections:
         if last is None or last.generation != highest or not projection.leaving <= last.leaving:
             # In between, another container may have had this name, and acknowledged.
             since = None
-        if (
-            last
-            and not anew
-            and last.says_the_same_as(projection)
-            and all(t == last or t.generation < last.generation for t in found)
-        ):
+        is_newest = last is not None and all(t == last or t.generation < last.generation for t in found)
+        if last and is_newest and not anew and last.says_the_same_as(projection):
             return last, last.generation if since is None and last.leaving else since
         stamped = projection.stamped(self._numbers.claim(highest + 1, tree.put_ceiling), time_text(self._clock()))
         stamped = msgspec.structs.replace(stamped, deadline_seconds=self.seconds_left(short, projection))

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
+
 from sidecar.commit.unsaved import may_be_saved_later
-from sidecar.decide.facts import ContainerRemoved, ContainerSeen, ContainerView, EngineConnected, InventoryTaken, Phase
-from sidecar.decide.orders import ApplyCpuset, LookAgain, Update
+from sidecar.decide.facts import (
+    ContainerRemoved,
+    ContainerSeen,
+    ContainerView,
+    EngineConnected,
+    InventoryTaken,
+    Phase,
+    StartHeld,
+)
+from sidecar.decide.orders import AnswerStart, ApplyCpuset, LookAgain, Update
 from sidecar.decide.reconcile import begin
 from sidecar.decide.step import step
 from sidecar.decide.world import World, replace
@@ -82,6 +92,23 @@ def test_an_order_to_the_engine_waits_for_the_disk() -> None:
     world = ready()
     order = ApplyCpuset(NEW, 1, Update(cpus=CPUSet.of(0)), live=True)
     assert not may_be_saved_later(world.state, with_new(world), [order])
+
+
+def test_a_start_is_answered_without_the_disk_if_the_books_have_its_originals() -> None:
+    world = ready()
+    newer = with_new(world)
+    assert may_be_saved_later(world.state, newer, [AnswerStart(OLD, 1)])
+    assert not may_be_saved_later(world.state, newer, [AnswerStart(NEW, 1)])
+
+
+def test_a_rest_is_over_once_its_end_is_held() -> None:
+    story = Story()
+    owner = story.arrive("owner", 2, starts=False)
+    resting = story.world
+    held = msgspec.structs.replace(owner.view(), runtime="cpuset", is_glance=True)
+    answered, orders = step(resting, [StartHeld(held, 1, story.ticket())])
+    assert answered.state.assignments[owner.key].rest is None
+    assert may_be_saved_later(resting.state, answered, [each for each in orders if isinstance(each, AnswerStart)])
 
 
 def test_originals_that_no_look_shows_are_saved_at_once() -> None:
