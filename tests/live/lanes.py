@@ -28,6 +28,7 @@ LANES: Final[Mapping[str, tuple[str, ...]]] = {
             "test_strict",
             "test_strict_boot",
             "test_default_runtime",
+            "test_default_recovered",
             "test_default_wrapped",
         ),
         "test_dead_sidecar",

@@ -153,7 +153,7 @@ GROUPS: Final = (
         about="everything that starts asks, through fronts before the engine's own runtimes",
         engine=DOCKER,
         machine=PLAIN,
-        tests=("tests/live/test_default_wrapped.py", "tests/live/test_default_runtime.py"),
+        tests=tuple(f"tests/live/test_default_{each}.py" for each in ("wrapped", "runtime", "recovered")),
         seconds=2400,
     ),
     Group(

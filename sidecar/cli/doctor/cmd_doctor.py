@@ -155,7 +155,7 @@ def examine(config: Config, kernel: Kernel, ask: Callable[[str], EngineReport]) 
     findings = [
         *check_engine(report),
         *check_notes(report, has_hand=has_hand),
-        *check_builds(report),
+        *check_builds(report, has_hand=has_hand),
         *check_further(further, has_hand=has_hand),
         *check_others(report, [(place, ask(f"unix://{place}")) for place in places]),
         *check_cgroups(find_hierarchy(config.cgroup), config.cgroup, report),

@@ -31,15 +31,21 @@ def check_notes(report: EngineReport, *, has_hand: bool = False) -> Iterator[Fin
         yield Finding("engine's limits", Verdict.WARN, note, cure)
 
 
-def check_builds(report: EngineReport) -> Iterator[Finding]:
-    """Check for builds that no container confines, where containers ask for exclusive CPUs."""
+def check_builds(report: EngineReport, *, has_hand: bool = False) -> Iterator[Finding]:
+    """Check for builds that nothing confines, where containers ask for exclusive CPUs. A hand answers the steps of
+    Docker's builders as births, but those of BuildKit under systemd's driver only in one place.
+    """
     engine = report.engine
     asking = [view for view in report.views if "cpuset.exclusive" in view.labels]
     if engine is None or not asking:
         return
-    says = (
-        f"steps of `{engine.name} build` run outside containers: on all CPUs, exclusive ones too, while a build lasts"
-    )
+    is_answered = has_hand and engine.traits.confines_builds
+    if is_answered and engine.cgroup_driver == "cgroupfs":
+        return
+    whose = f"steps of `{engine.name} build`"
+    if is_answered:
+        whose = f"unless systemd starts {engine.name} for the host, steps of `{engine.name} build` by BuildKit"
+    says = f"{whose} run outside containers: on all CPUs, exclusive ones too, while a build lasts"
     cure = "build elsewhere"
     if engine.traits.confines_builds:
         cure += ", or in a container: docker buildx create --driver docker-container --use"
@@ -86,7 +92,11 @@ def check_sidecars(holder: LockHolder | None, *, is_running: bool) -> Iterator[F
 def check_further(reports: Iterable[tuple[str, EngineReport]], *, has_hand: bool = False) -> Iterator[Finding]:
     """Check each further engine that the sidecar is to serve: its name, and what it answered."""
     for name, report in reports:
-        for each in (*check_engine(report), *check_notes(report, has_hand=has_hand), *check_builds(report)):
+        for each in (
+            *check_engine(report),
+            *check_notes(report, has_hand=has_hand),
+            *check_builds(report, has_hand=has_hand),
+        ):
             yield msgspec.structs.replace(each, question=f"{name}: {each.question}")
         if report.engine and report.engine.name != name.partition(":")[0]:
             says = f"{report.engine.name} answers where {name} should"

@@ -6,6 +6,7 @@ import argparse
 import os
 import subprocess
 from collections.abc import Collection, Iterator
+from contextlib import nullcontext
 
 from sidecar.api.unix_socket import NAME
 from sidecar.cli.arguments import typed
@@ -13,11 +14,14 @@ from sidecar.cli.flags import add_config, next_daemons_config
 from sidecar.cli.setup import docker_side, dockerd_process, podman_side
 from sidecar.cli.setup.both_engines import DOCKER, PODMAN, other_engine, removed_engines, see_that_alike
 from sidecar.cli.setup.docker_shims import shimmed
+from sidecar.cli.setup.docker_users import Removed
 from sidecar.cli.setup.install_arguments import Done, add_installing, print_done, root_of
+from sidecar.cli.setup.one_at_a_time import one_at_a_time
 from sidecar.cli.setup.podman_monitors import monitored
 from sidecar.decide.container.start import STRICT_RUNTIME
 from sidecar.failures import ConfigError, EngineUnavailable, SidecarError
 from sidecar.host.install import runtime_files
+from sidecar.host.install.docker_runtimes import record_missing
 from sidecar.host.install.front_program import find_program
 from sidecar.host.install.fronts import Front, front_files, gone_files, passing_files, recorded_fronts
 from sidecar.host.install.podman_files import directories_made, podman_gone, remove_made
@@ -101,10 +105,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> int:
     """Install or remove, and print what changed."""
     root = root_of(args)
-    if args.remove:
-        print_done(args, _remove(args, root), _why_nothing_is_removed(args, root))
-    else:
-        print_done(args, _install(args, root))
+    with nullcontext() if args.dry_run else one_at_a_time(root):
+        done = _remove(args, root) if args.remove else _install(args, root)
+        unchanged = _why_nothing_is_removed(args, root) if args.remove else ""
+    print_done(args, done, unchanged)
     return 0
 
 
@@ -140,11 +144,7 @@ def _install(args: argparse.Namespace, root: str) -> Done:
     notes += _compiled(root, places, made)
     if in_docker:
         notes += docker_side.carry_out(args, root, places, in_docker)
-    if podman:
-        notes.append(
-            f"Podman: use --runtime {STRICT_RUNTIME} from its next call on. Its service reads its settings "
-            "once: run `systemctl try-restart podman.service`, or no order reaches such a container"
-        )
+    notes += podman_side.told(in_podman.fronts) if in_podman else []
     return Done(written=written, notes=tuple(notes))
 
 
@@ -160,26 +160,26 @@ def _remove(args: argparse.Namespace, root: str) -> Done:
     in_docker, in_podman = (_fronts_meant(args, root, engine) for engine in (DOCKER, PODMAN))
     has_docker = DOCKER in engines
     written = docker_side.would_write(args, root, places, in_docker, with_strict=is_all) if has_docker else ()
-    last = _last_files(root, places, engines, other) if is_all else []
-    if args.dry_run:
-        gone = [*(planned for each in (*in_docker, *in_podman) for planned in gone_files(places, each)), *last]
-        removed = tuple(each.path for each in runtime_files.changes(root, iter(gone)))
-        return Done(written=written, removed=removed, notes=tuple(notes), is_dry=True)
-    done = docker_side.Removed()
-    if has_docker:
+    done = Removed()
+    if has_docker and args.dry_run:
+        done = docker_side.foreseen(args, root, places, in_docker)
+    elif has_docker:
         done = docker_side.remove(args, root, places, in_docker, with_strict=is_all)
     left = podman_side.remove(root, places, in_podman)
     passing = [planned for each in (*done.passing, *left.passing) for planned in passing_files(places, each)]
     gone = [planned for each in (*done.gone, *left.gone) for planned in gone_files(places, each)]
+    last = _last_files(root, places, engines, other) if is_all and done.is_told else []
     made = directories_made(root, places) if is_all and PODMAN in engines else []
     changed = runtime_files.changes(root, iter([*left.planned, *passing, *gone, *last]))
-    runtime_files.carry_out(root, changed)
-    runtime_files.remove_directories(root, places)
-    remove_made(root, made)
+    if not args.dry_run:
+        runtime_files.carry_out(root, changed)
+        runtime_files.remove_directories(root, places)
+        remove_made(root, made)
     return Done(
         written=(*written, *(each.path for each in changed if each.content is not None)),
         removed=tuple(each.path for each in changed if each.content is None),
         notes=(*notes, *done.notes, *left.notes),
+        is_dry=args.dry_run,
     )
 
 
@@ -198,8 +198,13 @@ def _fronts_meant(args: argparse.Namespace, root: str, engine: str) -> list[Fron
     """Return the fronts of an engine that a removal is about. ConfigError if a record is not understood."""
     if engine not in removed_engines(args):
         return []
-    recorded = recorded_fronts(root, _places(args), engine)
-    return [each for each in recorded if _is_all(args) or each.name in args.wrap or (args.default and each.is_default)]
+    places = _places(args)
+    there = docker_side.fronts_there(args, root, places) if engine == DOCKER else recorded_fronts(root, places, engine)
+    meant = [each for each in there if _is_all(args) or each.name in args.wrap or (args.default and each.is_default)]
+    for each in meant:
+        if not each.real:
+            raise record_missing(places, each.name)
+    return meant
 
 
 def _why_nothing_is_removed(args: argparse.Namespace, root: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterator
+from contextlib import nullcontext
 
 import msgspec
 
@@ -14,6 +15,7 @@ from sidecar.cli.doctor.host_checks import EngineReport
 from sidecar.cli.flags import add_config, config_of, next_daemons_config
 from sidecar.cli.setup import dockerd_process
 from sidecar.cli.setup.install_arguments import Done, add_installing, print_done, root_of, stays
+from sidecar.cli.setup.one_at_a_time import one_at_a_time
 from sidecar.failures import ConfigError, EngineLacks, EngineUnavailable
 from sidecar.host.install import runtime_files
 from sidecar.host.install.daemon_json import (
@@ -77,8 +79,9 @@ def run(args: argparse.Namespace) -> int:
     driver, engine = (args.driver, "docker") if args.driver != "auto" else _asked(config.engine)
     # A new group is in the command's own file before any daemon has it.
     shared = _shared(config.shared_slice or config_of(args).shared_slice, driver)
-    file = _daemon_json(args, root) if engine == "docker" else None
-    done = (_remove if args.remove else _install)(root, shared, file, is_dry=args.dry_run)
+    with nullcontext() if args.dry_run else one_at_a_time(root):
+        file = _daemon_json(args, root) if engine == "docker" else None
+        done = (_remove if args.remove else _install)(root, shared, file, is_dry=args.dry_run)
     print_done(args, msgspec.structs.replace(done, notes=(settings_of(whose), *done.notes)) if whose else done)
     return 0
 

@@ -15,14 +15,22 @@ import argparse
 import os
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
 
 from sidecar.cli.flags import next_daemons_config
 from sidecar.cli.setup import dockerd_process
-from sidecar.cli.setup.docker_users import all_containers, passes_on, recorded, shimmed_under, some, users_of
+from sidecar.cli.setup.docker_users import (
+    Removed,
+    all_containers,
+    became,
+    passing,
+    recorded,
+    shimmed_under,
+    some,
+    users_of,
+)
 from sidecar.cli.setup.dockerd_process import Runtimes, User
 from sidecar.cli.setup.install_arguments import stays
 from sidecar.decide.container.start import STRICT_RUNTIME
@@ -66,18 +74,10 @@ class DockerPlan(msgspec.Struct, frozen=True, kw_only=True):
         return self.settings != self.file.settings
 
 
-class Removed(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of the fronts, and notes for people. `is_whole`: nothing is left to a further call."""
-
-    notes: tuple[str, ...] = ()
-    passing: tuple[Front, ...] = ()
-    gone: tuple[Front, ...] = ()
-    is_whole: bool = True
-
-
 def planned(args: argparse.Namespace, root: str, places: Places) -> DockerPlan:
     """Return what is to be installed. ConfigError if something is in the way: then nothing was changed."""
     file = daemon_json(args, root)
+    docker_runtimes.see_that_plain(file.settings, file.path)
     present = value_at(file.settings, _KEYS)
     if present is not None and not _is_strict_ours(file, places):
         raise ConfigError(
@@ -115,19 +115,48 @@ def carry_out(args: argparse.Namespace, root: str, places: Places, plan: DockerP
         yield from _ways_around(args, root, plan)
 
 
+def fronts_there(args: argparse.Namespace, root: str, places: Places) -> list[Front]:
+    """Return the fronts that are recorded, and those that dockerd's configuration calls without a record: its own
+    runtime's with what is known of it, others with nothing behind them. ConfigError.
+    """
+    records = recorded_fronts(root, places, ENGINE)
+    lost = docker_runtimes.unrecorded(daemon_json(args, root).settings, records, places)
+    stock = docker_runtimes.stock_front(root)
+    return [*records, *(stock if name == stock.name else Front(engine=ENGINE, name=name, real="") for name in lost)]
+
+
+def needed_by(args: argparse.Namespace, root: str, places: Places, fronts: Collection[Front]) -> dict[str, list[str]]:
+    """Return which containers need each of these fronts, by its name. ConfigError, EngineUnavailable."""
+    running, socket, file = running_dockerd(args, root), docker_socket(args, root), daemon_json(args, root)
+    users = all_containers(root, file, socket, {each.data_root for each in fronts}, is_running=running is not None)
+    return {each.name: users_of(each, users) or ([] if running else shimmed_under(each, places)) for each in fronts}
+
+
+def foreseen(args: argparse.Namespace, root: str, places: Places, fronts: Collection[Front]) -> Removed:
+    """Return what a removal would make of these fronts. ConfigError, EngineUnavailable."""
+    if fronts and not _is_to_be_seen(args, root, running_dockerd(args, root)):
+        return Removed(passing=passing(fronts), is_told=False)
+    return became(fronts, needed_by(args, root, places, fronts)) if fronts else Removed()
+
+
+def _is_to_be_seen(args: argparse.Namespace, root: str, running: dockerd_process.Dockerd | None) -> bool:
+    """Return whether it is known what dockerd does: it answers, or it does not run."""
+    is_unseen = dockerd_process.is_maybe_unseen(pid_file(args, root), running)
+    return not is_unseen and (running is None or bool(docker_socket(args, root)))
+
+
 def remove(
     args: argparse.Namespace, root: str, places: Places, fronts: Collection[Front], *, with_strict: bool
 ) -> Removed:
     """Have dockerd forget these fronts, and with `with_strict` the strict runtime. The steps are those above."""
     file, notes = daemon_json(args, root), list[str]()
-    running, socket = running_dockerd(args, root), docker_socket(args, root)
+    running = running_dockerd(args, root)
     stock = next((each for each in fronts if each.name == DEFAULT_NAME), None)
     # 1.
     first = without_calls(file.settings, fronts, places, _default_flag(args, root))
     if first != file.settings:
         write_daemon_json(file, first)
         file = daemon_json(args, root)
-    is_known = True
     if fronts:
         # 2.
         paths = {places.front(ENGINE, each.name) for each in fronts if each is not stock}
@@ -137,17 +166,14 @@ def remove(
             "starts no further container through a front",
             lambda told: not (stock and told.default == DEFAULT_NAME) and paths.isdisjoint(told.paths.values()),
         )
-        is_unseen = dockerd_process.is_maybe_unseen(pid_file(args, root), running)
-        is_known = not is_unseen and (running is None or bool(socket))
-    if fronts and not is_known:
+    if fronts and not _is_to_be_seen(args, root, running):
         notes.append(
             "dockerd may still start containers through a front, which stays until then: have it reload its "
             "configuration, and run this again where its socket and its process can be seen"
         )
-        return Removed(notes=tuple(notes), passing=_passing(fronts), is_whole=False)
+        return Removed(notes=tuple(notes), passing=passing(fronts), is_told=False)
     # 3.
-    users = all_containers(root, file, socket, {each.data_root for each in fronts}, is_running=running is not None)
-    under = {each.name: users_of(each, users) or ([] if running else shimmed_under(each, places)) for each in fronts}
+    under = needed_by(args, root, places, fronts)
     settings = dict(file.settings)
     if stock:
         settings = without_name(settings, stock, is_used=bool(under[DEFAULT_NAME]))
@@ -157,10 +183,8 @@ def remove(
     if settings != file.settings or not is_put_back(file):
         notes += _without_entries(args, root, places, file, settings)
     # 4.
-    notes += [passes_on(name, found) for name, found in under.items() if found]
-    passing = _passing([each for each in fronts if under[each.name]])
-    gone = tuple(each for each in fronts if not under[each.name])
-    return Removed(notes=tuple(dict.fromkeys(notes)), passing=passing, gone=gone, is_whole=not passing)
+    left = became(fronts, under)
+    return msgspec.structs.replace(left, notes=tuple(dict.fromkeys([*notes, *left.notes])))
 
 
 def is_set_up(args: argparse.Namespace, root: str, places: Places) -> bool:
@@ -181,7 +205,9 @@ def is_set_up(args: argparse.Namespace, root: str, places: Places) -> bool:
         return False
     table = settings.get(TABLE)
     names = table if isinstance(table, dict) else {}
-    return any(value_at(settings, (TABLE, name, "path")) == places.runtime for name in names)
+    return any(
+        value_at(settings, (TABLE, name, "path")) in (places.runtime, places.front(ENGINE, name)) for name in names
+    )
 
 
 def would_write(
@@ -271,7 +297,8 @@ def _without_entries(
 ) -> Iterator[str]:
     """Take entries out of dockerd's configuration file, and have dockerd forget them.
 
-    A missing table changes nothing at a reload, but an empty one does: so dockerd is given an empty one first.
+    A missing table changes nothing at a reload, and one that is null ends dockerd (20.10), but an empty one does: so
+    dockerd is given an empty one first.
     """
     ours = (places.runtime, places.front(ENGINE, DEFAULT_NAME))
     left = [name for name in settings.get(TABLE) or () if value_at(settings, (TABLE, name, "path")) in ours]
@@ -285,7 +312,7 @@ def _without_entries(
         write_daemon_json(file, settings)
         yield from _reloaded(args, root, what, is_so)
         return
-    for step, kept in enumerate(take_back(file, settings, {TABLE: {}, **settings})):
+    for step, kept in enumerate(take_back(file, settings, {**settings, TABLE: settings.get(TABLE) or {}})):
         if not step:
             yield from _reloaded(args, root, what, is_so)
         elif kept.backup:
@@ -352,10 +379,3 @@ def _data_root(args: argparse.Namespace, root: str) -> str:
         with suppress(EngineUnavailable):
             return dockerd_process.data_root(socket)
     return running.flag("data-root") or "" if running else ""
-
-
-def _passing(fronts: Collection[Front]) -> tuple[Front, ...]:
-    """Return fronts as they are recorded while they pass everything on."""
-    # With a fraction, as the engine tells when a container started: texts are compared.
-    now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
-    return tuple(msgspec.structs.replace(each, passing_since=each.passing_since or now) for each in fronts)

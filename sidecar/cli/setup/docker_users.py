@@ -1,4 +1,5 @@
-"""Which containers of Docker need a runtime: by the engine, or where it does not run by its records and their shims.
+"""Which containers of Docker need a runtime: by the engine, or where it does not run by its records and their shims;
+and what becomes of fronts that some need.
 
 Its records are where its configuration file says, and where it had its data when a front was installed: the flags of an
 engine that does not run are not to be seen.
@@ -6,8 +7,11 @@ engine that does not run are not to be seen.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
 from typing import Final
+
+import msgspec
 
 from sidecar.cli.setup import dockerd_process
 from sidecar.cli.setup.docker_shims import shimmed
@@ -21,6 +25,17 @@ from sidecar.host.install.runtime_files import Places, below
 _DATA_ROOT: Final = "/var/lib/docker"
 _NAMED: Final = 8
 """So many containers are named in one note."""
+
+
+class Removed(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of the fronts, and notes for people. `is_told`: dockerd was told, or will read it: if not, it may
+    call the program of the strict runtime as well.
+    """
+
+    notes: tuple[str, ...] = ()
+    passing: tuple[Front, ...] = ()
+    gone: tuple[Front, ...] = ()
+    is_told: bool = True
 
 
 def all_containers(root: str, file: DaemonJson, socket: str, known: Collection[str], *, is_running: bool) -> list[User]:
@@ -70,3 +85,19 @@ def some(names: list[str]) -> str:
     """Return the first of these names, and how many more there are."""
     more = len(names) - _NAMED
     return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def became(fronts: Collection[Front], under: Mapping[str, list[str]]) -> Removed:
+    """Return what becomes of fronts that are taken away, if these containers need them."""
+    return Removed(
+        notes=tuple(passes_on(name, found) for name, found in under.items() if found),
+        passing=passing([each for each in fronts if under[each.name]]),
+        gone=tuple(each for each in fronts if not under[each.name]),
+    )
+
+
+def passing(fronts: Collection[Front]) -> tuple[Front, ...]:
+    """Return fronts as they are recorded while they pass everything on."""
+    # With a fraction, as the engine tells when a container started: texts are compared.
+    now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
+    return tuple(msgspec.structs.replace(each, passing_since=each.passing_since or now) for each in fronts)

@@ -9,6 +9,7 @@ from collections.abc import Collection
 import msgspec
 
 from sidecar.cli.setup.podman_monitors import monitored
+from sidecar.decide.container.start import STRICT_RUNTIME
 from sidecar.failures import ConfigError
 from sidecar.host.install.fronts import Front, front_files, recorded_fronts
 from sidecar.host.install.podman_files import directories_made, is_known_to_podman, podman_files
@@ -24,9 +25,10 @@ from sidecar.host.install.runtime_files import Installation, Places, Planned
 
 
 class PodmanPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """The files that are to be there, those of the fronts first, and notes for people."""
+    """The files that are to be there, those of the fronts first; the fronts; and notes for people."""
 
     planned: tuple[Planned, ...]
+    fronts: tuple[Front, ...]
     notes: tuple[str, ...]
 
 
@@ -68,8 +70,23 @@ def planned(args: argparse.Namespace, root: str, places: Places, made: Installat
     after = PodmanRuntimes(root, places, {each.path: each.content for each in dropped})
     return PodmanPlan(
         planned=(*(file for each in fronts for file in front_files(places, made, each)), *dropped),
+        fronts=tuple(fronts),
         notes=tuple(left_out(after, places, fronts, with_hook=args.hook)),
     )
+
+
+def told(fronts: Collection[Front]) -> list[str]:
+    """Return what to say of an installation: Podman reads its configuration with each call."""
+    notes = [
+        f"Podman, from its next call on, starts what has the runtime {each.name} through a front before {each.real}: "
+        "what runs already came around it until it is restarted"
+        for each in fronts
+    ]
+    notes.append(
+        f"Podman: use --runtime {STRICT_RUNTIME} from its next call on. Its service reads its settings "
+        "once: run `systemctl try-restart podman.service`, or no order reaches such a container"
+    )
+    return notes
 
 
 def is_set_up(root: str, places: Places) -> bool:

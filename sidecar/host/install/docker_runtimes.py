@@ -14,7 +14,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -33,6 +33,7 @@ DEFAULT_KEY: Final = "default-runtime"
 TABLE: Final = "runtimes"
 
 _SHIMS: Final = "io.containerd."
+_ENTRY_KEYS: Final = ("path", "runtimeArgs", "runtimeType")
 
 Settings = Mapping[str, Any]
 
@@ -43,6 +44,49 @@ def default_in(settings: Settings, flag: str | None) -> str:
     if not isinstance(found, str):
         raise ConfigError(f"{DEFAULT_KEY!r} in the Docker daemon's configuration is not a text: correct it first")
     return found
+
+
+def see_that_plain(settings: Settings, path: str) -> None:
+    """Raise ConfigError for what dockerd reads in another way than this, or does not take at all: it reads keys
+    whatever their case, and the last one counts.
+    """
+    tables: list[tuple[str, Settings, Sequence[str]]] = [("", settings, (TABLE, DEFAULT_KEY))]
+    entries = settings.get(TABLE)
+    for name, entry in entries.items() if isinstance(entries, Mapping) else ():
+        if not isinstance(entry, Mapping):
+            raise ConfigError(f"the runtime {name!r} in {path} is no table, which dockerd refuses: correct it first")
+        tables.append((f" of the runtime {name!r}", entry, _ENTRY_KEYS))
+    for whose, table, keys in tables:
+        for key in table:
+            meant = next((each for each in keys if each.lower() == key.lower()), key)
+            if meant != key:
+                raise ConfigError(
+                    f"{path} has the key {key!r}{whose}, which dockerd reads as {meant!r}: nothing was changed; write "
+                    "it so first"
+                )
+
+
+def unrecorded(settings: Settings, records: Collection[Front], places: Places) -> list[str]:
+    """Return the names of the runtimes that are called through a front of which there is no record."""
+    table = settings.get(TABLE)
+    names = sorted(table) if isinstance(table, Mapping) else []
+    found = [name for name in names if value_at(settings, (TABLE, name, "path")) == places.front(ENGINE, name)]
+    return [name for name in found if name not in {each.name for each in records}]
+
+
+def stock_front(root: str) -> Front:
+    """Return the front before Docker's own runtime, of which everything is known without a record, but for whether the
+    default had a name before.
+    """
+    return Front(engine=ENGINE, name=DEFAULT_NAME, real=program(root, STOCK) or STOCK, is_default=True)
+
+
+def record_missing(places: Places, name: str) -> ConfigError:
+    """Return the error about a front before a runtime of the table, of which nothing says what that was."""
+    return ConfigError(
+        f"{places.front_record(ENGINE, name)} is missing, which says what the runtime {name} was: write its path into "
+        "dockerd's configuration first"
+    )
 
 
 def is_shim(settings: Settings, name: str) -> bool:
@@ -70,10 +114,7 @@ def front_before(
         raise ConfigError(f"the runtime {name} asks by itself: nothing was changed")
     if entry["path"] == places.front(ENGINE, name):
         if name not in known:
-            raise ConfigError(
-                f"{places.front_record(ENGINE, name)} is missing, which says what the runtime {name} was: write its "
-                "path into dockerd's configuration first"
-            )
+            raise record_missing(places, name)
         return msgspec.structs.replace(known[name], passing_since="")
     args = entry.get("runtimeArgs") or ()
     if not isinstance(args, list | tuple) or not all(isinstance(each, str) for each in args):

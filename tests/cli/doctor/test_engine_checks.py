@@ -66,6 +66,19 @@ def test_builds_are_told_where_containers_ask_for_exclusive_cpus() -> None:
         assert not list(check_builds(EngineReport(engine=engine, views=(plain,))))
 
 
+def test_builds_that_a_hand_answers_are_no_finding() -> None:
+    """Those of Podman are born beside its command, and those of BuildKit under systemd perhaps elsewhere."""
+    views = (container("web", exclusive=1),)
+    docker = EngineReport(engine=msgspec.structs.replace(DOCKER, cgroup_driver="cgroupfs"), views=views)
+    assert not list(check_builds(docker, has_hand=True))
+    assert list(check_builds(docker))
+    systemd = EngineReport(engine=msgspec.structs.replace(DOCKER, cgroup_driver="systemd"), views=views)
+    [finding] = check_builds(systemd, has_hand=True)
+    assert finding.says.startswith("unless systemd starts docker for the host, steps of `docker build` by BuildKit run")
+    [finding] = check_builds(EngineReport(engine=PODMAN, views=views), has_hand=True)
+    assert finding.says.startswith("steps of `podman build` run outside containers")
+
+
 def test_a_second_engine_with_containers_is_told() -> None:
     """It is not ours to confine; an engine that is empty, silent, or the same under another name is no finding."""
     ours = EngineReport(engine=DOCKER, views=(view("a"),))

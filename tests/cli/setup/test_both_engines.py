@@ -85,11 +85,14 @@ def test_a_dry_removal_for_one_engine_names_only_its_files(host: Host, capsys: p
     told = json.loads(capsys.readouterr().out)
     assert told["written"] == []
     assert told["removed"] == [
+        "/etc/containers/containers.conf.d/51-cpuset-sidecar-fronts.conf",
         *(f"/{path}" for path in ("usr/local/lib/cpuset-sidecar/fronts/podman/runc",)),
         *(f"/etc/cpuset-sidecar/fronts/podman/runc.{ending}" for ending in ("conf", "json")),
         f"/{DROP_IN}",
     ]
     assert host.files() == before
+    assert host.install(*PODMAN, "--remove", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {**told, "is_dry": False}
 
 
 @pytest.mark.parametrize(

@@ -159,6 +159,9 @@ def test_an_engine_that_may_run_unseen_is_not_robbed_of_its_default(
     assert host.settings()["default-runtime"] == "runc"
     assert host.settings()["runtimes"]["cpuset-default"] == {"path": f"/{FRONTS}/docker/cpuset-default"}
     assert (host.root / FRONTS / "docker/cpuset-default").exists()
+    # It may call the runtime by name as well.
+    assert host.settings()["runtimes"]["cpuset"] == {"path": "/usr/local/bin/cpuset-runc"}
+    assert (host.root / "usr/local/bin/cpuset-runc").exists()
     pid_file.unlink()
     assert host.install(*DOCKER, "--remove") == 0
     assert not host.daemon_json.exists()
