@@ -4,7 +4,8 @@
    own. A group that existed before the hand answered births may be anywhere, so cover begins after a later look.
 2. Cover ends when the hand is lost, does not answer any more, or does not watch the parent any more.
 3. A container that is left alone gets back what it would have without the hand. It is looked at again when the hand
-   holds that.
+   holds that. If all are let go, any may have started unseen, and may not be written back yet: until a look it may be
+   where its birth was answered.
 4. With a shared group there is no cover: the group confines newborns already.
 5. A container that runs, and that the hand does not find, has a parent that is not watched, whatever its name: if it is
    seen elsewhere, or nowhere and no other of this parent is seen where the hand watches. One that is ending has no
@@ -283,13 +284,15 @@ def _held(world: World, fact: AnswersHeld) -> tuple[World, tuple[Order, ...]]:
     world = told_of_answers(replace(world, hand=hand))
     looks = list(_to_be_covered(world)) if hand.since != before.since or _covers_more(before, newest) else []
     # 3. Given back. An older look at it is outdated, also if it is not known that it runs, or that it exists.
-    if before.held is not None and before.held.answers.others is not None and newest.answers.others is None:
+    is_over = before.held is not None and before.held.answers.others is not None and newest.answers.others is None
+    if is_over:
         world = replace(world, horizon=max(world.horizon, fact.ended))
     for key, container in list(world.containers.items()):
         if before.lets_go(key):
             back = EMPTY if container.is_idle else container.place.configured
-            world = world.with_container(after(container, LetGo(back, fact.ended)))
-            looks += [] if container.is_idle else [LookAgain(key)]
+            born = union(before.answers_for(key)) if is_over else EMPTY
+            world = world.with_container(after(container, LetGo(back | born, fact.ended)))
+            looks += [] if container.is_idle and not is_over else [LookAgain(key)]
     # 8. Left to its first write.
     for key, put in _left_where_put(before, newest).items():
         known = world.containers.get(key)

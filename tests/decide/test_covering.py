@@ -192,6 +192,36 @@ def test_what_is_left_to_its_first_write_may_be_where_the_answer_for_all_others_
     assert CPUSet.from_mask(world.containers[KEY].footprint) == OTHER
 
 
+@pytest.mark.parametrize("phase", [Phase.EXITED, Phase.RUNNING])
+def test_when_the_hand_lets_all_go_each_may_be_where_it_was_born_until_a_look(phase: Phase) -> None:
+    """It may have started unseen, as while its engine is away, and what is inside its group may be in the way of giving
+    it back.
+    """
+    answers = Answers(others=POOL, own={KEY: POOL})
+    world = begin(State(policy="static"), uniform(cores=4), Settings(policy=PolicyName.STATIC))
+    seen = _seen(SINCE + 1)
+    world = _with(world, first_seen(replace(seen.view, phase=phase), seen.place, seen.wish, 0, SINCE + 1))
+    hand = HandState(parents=("/docker",), since=SINCE, held=HoldAnswers(1, answers), sent=HoldAnswers(2, Answers()))
+    world, looks = after_hand(replace(world, hand=hand), AnswersHeld(2, ("/docker",), CPUSet(), 20))
+    assert CPUSet.from_mask(world.containers[KEY].footprint) == POOL | OTHER
+    assert looks == (LookAgain(KEY),)
+    world = sighted(world, replace(seen.view, phase=phase, effective=None), 21)
+    assert CPUSet.from_mask(world.containers[KEY].footprint) == OTHER
+
+
+def test_what_rests_and_is_let_go_alone_counts_where_it_is_pinned() -> None:
+    """Nothing would be granted on all CPUs of the pool until a look, which another program may keep waiting."""
+    held = HoldAnswers(1, Answers(others=POOL, own={KEY: POOL}))
+    world = begin(State(policy="static"), uniform(cores=4), Settings(policy=PolicyName.STATIC))
+    seen = _seen(SINCE + 1)
+    world = _with(world, first_seen(replace(seen.view, phase=Phase.EXITED), seen.place, seen.wish, 0, SINCE + 1))
+    sent = HoldAnswers(2, Answers(others=POOL, own={KEY: None}))
+    world = replace(world, hand=HandState(parents=("/docker",), since=SINCE, held=held, sent=sent))
+    world, looks = after_hand(world, AnswersHeld(2, ("/docker",), CPUSet(), 20))
+    assert CPUSet.from_mask(world.containers[KEY].footprint) == OTHER
+    assert looks == ()
+
+
 def _let_go(world: World) -> World:
     """Return the world after the hand, which answered all births, let everything go at ticket 20."""
     assert world.hand

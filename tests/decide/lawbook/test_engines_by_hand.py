@@ -40,6 +40,11 @@ def test_what_an_absent_engine_holds_stays_though_its_ceiling_is_lower_by_now() 
     history(90310047, with_hand=True, with_two=True)
 
 
+def test_what_the_hand_lets_go_may_have_started_unseen_where_it_was_answered() -> None:
+    """In a release, while its engine is away; its group cannot be written."""
+    history(93313703, with_hand=True, with_two=True)
+
+
 def test_one_that_may_be_pinned_since_its_engine_is_away_is_born_on_what_it_had() -> None:
     """Its start was held then, and nothing but a glance shows it: the right counts when its engine is back."""
     history(93308714, with_hand=True, with_two=True)
