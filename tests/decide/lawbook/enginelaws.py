@@ -13,6 +13,8 @@ from sidecar.decide.container.container import Standing
 from sidecar.decide.facts import GiveUpRequested
 from sidecar.decide.settings import PolicyName
 from state.cpuset import EMPTY, CPUSet, union
+from state.model import Assignment
+from tests.decide.lawbook.takelaws import most_of
 from tests.support.decide.partly_seen import PartlySeen
 from tests.support.decide.reality import Reality
 from tests.support.decide.two_by_hand import TwoByHand
@@ -34,7 +36,8 @@ def orders_to_what_is_away(reality: Reality) -> Iterator[str]:
 def books_of_what_is_away(reality: Reality) -> Iterator[str]:
     """Yield grants of an engine that was away before and after a burst, and that have changed, come or gone: not all is
     known of it. What a change of the machine or of the settings does to any grant is not its engine's matter, and what
-    people release is released: a request reached the daemon before the news that its engine is away.
+    people release is released: a request reached the daemon before the news that its engine is away. While no engine is
+    ready, what is above a ceiling that a late look lowered goes at once.
     """
     if not isinstance(reality, PartlySeen):
         return
@@ -48,8 +51,17 @@ def books_of_what_is_away(reality: Reality) -> Iterator[str]:
         if any(isinstance(fact, GiveUpRequested) and fact.container == key for fact in reality.bursts[-1]):
             continue
         had, has = (str(each[key].cpus) if key in each else "none" for each in (was, now))
-        if had != has:
+        if had != has and not _sank_to_its_ceiling(reality, was.get(key), now.get(key)):
             yield f"{key.short} of an engine that is away had {had}, and has {has}"
+
+
+def _sank_to_its_ceiling(reality: PartlySeen, had: Assignment | None, has: Assignment | None) -> bool:
+    """Return whether a grant gave up what is above its ceiling, which the last burst lowered, and nothing else, while
+    no engine is ready.
+    """
+    if reality.world.is_ready or had is None or has is None or had.demand.ceiling <= has.demand.ceiling:
+        return False
+    return has.cpus <= had.cpus and len(has.cpus) == most_of(reality, has, had.cpus)
 
 
 def told_while_one_is_away(reality: Reality) -> Iterator[str]:

@@ -186,23 +186,30 @@ def unfair(world: World) -> list[str]:
 
 def above_their_ceilings(reality: Reality) -> Iterator[str]:
     """Yield grants above their ceilings: whatever lowered one, what is above it goes at once, cooling down or not, also
-    while the engine is away, and however little it is. Under full-pcpus-only a ceiling is rounded down to whole cores,
-    unless the number comes to none; what the machine left of a core is a core of that width.
+    while the engine is away, and however little it is.
     """
-    world, widths = reality.world, {len(core.cpus) for core in reality.machine.cores}
+    world = reality.world
     if world.settings.policy is not PolicyName.DYNAMIC or world.is_releasing:
         return
-    width, offline = max(widths), reality.machine.online - world.state.online
     for key, grant in world.state.assignments.items():
         if key not in world.containers or (world.is_ready and world.is_absent(key)):
             continue
-        most, demand = grant.demand.ceiling, grant.demand
-        is_by_cores = FULL_PCPUS_ONLY in Terms(world.settings, demand).options
-        is_by_cores &= len(widths) == 1 and not demand.cpus % width
-        if is_by_cores and not reality.machine.whole_cores(grant.cpus) & offline:
-            most -= most % width
-        if len(grant.cpus) > most:
+        if len(grant.cpus) > (most := most_of(reality, grant, grant.cpus)):
             yield f"{grant.name} may have {most} CPUs, and has {grant.cpus}"
+
+
+def most_of(reality: Reality, grant: Assignment, cpus: CPUSet) -> int:
+    """Return the ceiling of a grant that has these CPUs. Under full-pcpus-only it is rounded down to whole cores,
+    unless the number comes to none; what the machine left of a core is a core of that width.
+    """
+    world, widths = reality.world, {len(core.cpus) for core in reality.machine.cores}
+    width, offline = max(widths), reality.machine.online - world.state.online
+    most, demand = grant.demand.ceiling, grant.demand
+    is_by_cores = FULL_PCPUS_ONLY in Terms(world.settings, demand).options
+    is_by_cores &= len(widths) == 1 and not demand.cpus % width
+    if is_by_cores and not reality.machine.whole_cores(cpus) & offline:
+        most -= most % width
+    return most
 
 
 def taken_from_the_poorer(reality: Reality) -> list[str]:

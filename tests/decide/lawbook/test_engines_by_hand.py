@@ -40,6 +40,11 @@ def test_what_an_absent_engine_holds_stays_though_its_ceiling_is_lower_by_now() 
     history(90310047, with_hand=True, with_two=True)
 
 
+def test_what_is_above_a_ceiling_goes_at_once_while_no_engine_is_ready() -> None:
+    """A look shows a limit that the glance before had not shown: it began before its engine was reached."""
+    history(93700227, with_hand=True, with_two=True)
+
+
 def test_what_the_hand_lets_go_may_have_started_unseen_where_it_was_answered() -> None:
     """In a release, while its engine is away; its group cannot be written."""
     history(93313703, with_hand=True, with_two=True)
