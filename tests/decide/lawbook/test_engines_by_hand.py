@@ -50,6 +50,11 @@ def test_what_the_hand_lets_go_may_have_started_unseen_where_it_was_answered() -
     history(93313703, with_hand=True, with_two=True)
 
 
+def test_a_look_that_began_before_a_newborn_was_moved_does_not_show_what_that_lacks() -> None:
+    """It was moved off an owner's CPUs, and cannot be written now that these are free."""
+    history(94103747, with_hand=True, with_two=True)
+
+
 def test_one_that_may_be_pinned_since_its_engine_is_away_is_born_on_what_it_had() -> None:
     """Its start was held then, and nothing but a glance shows it: the right counts when its engine is back."""
     history(93308714, with_hand=True, with_two=True)

@@ -39,12 +39,13 @@ def ahead_of_the_truth(reality: Reality) -> list[str]:
 
 def _is_told_of_a_run(reality: Reality, real: Real, container: Container) -> bool:
     """Return whether a container is told where it runs, or would run if it does not. A hand that cannot write a newborn
-    reports where that is too much, and not what it lacks.
+    reports where that is too much, and not what it lacks: a look tells, if it begins after the newborn was moved.
     """
-    if container.view.phase.is_live:
-        return True
     hand = reality.hand if isinstance(reality, HandReality) else None
     is_closed = hand is not None and (real.id in hand.closed or real.id in hand.denied)
+    if container.view.phase.is_live:
+        is_looked_at = real.effective == real.shown and not reality.is_being_looked_at(real.key)
+        return not is_closed or is_looked_at or not (hand and hand.is_newborn(real.id))
     return (container.view.is_glance or container.is_covered) and not is_closed
 
 
