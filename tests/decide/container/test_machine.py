@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import product
 from typing import get_args
 
+import msgspec
 import pytest
 
 from sidecar.decide.container.container import Container, Standing, Wish
@@ -206,6 +207,14 @@ def test_a_held_start_has_no_cgroup_that_a_lost_hand_left_anywhere(*, is_lost_fi
     without = AnswersTold((), is_covered=False)
     container = seen(STRICT, told, *((lost, held) if is_lost_first else (held, lost)), without)
     assert container.footprint == 0
+
+
+def test_what_a_lost_hand_may_have_moved_more_than_once_is_sure_of_nothing_until_a_look() -> None:
+    """By one answer it lacks what it has by the next. What was on all of it all the while is sure of it."""
+    moved = seen(VIEW, LetGo(MINE), LetGo(CPUSet.of(0)))
+    assert moved.sure == CPUSet()
+    assert seen(VIEW, LetGo(EVERYWHERE)).sure == EVERYWHERE
+    assert after(moved, msgspec.structs.replace(looked(MINE), began=9)).sure == MINE
 
 
 def test_the_dead_never_start() -> None:

@@ -170,6 +170,7 @@ def is_unseen(reality: Reality, real: Real) -> bool:
         real.is_unseen
         or real.is_led_astray
         or reality.is_blind
+        or reality.is_unheard(real.key)
         or reality.is_being_looked_at(real.key)
         or (group is not None and group.is_unseen)
     )

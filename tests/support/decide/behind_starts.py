@@ -55,5 +55,6 @@ class BehindStarts:
             reality.take_effect(order)
             known = reality.world.containers.get(real.key)
             # A group whose CPUs all went offline has others, until the machine is read.
-            if known and not reality.is_blind and reality.online == reality.world.topology.online:
+            is_seen = not reality.is_blind and not reality.is_unheard(real.key)
+            if known and is_seen and reality.online == reality.world.topology.online:
                 self.astray |= (real.effective or EMPTY) - CPUSet.from_mask(known.footprint)

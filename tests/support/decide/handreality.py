@@ -77,6 +77,13 @@ class HandReality(Reality):
         """Whether something happened to the hand that is not reported yet."""
         return self.is_lost or self.has_missed or bool(self.astray or (self.hand and self.hand.missed))
 
+    def is_unheard(self, key: ContainerKey) -> bool:
+        """Return whether the hand could not write this container, and that is not reported yet: nothing undoes what
+        others write into it meanwhile.
+        """
+        failed = (fact for fact in self.hand_news if isinstance(fact, WriteFailed) and not fact.is_gone)
+        return any(fact.container == key for fact in failed)
+
     @property
     def newly_stuck(self) -> CPUSet:
         """Where the hand found that newborns are stuck, as far as that is not reported yet."""

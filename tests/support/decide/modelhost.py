@@ -47,6 +47,10 @@ class Host(ModelHost[Real]):
         """Whether something happened to the hand that is not reported yet."""
         return False
 
+    def is_unheard(self, key: ContainerKey) -> bool:
+        """Return whether the hand could not write this container, and that is not reported yet."""
+        return False
+
     def is_slow_to_start(self, real: Real) -> bool:
         """Return whether the engine is long about the next start of this container, after its program runs."""
         return False
