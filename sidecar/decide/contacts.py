@@ -87,10 +87,11 @@ def sees_all(contacts: Iterable[Contact]) -> bool:
 
 def starting_unseen(contacts: Mapping[str, Contact]) -> tuple[str, ...]:
     """Return the engines whose containers may start now and be seen by nothing but a hand: one is away, and does not
-    need its service for that; or it is not ready beside another that is, and so may have been started again already.
+    need its service for that; or it is not ready while another is reached, and so may have been started again already.
     """
-    any_ready = any(each.is_ready for each in contacts.values())
-    return tuple(name for name, each in contacts.items() if not each.is_ready and (any_ready or each.starts_unseen))
+    reached = {name for name, each in contacts.items() if not each.is_away}
+    waiting = {name: each for name, each in contacts.items() if not each.is_ready}
+    return tuple(name for name, each in waiting.items() if reached - {name} or each.starts_unseen)
 
 
 def info_of(contacts: Mapping[str, Contact], engine: str) -> EngineInfo | None:

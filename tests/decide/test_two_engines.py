@@ -6,6 +6,7 @@ from functools import cached_property
 
 import pytest
 
+from sidecar.decide.contacts import Connected, Contact, starting_unseen
 from sidecar.decide.facts import (
     ContainerRemoved,
     ContainerSeen,
@@ -115,3 +116,12 @@ def test_a_key_that_forgets_its_engine_is_found_out(monkeypatch: pytest.MonkeyPa
         f"they do not hold what each asked for: {{{DOCKERS!r}: 1}}",
         "what one of them had before is not in the books",
     ]
+
+
+def test_an_engine_that_is_away_may_be_started_again_once_another_is_reached() -> None:
+    """Not only once that is ready. One by itself, that needs its service, starts nothing unseen."""
+    reached, away = Contact(info=INFO, readiness=Connected(since=1)), Contact(info=INFO)
+    assert starting_unseen({"docker": reached, "podman": away}) == ("podman",)
+    assert starting_unseen({"docker": away, "podman": away}) == ()
+    assert starting_unseen({"docker": reached}) == ()
+    assert starting_unseen({"docker": reached, "podman": reached}) == ("docker", "podman")

@@ -286,8 +286,7 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             return EMPTY
         if not self.is_guarded and any(doubt.ends is Ends.ENGINE for doubt in self.doubts):
             return EMPTY
-        if isinstance(self.grip, Loose) and self.grip.unsure not in (EMPTY, self.place.seen):
-            # The hand may have moved it since that look, more than once: it need not have what all of these have.
+        if isinstance(self.grip, Loose) and (self.grip.is_moved or self.grip.unsure not in (EMPTY, self.place.seen)):
             return EMPTY
         mask = self.place.seen.mask
         if self.view.is_glance and self.starts_as_configured and (self.answers or self.pulled or self.is_disputed):

@@ -11,10 +11,12 @@ from state.cpuset import EMPTY, CPUSet
 class Loose(msgspec.Struct, frozen=True, tag="loose"):
     """Its cgroup was not written in this run, as far as is known. If the hand saw its birth, it has the hand's answer.
 
-    `unsure`: other CPUs on which it may be by what the hand did; a look ends that.
+    `unsure`: other CPUs on which it may be by what the hand did; a look ends that. `is_moved`: nothing guarded it, and
+    the hand may have moved it since, more than once: what all of these have together is not what it has.
     """
 
     unsure: CPUSet = EMPTY
+    is_moved: bool = False
 
 
 class Writing(msgspec.Struct, frozen=True, tag="writing"):

@@ -135,10 +135,12 @@ def _answered_for(container: Container, news: AnswersTold) -> Container:
 
 def _let_go(container: Container, news: LetGo) -> Container:
     """Know of no write, and be unsure of where the hand put it, or lets it go, unless its start is held: then it has no
-    cgroup. An older look is outdated.
+    cgroup. An older look is outdated. It was not moved if all of that is where it was seen.
     """
     unsure = EMPTY if container.is_held else container.pulled | news.cpus
-    return _made(container, grip=Loose(unsure), known=max(container.known, news.ended))
+    put = {container.pulled, news.cpus} - {EMPTY}
+    is_moved = bool(unsure) and not isinstance(container.grip, Guarded) and put != {container.place.seen}
+    return _made(container, grip=Loose(unsure, is_moved), known=max(container.known, news.ended))
 
 
 def _let_go_meanwhile(container: Container, news: LetGo) -> Container:

@@ -32,13 +32,15 @@ from sidecar.decide.container.news import (
     OrderSent,
     PauseEnded,
     StartNews,
+    WriteDone,
+    WriteSent,
 )
 from sidecar.decide.container.place import Place
 from sidecar.decide.container.start import Answered, Asks, Held, Plain, Start
 from sidecar.decide.container.start_machine import STARTS
 from sidecar.decide.facts import ContainerView, Phase
 from sidecar.decide.moves.plan import may_order
-from sidecar.decide.orders import ApplyCpuset, Update
+from sidecar.decide.orders import ApplyCpuset, Update, WriteCpuset
 from sidecar.decide.world import replace
 from state.cpuset import CPUSet
 
@@ -211,10 +213,18 @@ def test_a_held_start_has_no_cgroup_that_a_lost_hand_left_anywhere(*, is_lost_fi
 
 def test_what_a_lost_hand_may_have_moved_more_than_once_is_sure_of_nothing_until_a_look() -> None:
     """By one answer it lacks what it has by the next. What was on all of it all the while is sure of it."""
-    moved = seen(VIEW, LetGo(MINE), LetGo(CPUSet.of(0)))
+    moved = seen(VIEW, LetGo(MINE), LetGo(EVERYWHERE - MINE))
     assert moved.sure == CPUSet()
-    assert seen(VIEW, LetGo(EVERYWHERE)).sure == EVERYWHERE
     assert after(moved, msgspec.structs.replace(looked(MINE), began=9)).sure == MINE
+
+
+def test_what_a_lost_hand_guarded_is_sure_of_its_cpus() -> None:
+    write = WriteCpuset(VIEW.key, 8, Update(cpus=MINE))
+    guarded = seen(VIEW, AnswersTold((MINE,), is_covered=True), WriteSent(write), WriteDone(MINE, 6))
+    lost = after(after(guarded, LetGo(MINE)), AnswersTold((), is_covered=False))
+    assert (lost.place.seen, CPUSet.from_mask(lost.coming_by_hand)) == (MINE, MINE)
+    assert after(lost, msgspec.structs.replace(looked(MINE), began=9)).sure == MINE
+    assert guarded.sure == MINE
 
 
 def test_the_dead_never_start() -> None:
