@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import groupby
 from typing import Final
 
@@ -206,7 +207,8 @@ class Executor:
         }
         # CPUs that went offline are told once for the machine, and the next decision is without them.
         is_hotplug = outcome.effective is not None and bool(self._offline(order, outcome.effective))
-        self._log.say(LogLevel.DEBUG if is_hotplug else LogLevel.WARNING, "an order failed", fields)
+        is_usual = is_hotplug or (outcome.failure is not Failure.LOST and self._has_ended(order))
+        self._log.say(LogLevel.DEBUG if is_usual else LogLevel.WARNING, "an order failed", fields)
 
     async def _tell_if_late(self, order: ApplyCpuset) -> None:
         await trio.sleep(DELAYED_SECONDS)
@@ -230,6 +232,12 @@ class Executor:
             reason = f"the engine accepted {named(order.update.cpus)}, but {why}"
             return CpusetFailed(order.container, order.number, Failure.INEFFECTIVE, reason, self._tickets(), effective)
         return CpusetApplied(order.container, order.number, effective, self._tickets())
+
+    def _has_ended(self, order: ApplyCpuset) -> bool:
+        """Return whether it ran when it was ordered to move, and runs no more: engines have errors for that."""
+        with suppress(StateError):
+            return order.live and self._effective(order) is None
+        return False
 
     def _effective(self, order: ApplyCpuset) -> CPUSet | None:
         container = self._board.latest.containers.get(order.container)
