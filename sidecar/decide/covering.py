@@ -289,10 +289,11 @@ def _held(world: World, fact: AnswersHeld) -> tuple[World, tuple[Order, ...]]:
         world = replace(world, horizon=max(world.horizon, fact.ended))
     for key, container in list(world.containers.items()):
         if before.lets_go(key):
-            back = EMPTY if container.is_idle else container.place.configured
-            born = union(before.answers_for(key)) if is_over else EMPTY
-            world = world.with_container(after(container, LetGo(back | born, fact.ended)))
-            looks += [] if container.is_idle and not is_over else [LookAgain(key)]
+            # It may have been born since it was seen, and be where the hand cannot give it back what it had.
+            back = fact.stuck if container.is_idle else container.place.configured
+            back |= union(before.answers_for(key)) if is_over else EMPTY
+            world = world.with_container(after(container, LetGo(back, fact.ended)))
+            looks += [] if container.is_idle and not back else [LookAgain(key)]
     # 8. Left to its first write.
     for key, put in _left_where_put(before, newest).items():
         known = world.containers.get(key)

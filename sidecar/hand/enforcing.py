@@ -115,8 +115,7 @@ class Enforcer:
     def rewrite(self, group: WatchedGroup, now: float) -> CPUSet:
         """Bring a group to the present answers. Return the CPUs where it may run in spite of them; EMPTY if none."""
         if self.answers and self.answers.for_newborn(self.called(group)) is None:
-            self._let_go(group, self.answers, now)
-            return EMPTY
+            return self._let_go(group, self.answers, now)
         expected = self._expected(group)
         if expected is None or (group.line == expected and group.watch >= 0 and not group.is_closed):
             return EMPTY
@@ -124,9 +123,10 @@ class Enforcer:
             return self._rewritten(group, fd, expected, now)
         return EMPTY
 
-    def _let_go(self, group: WatchedGroup, answers: StandingAnswers, now: float) -> None:
+    def _let_go(self, group: WatchedGroup, answers: StandingAnswers, now: float) -> CPUSet:
         """Guard a group no more, and give it what it would have without the hand. What an order wrote stays, but not of
-        one that is pinned by hand: the order came before more than a glance was possible.
+        one that is pinned by hand: the order came before more than a glance was possible. Return where it runs if that
+        is not done at once.
         """
         back = group.theirs
         if group.footing is Footing.KNOWN:
@@ -135,13 +135,14 @@ class Enforcer:
             group.is_answered = bool(back)
         self._queue.expect(group.watch, -1, b"", None)
         if not group.is_answered:
-            return
+            return EMPTY
         group.is_answered = False
         with suppress(OSError), group.opened() as fd:
             had = answers.for_released(self.called(group), back)
             group.line = had or self._files.cleared(fd, group.parent.fd)
-            if group.line:
-                self._give_back(group, fd, group.line, now)
+            if group.line and not self._give_back(group, fd, group.line, now):
+                return self._files.effective(fd)
+        return EMPTY
 
     def _give_back(self, group: WatchedGroup, fd: int, line: bytes, now: float, tries: int = 0) -> bool:
         """Give a group that is let go this line; return whether that is over. If not, it goes on, or is tried again."""

@@ -95,7 +95,7 @@ class ModelHand:
         self._released.intersection_update(self._kernel.running())
         for id in [id for id in self._guarded if self.answer_to(id) is None]:
             del self._guarded[id]
-            self._let_go(id, self._pin_of(id))
+            stuck |= self._let_go(id, self._pin_of(id))
         self._give_late()
         for id in [id for id in self._found if self.key_of(id) in resting]:
             # No order will write it.
@@ -103,7 +103,7 @@ class ModelHand:
             self._newborn[id] = self._kernel.own(id) if had is None else had
         for id in self._newborn:
             if self.answer_to(id) is None:
-                self._let_go(id, self._newborn[id])
+                stuck |= self._let_go(id, self._newborn[id])
             stuck |= self._rewritten(id, self.answer_beside(id, self._newborn[id]))
         for id in list(self._found):
             stuck |= self._moved_off(id)
@@ -204,8 +204,7 @@ class ModelHand:
         written, had = self._kernel.own(id), self._found[id]
         theirs = written if had is None else had
         if self.answer_to(id) is None:
-            self._let_go(id, self._found.pop(id))
-            return EMPTY
+            return self._let_go(id, self._found.pop(id))
         # Where it runs counts as well: a group that lacks all of its own has those of the group above. One that has
         # none of its own has all of these, also those that come online.
         is_beside = bool(owned) and (not theirs or not (theirs | self._kernel.reached(id)).isdisjoint(owned))
@@ -220,20 +219,23 @@ class ModelHand:
         key = self.key_of(id)
         return self._answers.left.get(key) if key and key in self._answers.own else None
 
-    def _let_go(self, id: str, had: CPUSet | None) -> None:
+    def _let_go(self, id: str, had: CPUSet | None) -> CPUSet:
+        """Give a group back what it had; return where it stays if it could not be written just now."""
         if had is None or had == self._kernel.own(id):
-            return
+            return EMPTY
         if self._is_closed(id):
-            self._owed[id] = had
-            return
+            is_told, self._owed[id] = id in self._owed, had
+            return EMPTY if is_told else self._kernel.reached(id)
         self._kernel.answer(id, had)
+        return EMPTY
 
     def _give_late(self) -> None:
         for id, had in list(self._owed.items()):
-            if self._is_closed(id):
+            is_let_go = self.answer_to(id) is None
+            if is_let_go and self._is_closed(id):
                 continue
             del self._owed[id]
-            if self.answer_to(id) is None:
+            if is_let_go:
                 self._kernel.answer(id, had)
                 self.given_late.add(id)
 

@@ -222,6 +222,23 @@ def test_what_rests_and_is_let_go_alone_counts_where_it_is_pinned() -> None:
     assert looks == ()
 
 
+@pytest.mark.parametrize("stuck", [CPUSet(), POOL])
+def test_one_that_is_left_alone_may_be_where_newborns_are_stuck_until_a_look(stuck: CPUSet) -> None:
+    """It may have been born before the hand was told, and while its engine calls it created no look shows that."""
+    created = ContainerView(engine="docker", id=KEY.id, name="c", phase=Phase.CREATED, cpuset="2")
+    held, sent = HoldAnswers(1, Answers(others=POOL)), HoldAnswers(2, Answers(others=POOL, own={KEY: None}))
+    world = begin(State(policy="static"), uniform(cores=4), Settings(policy=PolicyName.STATIC))
+    world = _with(world, first_seen(created, Place(OTHER, OTHER), Wish(standing=Standing.STRANGER), 0, SINCE + 1))
+    world = replace(world, hand=HandState(parents=("/docker",), since=SINCE, held=held, sent=sent))
+    world, looks = after_hand(world, AnswersHeld(2, ("/docker",), stuck, 20))
+    assert CPUSet.from_mask(world.may_run(world.containers[KEY])) == stuck | OTHER
+    assert looks == ((LookAgain(KEY),) if stuck else ())
+    world, _ = after_hand(world, AnswersHeld(2, ("/docker",), CPUSet(), 21))
+    assert CPUSet.from_mask(world.may_run(world.containers[KEY])) == stuck | OTHER, "no look has shown it elsewhere"
+    world = sighted(world, replace(created, phase=Phase.RUNNING, effective=OTHER), 22)
+    assert CPUSet.from_mask(world.may_run(world.containers[KEY])) == OTHER
+
+
 def _let_go(world: World) -> World:
     """Return the world after the hand, which answered all births, let everything go at ticket 20."""
     assert world.hand

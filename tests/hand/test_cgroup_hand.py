@@ -172,7 +172,7 @@ def test_what_cannot_be_given_back_at_once_is_tried_again_and_told(v1: FileStage
     v1.overwrite(at(ONE), "0-1")
     until(lambda: v1.cpus(at(ONE)) == "0")
     v1.overwrite("/docker", "0")
-    v1.hand.hold(Answers())
+    assert v1.hand.hold(Answers()).stuck == POOL, "where it is as yet"
     assert v1.cpus(at(ONE)) == "0", "it cannot have what the group above lacks"
     v1.overwrite("/docker", "0-1")
     news_until(v1.hand, lambda each: each == GroupWritten(ONE))

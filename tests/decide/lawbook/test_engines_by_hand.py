@@ -70,6 +70,11 @@ def test_one_that_was_told_no_for_good_waits_for_nothing_though_a_glance_does_no
     history(93300818, with_hand=True, with_two=True)
 
 
+def test_one_that_is_pinned_may_be_where_the_hand_could_not_give_it_back_what_it_had() -> None:
+    """It was born before the hand was told that it is left alone, and its engine calls it created as yet."""
+    history(94102412, with_hand=True, with_two=True)
+
+
 def test_the_second_engine_has_a_group_of_its_own_in_one_of_two() -> None:
     hosts = [history(seed, with_hand=True, with_two=True) for seed in range(20)]
     assert {host.has_own_group for host in hosts if isinstance(host, TwoByHand)} == {True, False}
