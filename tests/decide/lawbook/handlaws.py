@@ -12,7 +12,7 @@ from sidecar.decide.orders import Answers, ApplyCpuset, WriteCpuset
 from sidecar.projection.projection_of import projection_of
 from state.cpuset import EMPTY, CPUSet, union
 from state.key import ContainerKey
-from tests.support.decide.glances import waited_for
+from tests.support.decide.glances import is_only_glanced_at, waited_for
 from tests.support.decide.handreality import HandReality
 from tests.support.decide.real import Real
 from tests.support.decide.reality import Reality
@@ -141,10 +141,14 @@ def entered_beside_newborns(reality: Reality) -> Iterator[str]:
 
 def _may_be_before(reality: Reality, key: ContainerKey, answers: Answers) -> CPUSet:
     """Return where others wait for a container with a grant before these answers: one that has no answer of its own
-    among them is born as others are.
+    among them is born as others are. One that was only glanced at, and has its first among them, keeps until then what
+    its runtime writes, as others do, and leaves that with these.
     """
-    known = reality.world.containers[key]
+    known, hand = reality.world.containers[key], reality.world.hand
     may_be = CPUSet.from_mask(waited_for(reality, key, by_owner=False))
+    is_first = key in answers.own and hand is not None and hand.held is not None and key not in hand.held.answers.own
+    if is_first and is_only_glanced_at(reality.world, key):
+        return CPUSet.from_mask(known.coming)
     if key in answers.own or answers.others is None or not known.is_idle:
         return may_be
     elsewhere = after(known, AnswersTold(known.answers[:-1], is_covered=known.is_covered))

@@ -75,6 +75,11 @@ def test_one_that_is_pinned_may_be_where_the_hand_could_not_give_it_back_what_it
     history(94102412, with_hand=True, with_two=True)
 
 
+def test_what_was_only_glanced_at_leaves_what_its_runtime_wrote_with_its_first_answer_of_its_own() -> None:
+    """The same order lets others be born there."""
+    history(94103700, with_hand=True, with_two=True)
+
+
 def test_the_second_engine_has_a_group_of_its_own_in_one_of_two() -> None:
     hosts = [history(seed, with_hand=True, with_two=True) for seed in range(20)]
     assert {host.has_own_group for host in hosts if isinstance(host, TwoByHand)} == {True, False}
