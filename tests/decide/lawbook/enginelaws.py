@@ -77,7 +77,7 @@ def told_while_one_is_away(reality: Reality) -> Iterator[str]:
 
 def held_up(reality: Reality) -> Iterator[str]:
     """Yield containers of the engine that is reached which run elsewhere than they should, though no container of the
-    other one is in their way.
+    other one is in their way. One that is not known yet is a newborn: it is in the way of owners where it is stuck.
     """
     world = reality.world
     if not isinstance(reality, TwoEngines) or world.is_releasing or world.settings.policy is PolicyName.NONE:
@@ -87,6 +87,7 @@ def held_up(reality: Reality) -> Iterator[str]:
         return
     grants, policy = world.state.assignments, policy_named(world.settings.policy)
     away = {key: CPUSet.from_mask(each.footprint) for key, each in world.containers.items() if reality.is_away(key)}
+    in_the_way = union(away.values()) | _stuck_unknown(reality)
     granted_away = union(
         each.cpus | away.get(key, EMPTY) | (each.leaving.cpus if each.leaving else EMPTY)
         for key, each in grants.items()
@@ -102,10 +103,17 @@ def held_up(reality: Reality) -> Iterator[str]:
             wanted = (policy.desired(world, container) or EMPTY) - granted_away - world.state.leaving
             if wanted - real.effective:
                 yield f"{real.name} should run on {wanted}, and runs on {real.effective}"
-        elif not union(away.values()) & (grant.cpus | world.state.leaving | world.state.lent) and (
+        elif not in_the_way & (grant.cpus | world.state.leaving | world.state.lent) and (
             real.effective != held(grant, container)
         ):
             yield f"{real.name} was granted {grant.cpus}, and runs on {real.effective}"
+
+
+def _stuck_unknown(reality: TwoEngines) -> CPUSet:
+    """Return where containers of an engine that is away run that are not known, and that the hand cannot write."""
+    hand, known = reality.world.hand, reality.world.containers
+    unknown = (real for key, real in reality.containers.items() if reality.is_away(key) and key not in known)
+    return union(real.effective or EMPTY for real in unknown) & (hand.stuck if hand else EMPTY)
 
 
 NOT_ORDERED: Final = Law("an engine that is away is ordered nothing", orders_to_what_is_away)

@@ -70,6 +70,11 @@ def test_one_that_was_told_no_for_good_waits_for_nothing_though_a_glance_does_no
     history(93300818, with_hand=True, with_two=True)
 
 
+def test_a_newborn_of_an_absent_engine_is_in_the_way_of_owners_where_it_is_stuck() -> None:
+    """It is not known after a restart, and the hand cannot write it: an owner of the other engine waits."""
+    history(94100337, with_hand=True, with_two=True)
+
+
 def test_one_that_is_pinned_may_be_where_the_hand_could_not_give_it_back_what_it_had() -> None:
     """It was born before the hand was told that it is left alone, and its engine calls it created as yet."""
     history(94102412, with_hand=True, with_two=True)
