@@ -110,7 +110,7 @@ class Engine(Protocol):
 
 class HeldAnswers(msgspec.Struct, frozen=True):
     """What a hand holds: the parents that it watches, as paths below the hierarchy's root, and the CPUs where a newborn
-    may run that it could not write.
+    may run that it could not write, or one that is let go now and did not get back at once what it had.
     """
 
     parents: tuple[str, ...]

@@ -36,7 +36,8 @@ class HandLost(msgspec.Struct, frozen=True, tag=True):
 
 class AnswersHeld(msgspec.Struct, frozen=True, tag=True):
     """The hand holds the answers of this order. Newborn groups that were answered earlier were rewritten, except for
-    those that cannot be: `stuck` are all CPUs where such a group may run. `parents` are those that are watched now.
+    those that cannot be: `stuck` are all CPUs where such a group may run, or one that is let go with these and did
+    not get back at once what it had. `parents` are those that are watched now.
     """
 
     number: int
