@@ -78,7 +78,10 @@ def as_another(reality: Reality, real: Real) -> CPUSet:
     known, hand = reality.world.containers.get(key), reality.world.hand
     if known is None:
         return union(hand.answers_for(key)) if hand and key in reality.world.state.assignments else EMPTY
-    return CPUSet.from_mask(known.coming) if known.view.is_glance else EMPTY
+    if not known.view.is_glance:
+        return EMPTY
+    # What existed when the hand began is left to its first write, as that one's.
+    return CPUSet.from_mask(known.footprint if reality.hand.is_owner_found(real.id) else known.coming)
 
 
 def alike_elsewhere(reality: Reality) -> Iterator[str]:
