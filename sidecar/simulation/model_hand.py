@@ -46,9 +46,11 @@ class ModelHand:
         """What other programs wrote into each of them; empty if none has."""
         self._found: dict[str, CPUSet | None] = {}
         """The same for groups that existed before; None if the hand never moved it."""
-        self._released: set[str] = set()
+        self._released: dict[str, CPUSet | None] = {}
+        """The same for groups that an order could not write: they are left as they are until they are let go. None if
+        they have nothing of the hand.
+        """
         self._seen_born: set[str] = set()
-        """Groups that an order could not write: they are left as they are."""
         self._owed: dict[str, CPUSet] = {}
         """What groups had that were let go and could not be written: they get it as soon as they can be."""
         self.given_late: set[str] = set()
@@ -89,13 +91,16 @@ class ModelHand:
         self._answers, self._home = answers, frozenset(homes)
         self._keys = {key.id: key for key in answers.own}
         stuck = EMPTY
-        for table in (self._guarded, self._newborn, self._found, self._owed):
+        for table in (self._guarded, self._newborn, self._found, self._released, self._owed):
             for id in [id for id in table if id not in self._kernel.running()]:
                 del table[id]
-        self._released.intersection_update(self._kernel.running())
         for id in [id for id in self._guarded if self.answer_to(id) is None]:
             del self._guarded[id]
             stuck |= self._let_go(id, self._pin_of(id))
+        for id, had in self._released.items():
+            if self.answer_to(id) is None:
+                stuck |= self._let_go(id, had)
+                self._released[id] = None
         self._give_late()
         for id in [id for id in self._found if self.key_of(id) in resting]:
             # No order will write it.
@@ -113,16 +118,17 @@ class ModelHand:
         """Write a group, guard it, and return its CPUs. Raise CgroupGone or CgroupClosed."""
         if self._kernel.effective(id) is None or id in self._called:
             raise CgroupGone("it has no cgroup")
+        had = next((table[id] for table in (self._newborn, self._found, self._released) if id in table), None)
         for table in (self._guarded, self._newborn, self._found):
             table.pop(id, None)
-        self._released.add(id)
+        self._released[id] = had
         if self._is_closed(id):
             raise CgroupClosed("its cgroup cannot be written")
         try:
             self._kernel.answer(id, cpus)
         except Denied as error:
             raise CgroupClosed(str(error)) from error
-        self._released.discard(id)
+        del self._released[id]
         self._guarded[id] = cpus
         return self._kernel.reached(id)
 
@@ -172,10 +178,8 @@ class ModelHand:
     def born(self, container: str) -> None:
         """Answer a birth."""
         self._seen_born.add(container)
-        for table in (self._guarded, self._newborn, self._found):
+        for table in (self._guarded, self._newborn, self._found, self._released, self._owed):
             table.pop(container, None)
-        self._released.discard(container)
-        self._owed.pop(container, None)
         self.closed.discard(container)
         if self._is_watched(container):
             # Its runtime writes what the engine has configured while it sets it up.
@@ -191,6 +195,8 @@ class ModelHand:
             self._found[container] = None
             if self._moved_off(container):
                 self.missed.add(container)
+        elif self._released.get(container) is not None:
+            self._released[container] = self._kernel.own(container)
 
     def _rewrite_newborn(self, id: str) -> None:
         self._newborn[id] = self._kernel.own(id)

@@ -180,9 +180,10 @@ def leaves_newborns_with_the_older_answer(patch: pytest.MonkeyPatch) -> None:
 
     def hold(self: ModelHand, answers: Answers, *args: Any, **words: Any) -> CPUSet:
         before, self._newborn = self._newborn, {}
-        self._released |= before.keys()
+        self._released |= dict.fromkeys(before)
         stuck = honest(self, answers, *args, **words)
-        self._released -= before.keys()
+        for id in before:
+            self._released.pop(id, None)
         self._newborn = before
         return stuck
 
