@@ -249,7 +249,8 @@ def never_covered(reality: Reality) -> list[str]:
 def without_its_pin(reality: Reality) -> Iterator[str]:
     """Yield containers that are pinned by hand and run elsewhere, since the hand did not give back what it took. What
     is older than the hand stays where an earlier one may have moved it, and so does what starts where a daemon that was
-    killed meanwhile had told it to, and what the kernel lets nobody write.
+    killed meanwhile, or had other settings, had told it to ("an answer to a start cannot be called back", 0049), and
+    what the kernel lets nobody write.
     """
     held = reality.world.hand.held if reality.world.hand else None
     if not isinstance(reality, HandReality) or reality.hand is None or held is None or held.answers.others is None:

@@ -45,7 +45,7 @@ class Real(ModelContainer):
     verdict: AnswerStart | None = None
     """The answer to a start that is still to come; the engine holds its lock."""
     told_before: str = ""
-    """When it last started where a daemon that was killed meanwhile had told it to."""
+    """When it last started where a daemon that was killed meanwhile, or had other settings, had told it to."""
     is_busy: bool = False
     """Whether another program does something with it for long; the engine holds its lock."""
     called: Phase | None = None

@@ -72,12 +72,10 @@ class Reality(Host):
         self.wraps = False
         """Whether most containers that chose no runtime which asks start through one all the same."""
         self.flight: list[ApplyCpuset] = []
-        self.landed = set[int]()
-        self.answered = set[int]()
-        """The starts that this run of the daemon answered."""
+        self.landed, self.answered, self.overtaken = set[int](), set[int](), set[int]()
+        """`answered` are the starts that this run of the daemon answered, `overtaken` those under earlier settings."""
         self.late: list[ApplyCpuset] = []
-        self.looks: list[Look] = []
-        self.inventories: list[Inventory] = []
+        self.looks, self.inventories = list[Look](), list[Inventory]()
         self.retries: list[RetryDue] = []
         self.signals, self.stopping = list[SendSignal](), list[StopContainer]()
         self.paused: dict[ContainerKey, int] = {}
@@ -370,6 +368,7 @@ class Reality(Host):
         """Send SIGHUP, with other settings."""
         may = rights_after(self.settings.may, settings.may) if self.changes_rights else self.settings.may
         self.settings = settings = replace(settings, shared_slice=self.settings.shared_slice, may=may)
+        self.overtaken |= {real.verdict.number for real in self.containers.values() if real.verdict}
         self.feed(SettingsChanged(to_builtins(settings)))
 
     def connect(self, *, is_slow: bool = False) -> None:

@@ -68,7 +68,7 @@ def go_on(reality: Reality, real: Real, *, fails: bool) -> None:
     if not fails and not verdict.refusal and wanted <= reality.online:
         reality.enter(real, limits)
         reality.note(real, wanted or reality.online)
-        if verdict.update and verdict.number not in reality.answered:
+        if verdict.update and (verdict.number not in reality.answered or verdict.number in reality.overtaken):
             real.told_before = real.started_at
     reality.unlock(real)
 
