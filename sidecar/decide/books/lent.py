@@ -5,8 +5,9 @@ leaving that other one, for the whole of its notice. What the pool keeps (`room`
 
 1. CPUs that were in the pool in force, and are granted now, are lent to it as far as it has less than it must keep
    without those that are being left, or that a container of the pool cannot enter yet because an owner may be there.
-   Nothing else is lent: what an owner has is its own. Reserved CPUs that are all being left are not waited for: the one
-   that leaves them may be parked there, until it gets what would be lent (`State.refuge`).
+   Nothing else is lent: what an owner has is its own, and what one was granted and lost in one decision, another one's
+   now, is not in force while that one leaves it. Reserved CPUs that are all being left are not waited for: the one that
+   leaves them may be parked there, until it gets what would be lent (`State.refuge`).
 2. CPUs that every container of the pool has, or may enter, are lent first: another is of no use to those not on it. Of
    these, CPUs above the floor of their owner are lent first, those of the newest grants first. If they do not suffice,
    each container of the pool keeps as many of those that it has or may enter as the pool keeps.
@@ -39,7 +40,7 @@ def _lent(before: State, world: World) -> CPUSet:
     if world.is_releasing or world.settings.policy is PolicyName.NONE:
         return EMPTY
     # 1. What it had, and has not yet given up.
-    was_shared = (before.vacated - state.isolated) & state.exclusive
+    was_shared = (before.vacated - state.isolated - state.leaving) & state.exclusive
     if not world.is_ready:
         # Who waits for what is not known yet: what is lent stays, and the books alone tell what more is needed.
         kept, room = before.lent & state.exclusive, room_in(world, state)

@@ -126,6 +126,13 @@ def test_what_was_given_away_is_not_lent_again() -> None:
     assert lent(before, after, shared_min=3) == "7"
 
 
+def test_what_another_one_is_leaving_is_not_lent() -> None:
+    """One that is new was granted it where it would start, and another new one for its fair share, in one decision."""
+    before = replace(state_of(old=(0, "2,6-7", "")), strict=True)
+    after = replace(state_of(old=(0, "2,6-7", ""), a=(1, "3", "4-5"), b=(2, "1,4", "")), strict=True)
+    assert lent(before, after, shared_min=1, options=(STRICT_CPU_RESERVATION,)) == "1"
+
+
 def test_a_cpu_that_is_kept_for_a_successor_is_in_the_pool_until_that_comes() -> None:
     """The pool runs there, if it has nothing else until others have left."""
     went = state_of(gone=(0, "4", "")).assignments[key := ContainerKey("docker", "gone")]
