@@ -366,7 +366,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         # 5. Unmanaged.
         elif view.phase.is_live and not view.is_glance:
             mask = container.place.seen.mask
-        elif view.phase is Phase.RESTARTING or view.is_glance or (container.is_strict and container.doubts):
+        elif view.phase is Phase.RESTARTING or view.is_glance or container.is_let_start:
             mask = container.footprint
         else:
             return 0

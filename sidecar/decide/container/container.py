@@ -131,6 +131,13 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return self.is_idle and isinstance(self.start, Answered)
 
     @property
+    def is_let_start(self) -> bool:
+        """Whether a held start of it went on as it was, and no look has shown since what became of it: it is about to
+        run, or runs, where it is configured. It may have not chosen the runtime that asked.
+        """
+        return self.is_idle and any(self.is_strict or doubt.ends is Ends.LOOK for doubt in self.doubts)
+
+    @property
     def is_promised(self) -> bool:
         """Whether it was told to start on CPUs of its own, and no look has shown it run since."""
         return self.is_starting and isinstance(self.start, Answered) and self.start.is_exclusive

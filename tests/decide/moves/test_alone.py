@@ -14,6 +14,7 @@ from sidecar.decide.world import World, replace
 from state.cpuset import CPUSet
 from state.topology import uniform
 from tests.decide.long_run import history
+from tests.support.decide import strictstarts
 from tests.support.decide.real import Real
 from tests.support.decide.reality import Reality
 from tests.support.decide.stories import Story
@@ -67,6 +68,24 @@ def test_an_unmanaged_container_may_run_everywhere() -> None:
     story.again(monitor)
     story.end(monitor, restarts=True)
     assert not alone(story, rt)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_an_owner_is_not_alone_while_the_held_start_of_one_that_is_left_alone_goes_on(*, fails: bool) -> None:
+    """Also if that did not choose the runtime that asked: from the answer until a look, which shows what became of the
+    start.
+    """
+    story = Story()
+    rt = story.arrive("rt", 2)
+    monitor = story.arrive("monitor", starts=False, labels=OFF)
+    story.settle()
+    assert alone(story, rt)
+    strictstarts.hold(story, monitor)
+    assert not alone(story, rt)
+    assert beside(story, rt) == ["monitor"]
+    strictstarts.go_on(story, monitor, fails=fails)
+    story.look(monitor)
+    assert alone(story, rt) == fails
 
 
 def test_an_owner_is_not_alone_beside_one_whose_cpuset_is_wrested_from_the_hand() -> None:
