@@ -109,9 +109,11 @@ class Host(ModelHost[Real]):
         return super().stamp(float(self.moments))
 
     def start(self, real: Real, now: float = 0.0) -> bool:
-        """Start it on its configured CPUs. If it runs elsewhere, that is news."""
+        """Start it on its configured CPUs. If it runs elsewhere, that is news; and if it was expected to ask."""
         is_running = super().start(real, now)
         self.note(real, real.configured(self.online))
+        if real.told and not (real.effective or EMPTY) <= real.told:
+            real.is_unseen = True
         return is_running
 
     def stop(self, real: Real, *, restarts: bool = False) -> None:

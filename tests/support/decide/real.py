@@ -44,6 +44,8 @@ class Real(ModelContainer):
     """The number of a start that waits for an answer; the engine holds its lock."""
     verdict: AnswerStart | None = None
     """The answer to a start that is still to come; the engine holds its lock."""
+    told: CPUSet = EMPTY
+    """Where its last start was answered, if that is over and no look has begun since."""
     told_before: str = ""
     """When it last started where a daemon that was killed meanwhile, or had other settings, had told it to."""
     is_busy: bool = False
@@ -86,14 +88,16 @@ class Real(ModelContainer):
         return None if cpus is None else cpus & online
 
     def reaches(self, online: CPUSet) -> CPUSet:
-        """The CPUs that it may run on now, or at any moment."""
+        """The CPUs that it may run on now, or at any moment. After a start that was answered it is expected to ask
+        again until a look, whatever its runtime (decision 0085).
+        """
         if self.effective is not None:
             return self.effective
         if self.phase is Phase.DEAD:
             return EMPTY
         answer = self.answer(online)
         if not self.asks and self.held is None and self.verdict is None:
-            return self.configured(online) if answer is None else answer
+            return (EMPTY if self.told else self.configured(online)) if answer is None else answer
         if self.verdict is None or self.verdict.refusal:
             return EMPTY
         if answer is not None:
@@ -108,6 +112,7 @@ class Real(ModelContainer):
     def be_looked_at(self) -> None:
         """Begin a look at it: what happened before is no news any more."""
         self.is_unseen = self.is_unseen and self.is_locked
+        self.told = self.told if self.is_locked else EMPTY
         self.shown = self.effective
         self.be_compared_with_its_group()
 

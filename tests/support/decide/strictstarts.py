@@ -46,6 +46,7 @@ def _ask(reality: Reality, real: Real) -> None:
     bundle = replace(real.glance(), cpuset=real.cpuset, mems=real.mems, cpu_quota=in_bundle, cgroup_parent=parent)
     is_known = known is not None and not known.view.is_glance
     view = replace(known.view, cpuset=real.cpuset, mems=real.mems) if known and is_known else bundle
+    real.told = EMPTY
     real.held = number = reality.ticket()
     reality.feed(StartHeld(view, number, reality.ticket(), is_usual=not real.asks))
 
@@ -70,6 +71,8 @@ def go_on(reality: Reality, real: Real, *, fails: bool) -> None:
         reality.note(real, wanted or reality.online)
         if verdict.update and (verdict.number not in reality.answered or verdict.number in reality.overtaken):
             real.told_before = real.started_at
+    is_awaited = any(look.container == real.key and look.began > verdict.number for look in reality.blocked)
+    real.told = verdict.update.cpus if verdict.update and not is_awaited else EMPTY
     reality.unlock(real)
 
 
