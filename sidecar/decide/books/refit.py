@@ -12,9 +12,10 @@ Every change to a grant is reported, and no file has to be deleted by hand.
    CPUs; then from what others have above their fair size; then from what they have above their floors.
 4. A grant ends only if its least size cannot be completed, or if the shared pool has no room for it beside the least
    sizes of the older ones: if not all fit, the newest. A trial finds which end, and their CPUs are free for the others.
-   No other grant gives up CPUs of its least size. A container whose grant ended so asks again as soon as there is room
-   (`askers`). The least part of a grant are its oldest CPUs; where these leave the pool too few, those outside the
-   pool, such as isolated ones, come first.
+   No other grant gives up CPUs of its least size. But one that is itself completed elsewhere may leave what another
+   lacked by its rules: then that one does not end. A container whose grant ended so asks again as soon as there is
+   room (`askers`). The least part of a grant are its oldest CPUs; where these leave the pool too few, those outside
+   the pool, such as isolated ones, come first.
 5. If CPUs came back, a grant that breaks its rules (half cores, too many nodes) lies by them again if free CPUs
    allow it, and gives up what is above its ceiling in whole cores. It may leave its original CPUs for that only if
    offline CPUs can be the cause: a grant that must have been made under other options keeps them.
@@ -28,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from itertools import chain
+from typing import TypeVar
 
 import msgspec
 
@@ -62,6 +64,8 @@ from state.model import Assignment, Refused, State
 from state.refusal import Asked, Refusal, RefusalCode
 
 replace = msgspec.structs.replace
+
+T = TypeVar("T")
 
 
 def refit(world: World) -> tuple[State, tuple[Note, ...]]:
@@ -158,13 +162,30 @@ def _with_floors(world: World, bare: State, kept: Holdings) -> tuple[Holdings, M
         _, ended = _completed(world, bare, _but(kept, unfit), is_trial=True)
         holdings, failed = _completed(world, bare, _but(kept, unfit | ended), is_trial=False)
         if not failed:
-            return holdings, unfit | ended
+            holdings = _with_those_that_fit(world, bare, kept, holdings, unfit)
+            return holdings, _but(unfit, holdings) | ended
         # 4. No grant gives way to one that its rules do not let use what is free.
         unfit |= failed
 
 
-def _but(holdings: Holdings, ended: Container[ContainerKey]) -> Holdings:
-    return {key: cpus for key, cpus in holdings.items() if key not in ended}
+def _with_those_that_fit(
+    world: World, bare: State, kept: Holdings, holdings: Holdings, unfit: Container[ContainerKey]
+) -> Holdings:
+    """Return what each grant holds, with those that found no CPUs by their rules, and that fit beside what the others
+    hold by now (4).
+    """
+    for grant in in_order(world.state):
+        if (key := grant.container) in unfit:
+            beside = with_holdings(world, bare, holdings)
+            free, least = beside.assignable - world.strangers, fewest_for(world, grant.demand)
+            own = kept[key] & free
+            if found := replaced(world, beside, grant.demand, own, [free - own], least):
+                holdings = {**holdings, key: found}
+    return holdings
+
+
+def _but(each: Mapping[ContainerKey, T], others: Container[ContainerKey]) -> dict[ContainerKey, T]:
+    return {key: value for key, value in each.items() if key not in others}
 
 
 def _completed(
