@@ -51,7 +51,7 @@ from .bundle import (
     text,
 )
 from .exec_place import ExecCall, place
-from .socket_client import USUAL, KeptFromStarting, RuntimeSettings, asked
+from .socket_client import ANOTHER, HOOK, USUAL, KeptFromStarting, RuntimeSettings, asked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,6 +71,9 @@ ASKING = "cpuset.exclusive"
 
 NONE = ("", "false", "no", "off", "0")
 """The values with which it asks for none."""
+
+NOT_STARTED = "not started: "
+"""With which reasons begin: not where the container starts all the same."""
 
 INHERITS = "runc"
 """The runtime that hands the lock of the standing order on to no container."""
@@ -108,7 +111,7 @@ def main(words: list[str]) -> int:
     else:
         reason, is_refused = "", False
     if reason and not is_refused:
-        _warn(called, f"it starts as the engine has it: {reason}")
+        _warn(called, f"it starts as the engine has it: {reason.removeprefix(NOT_STARTED)}")
     if not is_refused:
         try:
             become(words[0], called.words, lock)
@@ -161,7 +164,9 @@ def hook(words: list[str]) -> int:
         content = sys.stdin.buffer.read(MOST_BYTES + 1)
         spec = loaded(content)
         container = id_in(text(table(spec, "linux"), "cgroupsPath"))
-        changed, told = changed_spec(RuntimeSettings(*words[:4]), question(container, spec), spec)
+        changed, told = changed_spec(
+            RuntimeSettings(words[0], words[1], words[2], words[3], HOOK), question(container, spec), spec
+        )
         for line in told:
             _tell_the_host(line)
         sys.stdout.buffer.write(dumped(spec) if changed else content)
@@ -182,9 +187,10 @@ def change_bundle(settings: RuntimeSettings, called: Called) -> int:
     lock of that, -1 for none. Raise StartRefused.
     """
     if called.command not in BEGINNING:
+        cure = f"; {ANOTHER}" if settings.is_strict else ""
         raise StartRefused(
             f"not started: the call of the runtime is not understood ({dumped(called.command).decode()} stands where a "
-            "command is expected); choose another runtime for this container"
+            f"command is expected){cure}"
         )
     config = os.path.realpath(called.config)
     try:

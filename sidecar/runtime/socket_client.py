@@ -26,10 +26,14 @@ RETRY_SECONDS = 0.02
 MOST_SIZE_DIGITS = 9
 """Of the length of an answer, and of its status."""
 
-STRICT, USUAL = "strict", "usual"
-"""The two kinds of fronts: for containers that chose it, and for all that start through an engine's own runtime."""
+STRICT, USUAL, HOOK = "strict", "usual", "hook"
+"""The kinds of fronts: for containers that chose it, for all that start through an engine's own runtime, and Podman's
+hook, which runs under each runtime.
+"""
 
-CURE = "start it (`cpuset-sidecar doctor` says what prevents it), or choose another runtime for this container"
+CURE = "start it (`cpuset-sidecar doctor` says what prevents it)"
+ANOTHER = "choose another runtime for this container"
+"""What else helps where a container has this one by choice: where it has not, that would lead around the front."""
 
 
 class RuntimeSettings:
@@ -43,6 +47,7 @@ class RuntimeSettings:
         self.projections = projections
         self.patience = float(patience)
         self.is_strict = kind != USUAL
+        self.cure = f"{CURE}, or {ANOTHER}" if kind == STRICT else CURE
 
 
 class KeptFromStarting(StartRefused):
@@ -72,12 +77,12 @@ def asked(settings: RuntimeSettings, body: bytes, *, is_needed: bool) -> dict[st
         except PermissionError:
             raise StartRefused(f"not started: {path} can only be opened by its owner: run this as root") from None
         except OSError as error:
-            raise StartRefused(f"not started: {path}: {error.strerror or error}; {CURE}") from error
+            raise StartRefused(f"not started: {path}: {error.strerror or error}; {settings.cure}") from error
         finally:
             connection.close()
         if time.monotonic() - missing_since >= patience or time.monotonic() >= deadline:
             kind = KeptFromStarting if is_needed else StartRefused
-            raise kind(f"not started: nothing answers on {path}, so the sidecar is not running; {CURE}")
+            raise kind(f"not started: nothing answers on {path}, so the sidecar is not running; {settings.cure}")
         time.sleep(RETRY_SECONDS)
 
 

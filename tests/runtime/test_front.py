@@ -226,7 +226,9 @@ def test_without_a_sidecar_the_container_does_not_start_and_the_reader_learns_th
     assert bench.spec() == SPEC
     reason = bench.logged()[0]["msg"]
     assert f"nothing answers on {bench.sidecar.path}" in reason
-    assert "cpuset-sidecar doctor" in reason
+    assert reason.endswith(
+        "(`cpuset-sidecar doctor` says what prevents it), or choose another runtime for this container"
+    )
     assert done.stderr == reason + "\n"
 
 

@@ -42,6 +42,15 @@ def test_a_refusal_is_no_bundle_and_a_reason(bench: Workbench) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (1, "", "cpuset-sidecar: 0 free\n")
 
 
+def test_without_a_sidecar_no_other_runtime_is_advised(bench: Workbench) -> None:
+    """The hook runs under each."""
+    done = bench.hook(SPEC)
+    assert done.returncode == 1
+    assert done.stderr.endswith(
+        "so the sidecar is not running; start it (`cpuset-sidecar doctor` says what prevents it)\n"
+    )
+
+
 def test_a_bundle_that_does_not_say_whose_it_is_is_a_refusal(bench: Workbench) -> None:
     done = bench.hook({"linux": {"cgroupsPath": "/x"}})
     assert done.returncode == 1

@@ -69,7 +69,10 @@ def test_without_a_sidecar_a_plain_container_starts_at_once_byte_for_byte(bench:
     assert create(bench, front) == (0, "")
     assert (bench.bundle / "config.json").read_bytes() == raw
     assert bench.became() is not None
-    assert [(line["level"], "nothing answers on" in line["msg"]) for line in bench.logged()] == [("warning", True)]
+    assert [line["level"] for line in bench.logged()] == ["warning"]
+    said = bench.logged()[0]["msg"]
+    assert said.startswith("cpuset-sidecar: it starts as the engine has it: nothing answers on ")
+    assert said.endswith("so the sidecar is not running; start it (`cpuset-sidecar doctor` says what prevents it)")
 
 
 _LISTENING = """
@@ -89,8 +92,9 @@ def test_that_it_is_not_confined_is_in_the_hosts_log(bench: Workbench) -> None:
     bench.put(PLAIN)
     mount = "mount -t tmpfs none /dev && mknod -m 666 /dev/null c 1 3"
     done = with_own_mounts(mount, "-c", _LISTENING, front, "create", "--bundle", str(bench.bundle), ID)
-    said = f"<28>cpuset-runc: {ID[:12]}: it starts as the engine has it: "
+    said = f"<28>cpuset-runc: {ID[:12]}: it starts as the engine has it: nothing answers on "
     assert said in done.stdout, done.stderr
+    assert "not started" not in done.stdout
 
 
 @pytest.mark.parametrize("patience", [0, 0.3])
@@ -101,7 +105,8 @@ def test_without_a_sidecar_one_that_asks_for_cpus_does_not_start(bench: Workbenc
     bench.put({**PLAIN, "annotations": {key: "1"}})
     code, said = create(bench, front)
     assert code == 1
-    assert "nothing answers on" in said
+    assert said.startswith("cpuset-sidecar: not started: nothing answers on ")
+    assert "another runtime" not in said
     assert bench.became() is None
 
 
@@ -137,14 +142,28 @@ def test_what_is_not_understood_goes_on_byte_for_byte(bench: Workbench, raw: byt
     assert create(bench, front) == (0, "")
     assert (bench.bundle / "config.json").read_bytes() == raw
     assert bench.became() is not None
+    assert_it_is_said_to_start(bench)
+
+
+def assert_it_is_said_to_start(bench: Workbench) -> None:
+    """Not that it does not, nor how to have it start around the front."""
+    for line in bench.logged():
+        assert line["msg"].startswith("cpuset-sidecar: it starts as the engine has it: ")
+        assert "not started" not in line["msg"]
+        assert "another runtime" not in line["msg"]
 
 
 def test_a_call_that_is_not_understood_goes_on(bench: Workbench) -> None:
     """The option may be one of a runtime that is not known here."""
     front = put_before(bench)
-    words = ["--a-later-option", "create", "create", "--bundle", str(bench.bundle), ID]
+    log = ["--log", str(bench.log), "--log-format", "json"]
+    words = [*log, "--a-later-option", "create", "create", "--bundle", str(bench.bundle), ID]
     assert bench.call(*words, program=front).returncode == 0
     assert bench.became() == words
+    words = [*log, "--a-later-option", "value", "create", "--bundle", str(bench.bundle), ID]
+    assert bench.call(*words, program=front).returncode == 0
+    assert "is not understood" in bench.logged()[-1]["msg"]
+    assert_it_is_said_to_start(bench)
 
 
 def test_the_real_runtime_gets_its_own_arguments_first(bench: Workbench) -> None:

@@ -23,6 +23,9 @@
 /* Change it, and INTERFACE in front_program.py, with any change of what the installation writes. */
 #define INTERFACE "cpuset-front 1\n"
 
+/* With which reasons begin: not where the container starts all the same. */
+#define NOT_STARTED "not started: "
+
 enum { ROOM = 8192, HIGH = 200, MOST_SETTINGS = 64 * 1024 };
 
 /* The path of the settings, and the real runtime and the kind that count without them, each with a null at its end. */
@@ -235,8 +238,8 @@ static int change_bundle(struct why *why, int *lock) {
     struct update update = {0};
     if (!is(called.command, "create") && !is(called.command, "restore") && !is(called.command, "run")) {
         put_json(&word, called.command);
-        return refuse(why, REFUSED, "not started: the call of the runtime is not understood (%s stands where a command is expected); "
-                      "choose another runtime for this container", word.at);
+        return refuse(why, REFUSED, "not started: the call of the runtime is not understood (%s stands where a command is expected)%s",
+                      word.at, is_strict(&settings) ? "; " ANOTHER : "");
     }
     char *config = resolved(called.config);
     if (read_whole(config, &content)) return refuse(why, REFUSED, "the bundle cannot be read: %s: %s", config, strerror(errno));
@@ -257,7 +260,8 @@ static int begin_container(const char *lacking) {
     if (why.kind) {
         if (lock >= 0) close(lock);
         lock = -1;
-        warn("it starts as the engine has it", why.said);
+        size_t passed = starts(why.said, NOT_STARTED) ? sizeof NOT_STARTED - 1 : 0;
+        warn("it starts as the engine has it", (struct text){.at = why.said.at + passed, .size = why.said.size - passed});
     }
     refuse(&why, REFUSED, "%s cannot be run: %s", settings.real, strerror(become(lock)));
     return refused(why.said);

@@ -59,6 +59,7 @@ void drop(struct text *t);
 /* Why a container does not start; KEPT is by a decision. Functions that can refuse return 0, or `why->kind`. */
 enum { REFUSED = 1, KEPT };
 struct why { int kind; struct text said; };
+#define ANOTHER "choose another runtime for this container"
 int refuse(struct why *why, int kind, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* A value where it stands in a document. `kind` is { [ " 0 (a number) or w (true, false, null); 0 is no value. */

@@ -15,7 +15,7 @@
 static const double LIMIT_SECONDS = 45.0;       /* of an answer, over all tries: longer than the sidecar holds a start */
 static const double UNNEEDED_SECONDS = 3.0;     /* the same for a container that asks for no CPUs */
 static const double RETRY_SECONDS = 0.02;
-static const char CURE[] = "start it (`cpuset-sidecar doctor` says what prevents it), or choose another runtime for this container";
+#define CURE "start it (`cpuset-sidecar doctor` says what prevents it)"
 
 enum { WHOLE = 1, GONE = 0, LATE = -1, FAILED = -2 };
 
@@ -149,7 +149,9 @@ int asked(struct why *why, const struct settings *settings, struct text body, in
     double patience = is_needed ? settings->patience : 0, limit = is_needed ? LIMIT_SECONDS : UNNEEDED_SECONDS;
     double missing_since = now(), deadline = missing_since + limit;
     int kind = is_needed ? KEPT : REFUSED;
-    if (strlen(path) >= sizeof address.sun_path) return refuse(why, REFUSED, "not started: %s: AF_UNIX path too long; %s", path, CURE);
+    /* What a container has without its choice has no other runtime that asks: to choose one would lead around the front. */
+    const char *cure = is_strict(settings) ? CURE ", or " ANOTHER : CURE;
+    if (strlen(path) >= sizeof address.sun_path) return refuse(why, REFUSED, "not started: %s: AF_UNIX path too long; %s", path, cure);
     strcpy(address.sun_path, path);
     for (;;) {
         int connection = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), status = 0, found = FAILED;
@@ -168,10 +170,10 @@ int asked(struct why *why, const struct settings *settings, struct text body, in
         if (found == LATE) return refuse(why, kind, "not started: the sidecar did not answer within %.0f s", limit);
         if (found == FAILED && (reason == EACCES || reason == EPERM))
             return refuse(why, REFUSED, "not started: %s can only be opened by its owner: run this as root", path);
-        if (found == FAILED) return refuse(why, REFUSED, "not started: %s: %s; %s", path, strerror(reason), CURE);
+        if (found == FAILED) return refuse(why, REFUSED, "not started: %s: %s; %s", path, strerror(reason), cure);
         if (!missing_since) missing_since = now();
         if (now() - missing_since >= patience || now() >= deadline)
-            return refuse(why, kind, "not started: nothing answers on %s, so the sidecar is not running; %s", path, CURE);
+            return refuse(why, kind, "not started: nothing answers on %s, so the sidecar is not running; %s", path, cure);
         rest(RETRY_SECONDS);
     }
 }
