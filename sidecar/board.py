@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 
 import msgspec
 import trio
@@ -92,9 +92,14 @@ class Board:
             self.host = told
             self._wake()
 
-    def tell_fronts(self, recorded: frozenset[tuple[str, str]]) -> None:
+    def tell_fronts(self, asking: frozenset[tuple[str, str]], passing: frozenset[tuple[str, str]]) -> None:
         """Hear which fronts are recorded on this host, and wake readers if that changes what is counted."""
-        if self.starts.recorded(recorded):
+        if self.starts.recorded(asking, passing, self.latest):
+            self._wake()
+
+    def tell_begun(self, ids: Iterable[str]) -> None:
+        """Hear which containers began by what was written down for fronts, and wake readers as above."""
+        if self.starts.began(ids, self.latest):
             self._wake()
 
     def report(self, where: str, problem: ProblemText | None) -> bool:

@@ -64,7 +64,7 @@ from sidecar.lasting import LastingTasks, leaves
 from sidecar.log import Log, LogLevel, now
 from sidecar.observe.acks import AckReader
 from sidecar.observe.births import Births
-from sidecar.observe.front_records import watch_fronts
+from sidecar.observe.front_records import FRONTS, TOLD, watch_fronts
 from sidecar.observe.hotplug import watch_cpus
 from sidecar.observe.load_meter import LoadMeter
 from sidecar.observe.written import follow_writes
@@ -387,7 +387,7 @@ class _Daemon:
             "measuring loads": meter.run,
             "sampling what disturbs owners": sampler.run,
             "watching which CPUs are online": watch_it,
-            "watching which fronts are there": partial(watch_fronts, self._board),
+            "watching which fronts are there": partial(watch_fronts, self._board, (FRONTS, f"{state_dir}/{TOLD}")),
             "hearing foreign writes": partial(follow_writes, self._board, self._kernel, rooms.look, everything),
             "keeping the status": self._narrator.keep_status,
             "logging changes": self._narrator.narrate,

@@ -103,31 +103,95 @@ def test_a_front_is_no_way_around_itself() -> None:
     assert counted(before, after).around == {"mine": 1}
     for engine, around in ((ENGINE, {}), ("another", {"mine": 1})):
         made = StartsAround()
-        assert not made.recorded(frozenset({(engine, "mine")}))
+        made.recorded(frozenset({(engine, "mine")}), frozenset(), seen(is_ready=False))
         made.asked(docker("asker"), is_usual=True)
         made.see(before)
         made.see(after)
         assert made.around == around
 
 
+def record(made: StartsAround, *names: str, at: World, passing: tuple[str, ...] = ()) -> bool:
+    """Have these fronts of the engine recorded."""
+    return made.recorded(frozenset((ENGINE, name) for name in names), frozenset((ENGINE, name) for name in passing), at)
+
+
 def test_without_a_front_any_more_nothing_is_counted_until_one_comes() -> None:
     """Then from nothing: what began meanwhile went around no front."""
     made = StartsAround()
-    made.recorded(frozenset({(ENGINE, "kata"), (ENGINE, "cpuset-default")}))
-    made.asked(docker("asker"), is_usual=True)
-    made.see(seen())
+    assert record(made, "kata", "cpuset-default", at=seen())
     made.see(seen(("a", "runc", "1")))
     assert shown(made) == {"runc": 1}
-    assert not made.recorded(frozenset({(ENGINE, "kata")}))
+    assert not record(made, "kata", at=seen(("a", "runc", "1")))
     assert shown(made) == {"runc": 1}
-    assert made.recorded(frozenset())
+    assert record(made, at=seen(("a", "runc", "1")))
     assert shown(made) is None
     assert not made.see(seen(("a", "runc", "2")))
-    assert not made.recorded(frozenset({(ENGINE, "cpuset-default")}))
-    made.asked(docker("asker"), is_usual=True)
-    made.see(seen(("a", "runc", "3")))
+    assert record(made, "cpuset-default", at=seen(("a", "runc", "3")))
     assert shown(made) == {}
     made.see(seen(("a", "runc", "4")))
+    assert shown(made) == {"runc": 1}
+
+
+def test_a_front_counts_from_its_record_on_before_anything_asks() -> None:
+    """Plain containers start by a standing order: no question is heard. What ran by then began at any time."""
+    made = StartsAround()
+    assert record(made, "cpuset-default", at=seen(("ar", "runc", "1")))
+    assert shown(made) == {}
+    for count in (1, 2, 3):
+        made.see(seen(("ar", "runc", str(count + 1))))
+        assert shown(made) == {"runc": count}
+
+
+def test_a_front_of_which_no_record_is_seen_is_known_by_what_it_wrote_down() -> None:
+    """A start by a standing order; not one under the runtime that containers choose, nor of what is not known yet."""
+    made, at = StartsAround(), seen(("pl", "mine", "1"), ("strict", "cpuset", "1"), ("ar", "runc", "1"))
+    assert not made.began(["0" * 64, key_of(at, "strict").id], at)
+    assert shown(made) is None
+    assert made.began([key_of(at, "pl").id], at)
+    assert not made.began([key_of(at, "pl").id], at)
+    made.see(seen(("pl", "mine", "1"), ("ar", "runc", "2")))
+    assert shown(made) == {"runc": 1}
+
+
+def test_one_that_passes_everything_on_is_no_front_whatever_comes_late() -> None:
+    """A question, or what was written down before it was taken away. It is named."""
+    made, at = StartsAround(), seen(("pl", "cpuset-default", "1"))
+    record(made, "cpuset-default", at=at)
+    assert record(made, at=at, passing=("cpuset-default",))
+    assert not record(made, at=at, passing=("cpuset-default",))
+    assert not made.began([key_of(at, "pl").id], at)
+    made.asked(key_of(at, "pl"), is_usual=True)
+    assert not made.see(seen(("pl", "cpuset-default", "2"), ("ar", "runc", "2")))
+    assert shown(made) is None
+    assert made.passing == {(ENGINE, "cpuset-default")}
+    assert record(made, at=at)
+    assert not made.passing
+
+
+def test_each_engine_is_counted_by_its_own_fronts() -> None:
+    """The front of one is none of the other: there, everything starts as it always did."""
+    before, after = seen(("a", "runc", "1")), seen(("a", "runc", "2"))
+    made = StartsAround()
+    assert made.recorded(frozenset({("podman", "crun")}), frozenset(), before)
+    assert not made.see(after)
+    assert shown(made) == {}
+    made.recorded(frozenset({("podman", "crun"), (ENGINE, "cpuset-default")}), frozenset(), after)
+    made.see(before)
+    assert shown(made) == {"runc": 1}
+    assert made.recorded(frozenset({("podman", "crun")}), frozenset({(ENGINE, "cpuset-default")}), before)
+    assert shown(made) == {}
+
+
+def test_what_asked_before_its_engine_was_known_did_not_go_around() -> None:
+    """With several engines, a question alone does not tell which one it is of: the look does."""
+    before, after = seen(), seen(("a", "runc", "1"), ("b", "runc", "1"))
+    made = StartsAround()
+    made.asked(ContainerKey("", key_of(after, "a").id), is_usual=True)
+    assert shown(made) is None
+    made.see(before)
+    made.see(seen(("a", "runc", "")))
+    assert shown(made) == {}
+    made.see(after)
     assert shown(made) == {"runc": 1}
 
 
@@ -135,7 +199,7 @@ def test_a_front_of_which_no_record_is_seen_is_known_by_its_questions() -> None:
     """As by a daemon in a container: that it sees none proves nothing."""
     made = StartsAround()
     made.asked(docker("asker"), is_usual=True)
-    assert not made.recorded(frozenset())
+    assert not record(made, at=seen())
     assert shown(made) == {}
 
 
@@ -145,6 +209,11 @@ def test_it_is_said_with_the_cure() -> None:
     told = around_told({"kata": 1, "runc": 2})
     assert told == "3 starts went around the front, and were seen as births alone: 1 by kata, 2 by runc"
     assert around_told({"runc": 1}) == "1 start went around the front, and was seen as a birth alone: 1 by runc"
+    assert not around_told(None)
+    gone = {("docker", "cpuset-default")}
+    assert around_told(None, gone) == "the front cpuset-default (docker) was removed, and passes everything on"
+    assert in_past(around_told(None, gone)).endswith("and passed everything on")
+    assert around_told({}, gone) == f"{around_told({})}; {around_told(None, gone)}"
     assert in_past(around_told({})).startswith("the engine's own runtime stood behind a front")
     assert cure_of({"runc": 1}) == "recreate these containers"
     assert "install-runtime --wrap kata" in cure_of({"kata": 1, "runc": 2})

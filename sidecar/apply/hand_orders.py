@@ -159,11 +159,15 @@ class HandOrders:
         standing = self._standing
         if standing is None:
             return
+        # What an earlier run left tells of no front that is there.
+        await trio.to_thread.run_sync(standing.forget_ended)
         while True:
             world = self._board.latest
             if world.hand is None and world.handless:
                 with suppress(StateError):
                     standing.give(None, asks_all=True)
+            if begun := standing.begun():
+                self._board.tell_begun(begun)
             if standing.has_left_over():
                 await trio.to_thread.run_sync(standing.forget_ended)
             await beat(ENDED_SECONDS)

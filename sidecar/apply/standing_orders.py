@@ -118,6 +118,13 @@ class StandingOrders:
         """Return whether a front wrote down that this container began by an order."""
         return os.path.exists(f"{self.folder}/{BEGUN}/{id}")
 
+    def begun(self) -> Sequence[str]:
+        """Return the ids of the containers that began by an order, as far as that is not forgotten."""
+        try:
+            return os.listdir(f"{self.folder}/{BEGUN}")
+        except OSError:
+            return ()
+
     def has_left_over(self) -> bool:
         """Return whether there may be anything for `forget_ended` to do. Costs no more than the look at a folder."""
         try:

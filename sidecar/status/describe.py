@@ -5,7 +5,7 @@ Only a daemon, and what stands in for one, makes documents: readers of one impor
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -73,6 +73,7 @@ def status_of(
     host: HostConfinement | None = None,
     machine: MachineMap | None = None,
     around: Mapping[str, int] | None = None,
+    passing: Collection[tuple[str, str]] = (),
 ) -> Status:
     """Return the document that describes this World. Containers are in the order of their names, live ones first, and
     so are units. `machine` is the map of its machine; None if it has to be made.
@@ -102,7 +103,7 @@ def status_of(
         acknowledged=world.state.acknowledged,
         hand=hand_status(world),
         host=_host_status(world, host, units) if host else None,
-        around=None if around is None else AroundStatus(starts=around, text=around_told(around)),
+        around=AroundStatus(starts=around or {}, text=told) if (told := around_told(around, passing)) else None,
         machine=machine or machine_of(world.topology),
         containers=tuple(each for each in tenants if each.kind is not ViewKind.UNIT),
         units=units,

@@ -17,7 +17,7 @@ from sidecar.status.machine_map import machine_of
 from sidecar.version import version
 from sidecar.words.units import HostConfinement
 
-Shown = tuple[World, tuple[str, ...], HostConfinement | None, Mapping[str, int] | None]
+Shown = tuple[World, tuple[str, ...], HostConfinement | None, Mapping[str, int] | None, frozenset[tuple[str, str]]]
 """What a document is made of."""
 
 
@@ -35,12 +35,12 @@ class PresentStatus:
     def of(self) -> Status:
         """Return the document of the present World."""
         world, problems, host = self._board.latest, tuple(self._board.problems.values()), self._board.host
-        around = self._board.starts.around
+        around, passing = self._board.starts.around, self._board.starts.passing
         known, shown = self._status, self._shown
-        if known and shown and shown[0] is world and shown[1:] == (problems, host, around):
+        if known and shown and shown[0] is world and shown[1:] == (problems, host, around, passing):
             return known
         same_machine = known and shown and shown[0].topology is world.topology
-        self._shown = (world, problems, host, around)
+        self._shown = (world, problems, host, around, passing)
         self._status = status_of(
             world,
             program=self._program,
@@ -48,6 +48,7 @@ class PresentStatus:
             deadlines=self.deadlines.of(world),
             host=host,
             around=around,
+            passing=passing,
             machine=known.machine if known and same_machine else machine_of(world.topology),
         )
         return self._status

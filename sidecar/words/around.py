@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from sidecar.words.counts import agree, counted
 
 
-def around_told(around: Mapping[str, int]) -> str:
-    """Return which runtimes started containers around the front, as a clause."""
+def around_told(around: Mapping[str, int] | None, passing: Collection[tuple[str, str]] = ()) -> str:
+    """Return which runtimes started containers around the front, as a clause, and which fronts pass everything on; ""
+    where there is none.
+    """
+    return "; ".join(each for each in (_starts_told(around), _passing_told(passing)) if each)
+
+
+def _passing_told(passing: Collection[tuple[str, str]]) -> str:
+    if not passing:
+        return ""
+    named = ", ".join(f"{name} ({engine})" for engine, name in sorted(passing))
+    count = len(passing)
+    fronts, were = agree(count, "front", "fronts"), agree(count, "was", "were")
+    return f"the {fronts} {named} {were} removed, and {agree(count, 'passes', 'each passes')} everything on"
+
+
+def _starts_told(around: Mapping[str, int] | None) -> str:
+    if around is None:
+        return ""
     if not around:
         return "the engine's own runtime stands behind a front: every start seen since came through it"
     told = ", ".join(f"{count} by {name}" for name, count in around.items())

@@ -59,6 +59,7 @@ PAST: Final[Mapping[str, str]] = {
     "leaves": "left",
     "lies": "lay",
     "lives": "lived",
+    "passes": "passed",
     "looks": "looked",
     "makes": "made",
     "means": "meant",

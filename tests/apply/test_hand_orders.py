@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import pytest
 import trio
 from trio.testing import MockClock
 
-from sidecar.apply.hand_orders import STUCK_SECONDS, HandOrders
+from sidecar.apply.hand_orders import ENDED_SECONDS, STUCK_SECONDS, HandOrders
+from sidecar.apply.standing_orders import StandingOrders
 from sidecar.board import Board
 from sidecar.decide.facts import ContainerView, Fact, Phase
 from sidecar.decide.hand_facts import AnswersHeld, CpusetWritten, WriteFailed
@@ -17,6 +20,7 @@ from sidecar.decide.orders import Answers, HoldAnswers, Update, WriteCpuset
 from sidecar.decide.reconcile import begin
 from sidecar.decide.sightings import sighted
 from sidecar.ports import HeldAnswers
+from sidecar.runtime.standing import BEGUN
 from state.cpuset import EMPTY, CPUSet
 from state.errors import FileUnreadable
 from state.model import State
@@ -134,3 +138,36 @@ async def test_what_is_stuck_is_tried_again(autojump_clock: MockClock, bench: Be
     now = bench.last()
     assert isinstance(now, AnswersHeld)
     assert (now.number, now.stuck) == (7, EMPTY)
+
+
+@pytest.mark.trio
+async def test_a_start_by_an_order_tells_of_a_front(
+    autojump_clock: MockClock, nursery: trio.Nursery, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no record of one is seen. What an earlier run left tells of none: it may be gone since."""
+    view = ContainerView(engine=docker(ONE).engine, id=ONE, name="pl", phase=Phase.RUNNING, runtime="mine")
+    board, standing = Board(sighted(begin(State(), uniform(cores=4), static()), view, 1)), StandingOrders(str(tmp_path))
+    standing.claim(EMPTY)
+
+    def note(pid: object) -> None:
+        Path(standing.folder, BEGUN, ONE).write_text(f"1 {pid} 0-1\n")
+
+    def counted() -> Mapping[str, int] | None:
+        return board.starts.around
+
+    async def at_once(call: Callable[[], None]) -> None:
+        call()
+
+    monkeypatch.setattr(trio.to_thread, "run_sync", at_once)
+    note("none")
+    orders = HandOrders(board, list[Fact]().append, standing, tickets=itertools.count().__next__)
+    nursery.start_soon(orders.keep_order)
+    await trio.sleep(2 * ENDED_SECONDS)
+    assert not standing.begun()
+    assert counted() is None
+    note(os.getpid())
+    count = board.count
+    await trio.sleep(2 * ENDED_SECONDS)
+    assert counted() == {}
+    assert board.count == count + 1
+    standing.close()

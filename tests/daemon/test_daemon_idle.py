@@ -21,7 +21,6 @@ from trio.testing import MockClock
 
 from sidecar import daemon
 from sidecar.beat import beat, next_beat
-from sidecar.board import Board
 from sidecar.commit.fallback_books import SparedCheckpoint
 from sidecar.projection.teller import SILENT_SECONDS
 from sidecar.status.status_file import read_status
@@ -105,7 +104,7 @@ async def test_a_task_that_polls_is_found(
 ) -> None:
     """A pause of five seconds beside the beat is twelve wake-ups a minute."""
 
-    async def poll(board: Board) -> None:
+    async def poll(*_: object) -> None:
         while True:  # noqa: ASYNC110 - the fault
             await trio.sleep(4.99)
 

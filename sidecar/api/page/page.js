@@ -117,7 +117,7 @@
     "knows": "knew", "leaves": "left", "lies": "lay", "lives": "lived", "looks": "looked", "makes": "made", "means": "meant",
     "moves": "moved", "needs": "needed", "redistributes": "redistributed", "replaces": "replaced", "require": "required",
     "requires": "required", "restarts": "restarted", "runs": "ran", "says": "said", "sees": "saw", "shares": "shared",
-    "stands": "stood", "starts": "started",
+    "passes": "passed", "stands": "stood", "starts": "started",
     "stays": "stayed", "switches": "switched", "takes": "took", "waits": "waited", "wants": "wanted", "writes": "wrote"
   };
   const QUOTED = /(?<![\p{L}\p{N}_])'[^']*'|`[^`]*`|"[^"]*"|(?<=: )write .*/gu;
