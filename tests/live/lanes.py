@@ -30,6 +30,7 @@ LANES: Final[Mapping[str, tuple[str, ...]]] = {
             "test_default_runtime",
             "test_default_recovered",
             "test_default_wrapped",
+            "test_ways_around",
         ),
         "test_dead_sidecar",
         "test_standing_order",

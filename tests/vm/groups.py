@@ -153,7 +153,10 @@ GROUPS: Final = (
         about="everything that starts asks, through fronts before the engine's own runtimes",
         engine=DOCKER,
         machine=PLAIN,
-        tests=tuple(f"tests/live/test_default_{each}.py" for each in ("wrapped", "runtime", "recovered")),
+        tests=(
+            *(f"tests/live/test_default_{each}.py" for each in ("wrapped", "runtime", "recovered")),
+            "tests/live/test_ways_around.py",
+        ),
         seconds=2400,
     ),
     Group(

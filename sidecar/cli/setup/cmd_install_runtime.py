@@ -23,7 +23,7 @@ from sidecar.failures import ConfigError, EngineUnavailable, SidecarError
 from sidecar.host.install import runtime_files
 from sidecar.host.install.docker_runtimes import record_missing
 from sidecar.host.install.front_program import find_program
-from sidecar.host.install.fronts import Front, front_files, gone_files, passing_files, recorded_fronts
+from sidecar.host.install.fronts import Front, forget_places, front_files, gone_files, passing_files, recorded_fronts
 from sidecar.host.install.podman_files import directories_made, podman_gone, remove_made
 from sidecar.host.install.runtime_files import Installation, Places, Planned
 from sidecar.readers import duration, word
@@ -116,13 +116,16 @@ def _install(args: argparse.Namespace, root: str) -> Done:
     """Check everything before the first file is written, and tell the engines last."""
     (config, whose), places = next_daemons_config(args, root), _places(args)
     program = _program(args)
+    socket = args.socket or os.path.join(config.state_dir, NAME)
+    state_dir = os.path.dirname(socket)
     made = Installation(
         real=runtime_files.find_real(root, args.runtime),
         python=_python(args, root, is_needed=program is None or args.hook),
-        socket=args.socket or os.path.join(config.state_dir, NAME),
+        socket=socket,
         projections=config.projections,
         patience=args.patience,
         program=program,
+        state_dir=state_dir if os.path.isdir(runtime_files.below(root, state_dir)) else "",
     )
     runtime_files.see_that_private(root, places)
     docker, podman = _engines(args, root)
@@ -174,6 +177,7 @@ def _remove(args: argparse.Namespace, root: str) -> Done:
     if not args.dry_run:
         runtime_files.carry_out(root, changed)
         runtime_files.remove_directories(root, places)
+        forget_places(root, (*done.gone, *left.gone))
         remove_made(root, made)
     return Done(
         written=(*written, *(each.path for each in changed if each.content is not None)),

@@ -51,7 +51,7 @@ from sidecar.host.install.daemon_json import (
     write_daemon_json,
 )
 from sidecar.host.install.docker_runtimes import ENGINE, STOCK, TABLE, without_calls, without_name
-from sidecar.host.install.fronts import DEFAULT_NAME, Front, recorded_fronts
+from sidecar.host.install.fronts import DEFAULT_NAME, Front, as_told, recorded_fronts
 from sidecar.host.install.runtime_files import Places
 from state.errors import FileUnreadable
 
@@ -90,6 +90,7 @@ def planned(args: argparse.Namespace, root: str, places: Places) -> DockerPlan:
         front = docker_runtimes.front_before(root, places, settings, name, records, flag)
         is_default = front.is_default or name not in args.wrap
         front = msgspec.structs.replace(front, is_default=is_default, data_root=data_root or front.data_root)
+        front = as_told(front, records)
         settings, told[front.name] = docker_runtimes.with_front(settings, front, places), front
     asking = {each.name: each for each in records if not each.passing_since} | told
     plan = DockerPlan(file=file, settings=settings, fronts=tuple(asking.values()), told=tuple(told.values()))

@@ -11,7 +11,7 @@ import msgspec
 from sidecar.cli.setup.podman_monitors import monitored
 from sidecar.decide.container.start import STRICT_RUNTIME
 from sidecar.failures import ConfigError
-from sidecar.host.install.fronts import Front, front_files, recorded_fronts
+from sidecar.host.install.fronts import Front, as_told, front_files, recorded_fronts
 from sidecar.host.install.podman_files import directories_made, is_known_to_podman, podman_files
 from sidecar.host.install.podman_runtimes import (
     ENGINE,
@@ -47,7 +47,8 @@ def planned(args: argparse.Namespace, root: str, places: Places, made: Installat
     """
     found = PodmanRuntimes(root, places)
     see_that_free(found, places)
-    asking = {each.name: each for each in recorded_fronts(root, places, ENGINE) if not each.passing_since}
+    records = recorded_fronts(root, places, ENGINE)
+    asking = {each.name: each for each in records if not each.passing_since}
     default = found.usual() if args.default else ""
     for name in dict.fromkeys([*([default] if default else []), *args.wrap]):
         try:
@@ -56,7 +57,7 @@ def planned(args: argparse.Namespace, root: str, places: Places, made: Installat
             if has_docker and name != default:
                 continue
             raise
-        asking[name] = msgspec.structs.replace(front, is_default=name == default)
+        asking[name] = as_told(msgspec.structs.replace(front, is_default=name == default), records)
     fronts = list(asking.values())
     dropped = [drop_in(places, fronts)] if fronts else []
     known = podman_files(

@@ -13,7 +13,8 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -54,7 +55,8 @@ class Front(msgspec.Struct, frozen=True, kw_only=True):
     configuration named as its default runtime before this front became it; None if it named none, or if this front
     never did. `is_default`: it was installed as the default. `data_root`: where Docker had its data then, "" if that
     was not to be known; its flags are not to be seen while it does not run. `passing_since` is when the front was taken
-    away while containers lived under it, as the engine writes times; "" while it asks.
+    away while containers lived under it, as the engine writes times; "" while it asks. `told` is the state directory
+    that has this record as well, for a sidecar that sees no other; "" where there was none yet.
     """
 
     engine: str
@@ -65,6 +67,7 @@ class Front(msgspec.Struct, frozen=True, kw_only=True):
     default: str | None = None
     is_default: bool = False
     data_root: str = ""
+    told: str = ""
     passing_since: str = ""
 
 
@@ -100,8 +103,10 @@ def installed_fronts(root: str, places: Places) -> dict[str, bool]:
 
 
 def front_files(places: Places, made: Installation, front: Front) -> Iterator[Planned]:
-    """Yield the files of a front: its record first, and last the script, with everything that it needs."""
-    yield _record(places, front)
+    """Yield the files of a front: its records first, and last the script, with everything that it needs."""
+    if front.told and made.state_dir not in ("", front.told):
+        yield Planned(_told_in(front), None)
+    yield from _records(places, msgspec.structs.replace(front, told=made.state_dir or front.told))
     real = front.real
     if front.args:
         real = places.front_real(front.engine, front.name)
@@ -118,21 +123,42 @@ def passing_files(places: Places, front: Front) -> Iterator[Planned]:
     real = places.front_real(front.engine, front.name) if front.args else front.real
     script = front_script("/nonexistent", real, PASSING_KIND)
     yield Planned(places.front(front.engine, front.name), script, 0o755)
-    yield _record(places, front)
+    yield from _records(places, front)
     yield Planned(places.front_settings(front.engine, front.name), None)
 
 
 def gone_files(places: Places, front: Front) -> Iterator[Planned]:
-    """Yield the files of a front, to be removed; its record last."""
+    """Yield the files of a front, to be removed; its own record last."""
     engine, name = front.engine, front.name
     for path in (places.front(engine, name), places.front_real(engine, name), places.front_settings(engine, name)):
         yield Planned(path, None)
+    if front.told:
+        yield Planned(_told_in(front), None)
     yield Planned(places.front_record(engine, name), None)
 
 
-def _record(places: Places, front: Front) -> Planned:
+def as_told(front: Front, records: Iterable[Front]) -> Front:
+    """Return a front with the state directory that has its last record, if there is one."""
+    return next((msgspec.structs.replace(front, told=each.told) for each in records if each.name == front.name), front)
+
+
+def forget_places(root: str, fronts: Iterable[Front]) -> None:
+    """Remove the folders in which sidecars were told of these fronts, if they are empty."""
+    for folder in {os.path.dirname(_told_in(front)) for front in fronts if front.told}:
+        for path in (folder, os.path.dirname(folder)):
+            with suppress(OSError):
+                os.rmdir(below(root, path))
+
+
+def _records(places: Places, front: Front) -> Iterator[Planned]:
     content = msgspec.json.format(msgspec.json.encode(front), indent=2) + b"\n"
-    return Planned(places.front_record(front.engine, front.name), content)
+    yield Planned(places.front_record(front.engine, front.name), content)
+    if front.told:
+        yield Planned(_told_in(front), content, 0o600)
+
+
+def _told_in(front: Front) -> str:
+    return f"{front.told}/fronts/{front.engine}/{front.name}{_RECORD}"
 
 
 def _read(folder: str, name: str, content: bytes) -> Front:

@@ -103,7 +103,8 @@ class Places(msgspec.Struct, frozen=True):
 class Installation(msgspec.Struct, frozen=True, kw_only=True):
     """The runtime's settings: the real runtime and a Python, both absolute; the sidecar's socket and its root of
     projections, as the host sees them; and how many seconds to wait for a missing sidecar. `program` is the compiled
-    front; None has the script stand there.
+    front; None has the script stand there. `state_dir` is the sidecar's, as the host sees it; "" if it is not
+    there yet.
     """
 
     real: str
@@ -112,6 +113,7 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
     projections: str
     patience: float
     program: bytes | None = None
+    state_dir: str = ""
 
 
 class Planned(msgspec.Struct, frozen=True):

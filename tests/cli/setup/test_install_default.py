@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from sidecar.__main__ import main
 from sidecar.cli.setup import cmd_install_runtime, docker_users, dockerd_process, podman_side
 from sidecar.host.install.fronts import KEEPS_SCRIPT
+from sidecar.observe.front_records import recorded
 from tests.cli.setup.test_cmd_install_runtime import Host, host
 
 __all__ = ["host"]
 
+CALLED: Final = frozenset({("docker", "cpuset-default")})
+NONE: Final = frozenset[tuple[str, str]]()
 FRONTS = "usr/local/lib/cpuset-sidecar/fronts"
 DOCKER = ("--for", "docker")
 
@@ -44,6 +49,30 @@ def test_both_engines_start_everything_through_a_front(host: Host, capsys: pytes
     podman = files["etc/containers/containers.conf.d/51-cpuset-sidecar-fronts.conf"].decode()
     assert podman.splitlines()[1:] == ["[engine.runtimes]", f'"runc" = ["/{FRONTS}/podman/runc", "/usr/sbin/runc"]']
     assert "not wrapped, and so a way around: runc" in capsys.readouterr().out
+
+
+def test_the_state_directory_has_each_record_as_well(host: Host) -> None:
+    """A sidecar in a container sees no other. It comes with the next call where there was no such directory yet, moves
+    with the socket, says when a front passes everything on, and goes without a trace.
+    """
+    assert host.install("--default", *DOCKER) == 0
+    state, other = host.root / "var/lib/cpuset-sidecar", host.root / "srv/other"
+    assert not state.exists()
+    state.mkdir(parents=True)
+    assert host.install("--default", *DOCKER) == 0
+    record = "fronts/docker/cpuset-default.json"
+    assert (state / record).read_bytes() == (host.root / "etc/cpuset-sidecar" / record).read_bytes()
+    assert recorded([f"{state}/fronts"]) == (CALLED, NONE)
+    other.mkdir(parents=True)
+    assert host.install("--default", "--socket", "/srv/other/api.sock", *DOCKER) == 0
+    assert recorded([f"{state}/fronts"]) == (NONE, NONE)
+    containers_on_disk(host, plain="cpuset-default")
+    assert host.install("--remove") == 0
+    assert recorded([f"{other}/fronts"]) == (NONE, CALLED)
+    shutil.rmtree(host.root / "var/lib/docker")
+    assert host.install("--remove") == 0
+    assert not [name for name in host.files() if "fronts/" in name]
+    assert list(other.iterdir()) == []
 
 
 @pytest.mark.parametrize("before", ['{"debug":true }', '{"default-runtime":"runc" }', None])
