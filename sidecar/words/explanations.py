@@ -56,6 +56,8 @@ def waits_for(world: World, container: Container, assignment: Assignment | None,
     """Return what keeps a container off its CPUs, as the end of "it waits for"; "" if nothing does."""
     if wanted is None or not world.is_ready:
         return "" if wanted is None else "the connection to the engine"
+    if before_it := _starts_before_it(world, assignment):
+        return before_it
     if container.order:
         return f"the engine to move it to {container.order.update.cpus}"
     if isinstance(container.line, Paused):
@@ -93,6 +95,16 @@ def waits_for(world: World, container: Container, assignment: Assignment | None,
     reached = CPUSet.from_mask(reduce(or_, (other.footprint for other in others)) & missing.mask)
     until_then = f": until then the shared pool needs {kept}" if kept else ""
     return f"{some(names[:_SHOWN_NAMES], of=len(names))} to leave {reached}{after}{until_then}"
+
+
+def _starts_before_it(world: World, assignment: Assignment | None) -> str:
+    """Return what may still start on CPUs of a grant by what was told before it, as the end of "it waits for"; "" if
+    nothing may. What hangs there is named among the problems.
+    """
+    if assignment is None or world.hand is None or world.hand.sent is None:
+        return ""
+    cpus = CPUSet.from_mask(assignment.cpus.mask & world.newborns)
+    return f"what starts by an older order to leave {cpus}" if cpus else ""
 
 
 def _own_notice(world: World, assignment: Assignment | None) -> str:
@@ -204,6 +216,8 @@ def _where(world: World, container: Container, assignment: Assignment | None, wa
     if container.is_idle:
         if assignment and container.view.phase not in (Phase.CREATED, Phase.RESTARTING):
             return [f"It is not running ({container.view.phase}); its CPUs are held for a while in case it restarts."]
+        if before_it := _starts_before_it(world, assignment):
+            return [f"It is not running ({container.view.phase}); it waits for {before_it}."]
         if awaits_answer(world, container):
             return [f"It is not running ({container.view.phase}); its runtime asks the sidecar before it starts."]
         return [f"It is not running ({container.view.phase}); it would start on {configured}."]

@@ -157,6 +157,9 @@ def test_a_start_that_hangs_is_named_and_holds_up_who_needs_its_cpus(
         owner = made.begin("owner", "sh", "-c", "grep Cpus_allowed_list /proc/self/status; sleep 1000", exclusive=1)
         eventually(lambda: plain[:12] in sidecar.log() and "by an older order" in sidecar.log(), "it is named")
         assert owner.poll() is None
+        waits = f"waits for what starts by an older order to leave {LAST}"
+        assert waits in sidecar.command("status").stdout
+        assert waits in sidecar.command("explain", made.full("owner")).stdout
         gate.unlink()
         _, said = owner.communicate(timeout=60)
         assert (owner.returncode, said) == (0, "")

@@ -12,6 +12,8 @@ from sidecar.commit.state_lock import hold_lock
 from sidecar.decide.container.line import Fault, FaultKind, Free
 from sidecar.decide.container.place import Place
 from sidecar.decide.facts import Phase
+from sidecar.decide.hand_state import HandState
+from sidecar.decide.orders import Answers, HoldAnswers
 from sidecar.decide.settings import PolicyName, Settings
 from sidecar.decide.world import replace
 from sidecar.status.describe import MOST_NEIGHBOURS, status_of
@@ -276,3 +278,18 @@ def test_of_a_crowd_the_first_neighbours_are_shown_and_how_many_there_are() -> N
     assert may_run_there(shown, web.neighbour_count).endswith("log-4 (shared) and 35 more may run there too")
     few = one(status_of(world(FOUR, *views[:4], answers=0)), "web")
     assert (len(few.neighbours), few.neighbour_count) == (3, 3)
+
+
+def test_one_that_a_start_by_an_older_order_holds_up_says_so() -> None:
+    """The start that hangs is named among the problems; the engine's own order may wait for it as well."""
+    settled = world(FOUR, container("web", exclusive=2, phase=Phase.CREATED))
+    key = next(iter(settled.state.assignments))
+    granted = settled.state.assignments[key].cpus
+    held = HoldAnswers(1, Answers(others=CPUSet(range(4))))
+    sent = HoldAnswers(2, Answers(others=settled.state.shared, own={key: granted}, owned=granted))
+    late = replace(settled, hand=HandState(parents=("/docker",), held=held, sent=sent))
+    web = one(status_of(late), "web")
+    assert web.waits_for == f"what starts by an older order to leave {granted}"
+    assert f"It is not running (created); it waits for {web.waits_for}." in web.explanation
+    on_time = replace(settled, hand=HandState(parents=("/docker",), held=sent))
+    assert "older order" not in one(status_of(on_time), "web").waits_for
