@@ -183,18 +183,6 @@ async def test_an_order_without_effect(autojump_clock: MockClock, bench: Bench) 
     assert fact.reason == f"the engine accepted CPU 1, but the kernel shows 2: {above}"
 
 
-async def test_what_ended_before_its_order_is_no_warning(autojump_clock: MockClock, bench: Bench) -> None:
-    """A brief container is often gone before it is moved, and the engine has an error for that."""
-    one = await bench.run()
-    bench.docker.kernel.leave(one)
-    bench.engine.fail_updates(Fault.FAILED)
-    bench.order(one)
-    fact = await bench.outcome()
-    assert isinstance(fact, CpusetFailed)
-    await bench.next()
-    assert "warning an order failed" not in " ".join(bench.lines.getvalue().split())
-
-
 async def test_an_order_onto_a_cpu_that_went_offline_accuses_no_cgroup(
     autojump_clock: MockClock, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

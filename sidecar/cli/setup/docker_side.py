@@ -51,7 +51,7 @@ from sidecar.host.install.daemon_json import (
     write_daemon_json,
 )
 from sidecar.host.install.docker_runtimes import ENGINE, STOCK, TABLE, without_calls, without_name
-from sidecar.host.install.fronts import DEFAULT_NAME, Front, as_told, recorded_fronts
+from sidecar.host.install.fronts import DEFAULT_NAME, Front, as_told, copied_fronts, recorded_fronts
 from sidecar.host.install.runtime_files import Places
 from state.errors import FileUnreadable
 
@@ -117,13 +117,15 @@ def carry_out(args: argparse.Namespace, root: str, places: Places, plan: DockerP
 
 
 def fronts_there(args: argparse.Namespace, root: str, places: Places) -> list[Front]:
-    """Return the fronts that are recorded, and those that dockerd's configuration calls without a record: its own
-    runtime's with what is known of it, others with nothing behind them. ConfigError.
+    """Return the fronts that are recorded, and those that dockerd's configuration calls without a record: as the state
+    directory has them, or else its own runtime as far as it is known, others with nothing behind them. ConfigError.
     """
-    records = recorded_fronts(root, places, ENGINE)
-    lost = docker_runtimes.unrecorded(daemon_json(args, root).settings, records, places)
+    records, state_dir = recorded_fronts(root, places, ENGINE), next_daemons_config(args, root)[0].state_dir
+    if not (lost := docker_runtimes.unrecorded(daemon_json(args, root).settings, records, places)):
+        return records
     stock = docker_runtimes.stock_front(root)
-    return [*records, *(stock if name == stock.name else Front(engine=ENGINE, name=name, real="") for name in lost)]
+    known = {stock.name: stock, **{each.name: each for each in copied_fronts(root, state_dir, ENGINE)}}
+    return [*records, *(known.get(name, Front(engine=ENGINE, name=name, real="")) for name in lost)]
 
 
 def needed_by(args: argparse.Namespace, root: str, places: Places, fronts: Collection[Front]) -> dict[str, list[str]]:

@@ -80,7 +80,15 @@ def checked_name(name: str) -> str:
 
 def recorded_fronts(root: str, places: Places, engine: str) -> list[Front]:
     """Return the fronts of which there is a record, by name. ConfigError if one cannot be understood."""
-    folder = below(root, os.path.dirname(places.front_record(engine, "x")))
+    return _recorded_in(below(root, os.path.dirname(places.front_record(engine, "x"))))
+
+
+def copied_fronts(root: str, state_dir: str, engine: str) -> list[Front]:
+    """Return the fronts of which this state directory has the record as well. ConfigError as above."""
+    return _recorded_in(below(root, os.path.dirname(_told_in(Front(engine=engine, name="x", real="", told=state_dir)))))
+
+
+def _recorded_in(folder: str) -> list[Front]:
     try:
         with files.directory(folder) as at:
             names = sorted(name for name in os.listdir(folder) if name.endswith(_RECORD))
