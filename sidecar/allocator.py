@@ -51,6 +51,7 @@ from state.cpuset import CPUSet
 from state.errors import StateError
 from state.key import HOST, ContainerKey
 from state.model import State
+from state.projection import Projection
 
 _UNEXPECTED: Final = "the sidecar failed unexpectedly: the log has the error"
 
@@ -243,36 +244,31 @@ class Allocator:
         """Remove all CPUs but these from the files of a container that an unsent order places, or will at its birth.
         What is no unit of systemd has none, and is no container, has none.
         """
-        if container.engine == HOST:
-            return
-        with self._crashes.contained(container, "projection"):
-            try:
-                self._projections.withdraw(container.handle, cpus)
-            except StateError as error:
-                self._report("projections", str(error))
+        if container.engine != HOST:
+            self._tell(container, lambda: self._projections.withdraw(container.handle, cpus))
 
     def begin(self, container: ContainerKey) -> None:
         """Write the first files of a container that has none: its runtime is about to mount them, and waits for them.
         By id alone: names are claimed in their turn.
         """
         world = self._board.latest
-        if world.settings.policy is PolicyName.NONE or world.is_releasing:
-            return
-        with self._crashes.contained(container, "projection"):
-            known = world.containers[container]
-            try:
-                self._projections.begin(container.handle, projection_of(world, known))
-            except StateError as error:
-                self._report("projections", str(error))
+        if world.settings.policy is not PolicyName.NONE and not world.is_releasing:
+            self._tell(container, lambda: self._projections.begin(container.handle, self._projected(container)))
 
     def correct(self, container: ContainerKey) -> None:
         """Write what is true now into a container's files: some of its CPUs are open to others from now on, or it is
         about to have more.
         """
+        self._tell(container, lambda: self._projections.correct(container.handle, self._projected(container)))
+
+    def _projected(self, container: ContainerKey) -> Projection:
+        world = self._board.latest
+        return projection_of(world, world.containers[container])
+
+    def _tell(self, container: ContainerKey, write: Callable[[], None]) -> None:
         with self._crashes.contained(container, "projection"):
-            world = self._board.latest
             try:
-                self._projections.correct(container.handle, projection_of(world, world.containers[container]))
+                write()
             except StateError as error:
                 self._report("projections", str(error))
 

@@ -25,10 +25,10 @@ from sidecar.cli.setup.docker_users import (
     Removed,
     all_containers,
     became,
-    passing,
     recorded,
     shimmed_under,
     some,
+    untold,
     users_of,
 )
 from sidecar.cli.setup.dockerd_process import Runtimes, User
@@ -120,9 +120,11 @@ def fronts_there(args: argparse.Namespace, root: str, places: Places) -> list[Fr
     """Return the fronts that are recorded, and those that dockerd's configuration calls without a record: as the state
     directory has them, or else its own runtime as far as it is known, others with nothing behind them. ConfigError.
     """
-    records, state_dir = recorded_fronts(root, places, ENGINE), next_daemons_config(args, root)[0].state_dir
+    records = recorded_fronts(root, places, ENGINE)
     if not (lost := docker_runtimes.unrecorded(daemon_json(args, root).settings, records, places)):
         return records
+    # Beside the socket, as they were written.
+    state_dir = os.path.dirname(args.socket) if args.socket else next_daemons_config(args, root)[0].state_dir
     stock = docker_runtimes.stock_front(root)
     known = {stock.name: stock, **{each.name: each for each in copied_fronts(root, state_dir, ENGINE)}}
     return [*records, *(known.get(name, Front(engine=ENGINE, name=name, real="")) for name in lost)]
@@ -138,7 +140,7 @@ def needed_by(args: argparse.Namespace, root: str, places: Places, fronts: Colle
 def foreseen(args: argparse.Namespace, root: str, places: Places, fronts: Collection[Front]) -> Removed:
     """Return what a removal would make of these fronts. ConfigError, EngineUnavailable."""
     if fronts and not _is_to_be_seen(args, root, running_dockerd(args, root)):
-        return Removed(passing=passing(fronts), is_told=False)
+        return untold(fronts)
     return became(fronts, needed_by(args, root, places, fronts)) if fronts else Removed()
 
 
@@ -170,11 +172,7 @@ def remove(
             lambda told: not (stock and told.default == DEFAULT_NAME) and paths.isdisjoint(told.paths.values()),
         )
     if fronts and not _is_to_be_seen(args, root, running):
-        notes.append(
-            "dockerd may still start containers through a front, which stays until then: have it reload its "
-            "configuration, and run this again where its socket and its process can be seen"
-        )
-        return Removed(notes=tuple(notes), passing=passing(fronts), is_told=False)
+        return untold(fronts, notes)
     # 3.
     under = needed_by(args, root, places, fronts)
     settings = dict(file.settings)

@@ -96,6 +96,15 @@ def became(fronts: Collection[Front], under: Mapping[str, list[str]]) -> Removed
     )
 
 
+def untold(fronts: Collection[Front], notes: Collection[str] = ()) -> Removed:
+    """Return the same where it is not known what dockerd does: all of them stay."""
+    told = (
+        "dockerd may still start containers through a front, which stays until then: have it reload its "
+        "configuration, and run this again where its socket and its process can be seen"
+    )
+    return Removed(notes=(*notes, told), passing=passing(fronts), is_told=False)
+
+
 def passing(fronts: Collection[Front]) -> tuple[Front, ...]:
     """Return fronts as they are recorded while they pass everything on."""
     # With a fraction, as the engine tells when a container started: texts are compared.

@@ -51,7 +51,8 @@ def one_at_a_time(root: str) -> Iterator[None]:
 def _folder(root: str) -> str:
     if os.geteuid() == 0:
         return below(root, "/run")
-    return os.environ.get("XDG_RUNTIME_DIR") or os.path.expanduser("~/.config")
+    # The same in each session, whatever its environment.
+    return os.path.expanduser("~/.config")
 
 
 def _taken(path: str) -> int:

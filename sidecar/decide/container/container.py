@@ -287,7 +287,8 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The CPUs that it has regardless of the outcome of orders outstanding or in doubt, and of unseen restarts; may
         be empty. Where an order leads that an earlier run of the sidecar left in the engine is not known. Nor is
         what the engine has configured, as long as a glance alone shows the container: what the kernel shows is sure.
-        One that would start inside another container gets what that has then.
+        One that would start inside another container gets what that has then. What a lost hand may have moved is sure
+        of nothing until a look.
         """
         if not self.view.phase.is_live and is_inside_a_container(self.view.cgroup_parent, self.view.pod):
             return EMPTY

@@ -87,15 +87,16 @@ def test_a_name_without_a_record_is_not_overlooked(host: Host, capsys: pytest.Ca
     assert host.settings()["runtimes"]["nv"] == {"path": f"/{FRONTS}/docker/nv"}
 
 
-def test_a_record_that_is_gone_is_found_in_the_state_directory(host: Host) -> None:
+@pytest.mark.parametrize("where", [("--state-dir", "/srv/state"), ("--socket", "/srv/state/api.sock")])
+def test_a_record_that_is_gone_is_found_in_the_state_directory(host: Host, where: tuple[str, str]) -> None:
     """What stood behind the front is there again, byte for byte."""
     host.program("usr/bin/nv")
     host.daemon_json.write_text('{"runtimes": {"nv": {"path": "/usr/bin/nv", "runtimeArgs": ["-x"]}} }')
     (host.root / "srv/state").mkdir(parents=True)
     before = host.files()
-    assert host.install(*DOCKER, "--state-dir", "/srv/state", "--default", "--wrap", "nv") == 0
+    assert host.install(*DOCKER, *where, "--default", "--wrap", "nv") == 0
     shutil.rmtree(host.root / "etc/cpuset-sidecar/fronts")
-    assert host.install(*DOCKER, "--state-dir", "/srv/state", "--remove") == 0
+    assert host.install(*DOCKER, *where, "--remove") == 0
     assert host.files() == before
     assert list((host.root / "srv/state").iterdir()) == []
 
