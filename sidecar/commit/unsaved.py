@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from sidecar.decide.container.originals import originals_of
-from sidecar.decide.moves.plain import awaits_record
+from sidecar.decide.moves.records import awaits_record
 from sidecar.decide.orders import AnswerStart, HoldAnswers, LookAgain, Order, StartTimer, WriteCpuset
 from sidecar.decide.world import World
 from state.model import Assignment, State

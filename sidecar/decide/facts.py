@@ -266,7 +266,7 @@ class Purpose(enum.StrEnum):
     COOLDOWN = "cooldown"
     """A container that grew is not shrunk, except for a floor."""
     RECORD = "record"
-    """A newcomer that asks for nothing is not worth the engine's record before it has lasted for a moment."""
+    """The engine's records wait for a newcomer: its own until it lasted, those of others while it may be starting."""
 
 
 class TimerEnded(msgspec.Struct, frozen=True, tag=True):

@@ -86,14 +86,19 @@ def main() -> int:
     parser.add_argument("--containers", type=int, default=60, help="of each round")
     parser.add_argument("--beside", type=int, default=0, help="plain containers that stay")
     parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--columns", default="hand", help="a list of: engine, hand")
     args = parser.parse_args()
-    with own_engine(debug=True) as (engine, folder), scene(engine, Column.HAND, folder / "hand") as here:
-        for number in range(args.beside):
-            here.api.act(here.create(f"stays-{number}"), "start")
-        time.sleep(_LATER_SECONDS)
+    columns = [Column[each.upper()] for each in args.columns.split(",")]
+    with own_engine(debug=True) as (engine, folder):
         for turn in range(args.rounds):
-            for clients in (int(each) for each in args.clients.split(",")):
-                print(measured(here, engine, clients, args.containers, f"{turn}-{clients}"), flush=True)
+            for column in columns:
+                with scene(engine, column, folder / f"{column.name}-{turn}") as here:
+                    for number in range(args.beside):
+                        here.api.act(here.create(f"stays-{number}"), "start")
+                    time.sleep(_LATER_SECONDS)
+                    for clients in (int(each) for each in args.clients.split(",")):
+                        found = measured(here, engine, clients, args.containers, f"{turn}-{clients}")
+                        print(f"{column.value}, {found}", flush=True)
     return 0
 
 

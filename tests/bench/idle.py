@@ -49,6 +49,8 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--containers", type=int, default=10)
     parser.add_argument("--created", type=int, default=0)
+    parser.add_argument("--hands", default="auto", help="a list of values of the key `hand`, in turn")
+    parser.add_argument("--rounds", type=int, default=1)
     args = parser.parse_args()
     api = engine_at(args.socket)
     ids = [api.create(f"bench-idle-{number}", IMAGE, "sleep", "3600") for number in range(args.containers)]
@@ -56,8 +58,9 @@ def main() -> int:
     try:
         for id in ids:
             api.act(id, "start")
-        with tempfile.TemporaryDirectory() as scratch:
-            measure(Path(scratch), args.socket, args.seconds)
+        for hand in args.hands.split(",") * args.rounds:
+            with tempfile.TemporaryDirectory() as scratch:
+                measure(Path(scratch), args.socket, args.seconds, hand)
     finally:
         for id in (*ids, *rest):
             api.ask("DELETE", f"containers/{id}", force="1")
@@ -74,9 +77,9 @@ def start(scratch: Path, flags: list[str]) -> tuple[subprocess.Popen[bytes], flo
     return daemon, (time.perf_counter() - began) * 1e3
 
 
-def measure(scratch: Path, socket: str, seconds: float) -> None:
+def measure(scratch: Path, socket: str, seconds: float, hand: str) -> None:
     """Start the daemon, wait, and print."""
-    flags = ["--policy", "static", "--reserved", "0", "--engine", f"unix://{socket}"]
+    flags = ["--policy", "static", "--reserved", "0", "--engine", f"unix://{socket}", "--hand", hand]
     flags += ["--state-dir", str(scratch / "state"), "--projections", str(scratch / "projections")]
     starts = []
     for _ in range(4):
@@ -96,7 +99,7 @@ def measure(scratch: Path, socket: str, seconds: float) -> None:
     threads = next(text.split()[1] for text in memory.splitlines() if text.startswith("Threads"))
     daemon.send_signal(signal.SIGTERM)
     daemon.wait(10)
-    print(f"start to ready: {sorted(starts)[2]:.0f} ms (median of 5)")
+    print(f"hand {hand}; start to ready: {sorted(starts)[2]:.0f} ms (median of 5)")
     none = Used("", 0.0, 0)
     spent = [
         Used(later.name, later.seconds - sooner.seconds, later.switches - sooner.switches)

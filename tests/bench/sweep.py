@@ -1,10 +1,13 @@
 """One exclusive arrival on a host with many shared containers: `python -m tests.bench.sweep [--shared 50,300]`.
 
-Three times of each arrival: until the kernel is right, by a judge that reads only the kernel (no other container may
-run on the arrival's CPU, and it runs nowhere else); until its projection says `settled`; and until the engine's records
-of all shared containers agree. The engine's own events count the updates. The columns and the bare engine take turns:
-the same updates by a blocking client, as many at once. An arrival comes when the daemon has looked at everybody; the
-projections are on a tmpfs, as on a host. On an engine of its own, which needs root and gcc.
+Four times of each arrival: until a client that asks without pause has the engine's description of it as running, before
+which nobody can know of its start; until the kernel is right, by a judge that reads only the kernel (no other container
+may run on the arrival's CPU, and it runs nowhere else); until its projection says `settled`; and until the engine's
+records of all shared containers agree. The engine's own events count the updates. The columns and the bare engine take
+turns: the same updates by a blocking client, as many at once. An arrival comes when the daemon has looked at everybody;
+the projections are on a tmpfs, as on a host. The judge reads without pause where each thread of all containers may run:
+on a small machine it takes a CPU from all others, so `--without-judge` leaves it out. On an engine of its own, which
+needs root and gcc.
 """
 
 from __future__ import annotations
@@ -18,7 +21,8 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import datetime
 from itertools import groupby
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -26,6 +30,7 @@ from urllib.parse import quote
 
 from sidecar.decide.moves.plan import SWEEP_SLOTS
 from state.cpuset import CPUSet
+from tests.bench.beside.arrivals import once_described
 from tests.bench.beside.stopwatch import Note, read_notes
 from tests.bench.exposure.columns import EXCLUSIVE, OWNED, READ_ONLY, Column
 from tests.bench.exposure.judging import judge
@@ -61,6 +66,7 @@ class Arrival(NamedTuple):
     shared: int
     column: str
     create_ms: float = 0
+    known_ms: float = 0
     kernel_ms: float | None = None
     settled_ms: float | None = None
     records_ms: float | None = None
@@ -72,7 +78,7 @@ class Arrival(NamedTuple):
     started: int = 0
     """When the engine says that it was started, by the wall clock in nanoseconds."""
     settled: int = 0
-    """When its projection was found to say so."""
+    """When its projection was written that says so, by the daemon's clock."""
     steps: tuple[str, ...] = ()
     """With `--steps`: what the daemon did from the start until it was settled."""
 
@@ -123,7 +129,7 @@ def arrivals(
             for column in args.columns:
                 sidecar.wrapper = READ_ONLY if column is Column.ENGINE else ()
                 sidecar.start()
-                found = one_arrival(api, sidecar, folder, ids, f"{column.name}-{turn}", column)
+                found = one_arrival(api, sidecar, folder, ids, f"{column.name}-{turn}", column, judged=args.judged)
                 sidecar.terminate()
                 if args.steps:
                     found = found._replace(steps=steps_of(read_notes(sidecar.folder), found))
@@ -138,9 +144,16 @@ def arrivals(
 
 
 def one_arrival(
-    api: EngineApi, sidecar: SidecarProcess, folder: Path, ids: Sequence[str], name: str, column: Column
+    api: EngineApi,
+    sidecar: SidecarProcess,
+    folder: Path,
+    ids: Sequence[str],
+    name: str,
+    column: Column,
+    *,
+    judged: bool,
 ) -> Arrival:
-    """Measure one arrival, and let it go again."""
+    """Measure one arrival, and let it go again. If it is not judged, nothing is said of when the kernel was right."""
     rest = str(online() - LAST)
     recorded = {id: str(online()) for id in ids}
     eventually(lambda: _agree(api, recorded), "the pool is whole", seconds=_PATIENCE)
@@ -148,13 +161,15 @@ def one_arrival(
     journal = sidecar.state_dir / "journal.jsonl"
     eventually(lambda: time.time() - journal.stat().st_mtime > _REST, "the daemon rests", seconds=_PATIENCE)
     ahead = time.time_ns() - time.monotonic_ns()
-    with heard(api.socket_path) as changes, judge(folder, OWNED, KernelView().parent(ids[0])) as judging:
+    with heard(api.socket_path) as changes, ExitStack() as both:
+        judging = both.enter_context(judge(folder, OWNED, KernelView().parent(ids[0]))) if judged else None
         id = api.create(f"bench-exclusive-{name}", IMAGE, "sleep", "3600", labels=EXCLUSIVE)
-        api.act(id, "start")
+        with once_described(api, id) as known:
+            api.act(id, "start")
         settled = eventually(lambda: _settled(sidecar, id), "it is settled", seconds=_PATIENCE)
         eventually(lambda: _agree(api, dict.fromkeys(ids, rest)), "the records agree", seconds=_PATIENCE)
         eventually(lambda: _updated(changes, ids), "the engine told of each", seconds=_PATIENCE)
-        alone = judging.end().alone_at(id)
+        alone = judging.end().alone_at(id) if judging else None
         started = next(each.at for each in changes if each.action == "start" and each.id == id)
         created = next(each.at for each in changes if each.action == "create" and each.id == id)
         # An earlier update's event may come this late.
@@ -163,6 +178,7 @@ def one_arrival(
             len(ids),
             column.value,
             create_ms=(started - created) / 1e6,
+            known_ms=(known[0] - started) / 1e6,
             kernel_ms=None if alone is None else (alone + ahead - started) / 1e6,
             settled_ms=(settled - started) / 1e6,
             records_ms=(max(each.at for each in updates) - started) / 1e6,
@@ -196,9 +212,11 @@ def steps_of(notes: Sequence[Note], arrival: Arrival) -> tuple[str, ...]:
 
 
 def _settled(sidecar: SidecarProcess, id: str) -> int:
-    """Return the wall clock in nanoseconds if its projection says settled, else 0."""
+    """Return when its projection was written, by the wall clock in nanoseconds, if that says settled, else 0."""
     told = sidecar.projection(id)
-    return time.time_ns() if told and told.settled and told.cpus == LAST else 0
+    if told is None or not told.settled or told.cpus != LAST:
+        return 0
+    return int(datetime.fromisoformat(told.updated_at).timestamp() * 1e9)
 
 
 def _updated(changes: Sequence[Change], ids: Sequence[str]) -> bool:
@@ -217,11 +235,11 @@ def shown(row: Arrival) -> str:
     if row.bare_ms:
         return f"{row.shared} shared, {row.column}: the same updates in {row.bare_ms:.0f} ms"
     steps = "".join(f"\n    {each}" for each in row.steps)
-    kernel = "never" if row.kernel_ms is None else f"{row.kernel_ms:.1f} ms"
+    kernel = "at a time that nobody judged" if row.kernel_ms is None else f"{row.kernel_ms:.1f} ms"
     return (
-        f"{row.shared} shared, {row.column}, from the start ({row.create_ms:.0f} ms after `create`): the kernel right "
-        f"{kernel}, settled {row.settled_ms:.1f} ms, records {row.records_ms:.0f} ms; {row.updates} updates, at most "
-        f"{row.most_updates} of one{steps}"
+        f"{row.shared} shared, {row.column}, from the start ({row.create_ms:.0f} ms after `create`): known "
+        f"{row.known_ms:.1f} ms, the kernel right {kernel}, settled {row.settled_ms:.1f} ms, records "
+        f"{row.records_ms:.0f} ms; {row.updates} updates, at most {row.most_updates} of one{steps}"
     )
 
 
@@ -232,6 +250,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--columns", default="engine,hand", help="engine, hand")
     parser.add_argument("--steps", action="store_true", help="what the daemon does for each arrival")
+    parser.add_argument("--without-judge", action="store_false", dest="judged")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     args.columns = [Column[each.upper()] for each in args.columns.split(",")]

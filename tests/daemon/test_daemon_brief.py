@@ -6,7 +6,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from sidecar.decide.moves.plain import RECORD_SECONDS
+from sidecar.decide.moves.records import RECORD_SECONDS
 from sidecar.observe.brief import MOST_SECONDS
 from sidecar.observe.newcomers import FEW
 from sidecar.status.document import ContainerStatus

@@ -6,23 +6,16 @@ from typing import Final
 
 from sidecar.decide.container import role, swarm_task
 from sidecar.decide.container.container import Container, Standing
-from sidecar.decide.container.grip import Closed
 from sidecar.decide.container.mounts import projection_name
 from sidecar.decide.container.rules import ruled
 from sidecar.decide.container.swarm_task import is_task
 from sidecar.decide.container.wish import is_unmanaged
-from sidecar.decide.covering import will_cover
 from sidecar.decide.facts import ContainerView
 from sidecar.decide.settings import OptIn, Settings
 from sidecar.decide.world import World
 
 IDENTIFYING: Final = frozenset((*role.LABELS, *swarm_task.LABELS))
 """Labels that ask for nothing."""
-
-RECORD_SECONDS: Final = 5.0
-"""How long the record of a plain newcomer waits. To update one that is being started delays whatever follows, and on a
-busy host a start takes more than a second.
-"""
 
 
 def is_plain(world: World, container: Container) -> bool:
@@ -68,15 +61,3 @@ def labels_tell(settings: Settings) -> bool:
     or keeps it out.
     """
     return settings.opt_in is not OptIn.GUARANTEED and not settings.rules and not settings.unmanaged
-
-
-def awaits_record(world: World, container: Container) -> bool:
-    """Return whether the engine's record of a newcomer waits until it has lasted for a moment.
-
-    If the hand cannot write it, the engine moves it. If the hand does not find its cgroup, it has mostly ended already,
-    and the look that follows tells.
-    """
-    is_closed = isinstance(container.grip, Closed) and not container.grip.is_missing
-    if not container.is_young or is_closed or not is_plain(world, container):
-        return False
-    return container.is_covered or will_cover(world, container)

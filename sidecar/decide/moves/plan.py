@@ -18,9 +18,9 @@ running. Two containers conflict if either is exclusive. Then, for each containe
 
 With a hand on the cgroups there are **two legs**. A live container that the hand covers is moved by the kernel first
 (`WriteCpuset`): all at once, without slots, and that alone is waited for. The order to the engine is the record. It
-follows when the write is done, and nothing waits for it; that of a plain newcomer once it has lasted (`plain`). A
-container that is not live is answered at its birth by the standing answers (`newborn_answers`), which rule 4 gives as
-well.
+follows when the write is done, and nothing waits for it; that of a plain newcomer once it has lasted, and those of all
+others once an owner that is on its way has arrived (`records`). A container that is not live is answered at its birth
+by the standing answers (`newborn_answers`), which rule 4 gives as well.
 
 There are no stages, no rollback and no transaction. Shrinks are always allowed and so go first; growths follow as
 confirmations arrive; a failure leaves the rest waiting. Orders are derived from the newest world and never queued: at
@@ -52,7 +52,7 @@ from sidecar.decide.container.place import cpus_of
 from sidecar.decide.facts import Phase
 from sidecar.decide.moves.limits import update_to
 from sidecar.decide.moves.newborn_answers import standing_answers
-from sidecar.decide.moves.plain import awaits_record
+from sidecar.decide.moves.records import awaits_record, is_record_alone, records_wait
 from sidecar.decide.moves.release import released_to, way_out
 from sidecar.decide.moves.settled import awaits_answer, desires, is_there, is_written
 from sidecar.decide.moves.signals import signals, stops
@@ -108,10 +108,12 @@ def plan(world: World) -> tuple[World, tuple[Order, ...]]:
 
 def changes(world: World, among: Iterable[Container] | None = None) -> Iterator[Change]:
     """Yield a change for each container, or each of these, that an order would bring nearer to its desired state."""
-    reached, where = world.reach, desires(world)
+    reached, where, others_wait = world.reach, desires(world), records_wait(world)
     for container in world.containers.values() if among is None else among:
         key = container.view.key
         if not may_order(container) or world.is_absent(key) or awaits_record(world, container):
+            continue
+        if others_wait and is_record_alone(world, container):
             continue
         if container.is_by_hand and not isinstance(container.grip, Guarded):
             # Whatever it is to have: the kernel first.

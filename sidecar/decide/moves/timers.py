@@ -1,9 +1,9 @@
 """Timers: a timer runs if and only if the world calls for it.
 
 A container may have a timer for the end of a rest or of the vacancy that it left (`LINGER`), for the grace before CPUs
-are taken (`GRACE`), for cooling down after a growth (`COOLDOWN`), and for the record of a newcomer (`RECORD`). Each has
-a number; the end of a timer with another number is ignored. When the sidecar restarts, all timers start again: each
-duration is a minimum.
+are taken (`GRACE`), for cooling down after a growth (`COOLDOWN`), and for records that wait for a newcomer (`RECORD`).
+Each has a number; the end of a timer with another number is ignored. When the sidecar restarts, all timers start again:
+each duration is a minimum.
 
 How long a notice, a rest or a vacancy lasts is promised when it begins. The promise stands in the State, so that it
 holds whatever the settings say later, and after a restart too.
@@ -23,7 +23,7 @@ from sidecar.decide.container.news import Lapsed, Lasted
 from sidecar.decide.container.start import Answered, Held
 from sidecar.decide.container.terms import Terms
 from sidecar.decide.facts import Phase, Purpose, TimerEnded
-from sidecar.decide.moves.plain import RECORD_SECONDS, awaits_record
+from sidecar.decide.moves.records import RECORD_SECONDS, awaits_record, is_owner_to_come
 from sidecar.decide.orders import StartTimer
 from sidecar.decide.world import World, replace, without
 from state.cpuset import CPUSet
@@ -87,7 +87,7 @@ def timers(world: World) -> tuple[World, tuple[StartTimer, ...]]:
             vacancies = {**world.state.vacancies, key: replace(vacancy, rest=rest)}
             world = replace(world, numbers=number + 1, state=world.state.keeping(vacancies))
     for key, container in world.containers.items():
-        if container.is_young and awaits_record(world, container):
+        if container.is_young and (awaits_record(world, container) or is_owner_to_come(world, container)):
             number = world.timers.get(key, {}).get(Purpose.RECORD, world.numbers)
             running[key] = {**running.get(key, {}), Purpose.RECORD: number}
             if number == world.numbers:

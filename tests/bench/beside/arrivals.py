@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -47,13 +49,10 @@ def arrival(api: EngineApi, sidecar: SidecarProcess | None, name: str) -> Arriva
     """Let one arrive, and remove it."""
     created = time.time_ns()
     id = api.create(name, IMAGE, "sleep", "3600", labels=WAITING)
-    known: list[int] = []
-    asking = threading.Thread(target=_until_described, args=(api, id, known))
-    asked = time.time_ns()
-    asking.start()
-    api.act(id, "start")
-    answered = time.time_ns()
-    asking.join()
+    with once_described(api, id) as known:
+        asked = time.time_ns()
+        api.act(id, "start")
+        answered = time.time_ns()
     told = 0
     if sidecar is not None:
         eventually(lambda: (it := sidecar.projection(id)) and it.settled and it.alone, "it is told", seconds=60)
@@ -65,8 +64,19 @@ def arrival(api: EngineApi, sidecar: SidecarProcess | None, name: str) -> Arriva
     return Arrival(id, created, asked, answered, int(started_at.timestamp() * 1e9), known[0], told, load)
 
 
-def _until_described(api: EngineApi, id: str, known: list[int]) -> None:
-    while True:
-        if api.inspect(id)["State"]["Running"]:
-            known.append(time.time_ns())
-            return
+@contextmanager
+def once_described(api: EngineApi, id: str) -> Iterator[list[int]]:
+    """Ask for its description during the block, without pause, and until it says that it runs. Then the list has that
+    time, in nanoseconds of the wall clock.
+    """
+    known: list[int] = []
+
+    def until_described() -> None:
+        while not api.inspect(id)["State"]["Running"]:
+            pass
+        known.append(time.time_ns())
+
+    asking = threading.Thread(target=until_described)
+    asking.start()
+    yield known
+    asking.join()
