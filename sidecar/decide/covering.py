@@ -185,6 +185,15 @@ def awaits_cover(world: World, view: ContainerView) -> bool:
     return may_cover(world, container)
 
 
+def is_older_than_the_hand(world: World, key: ContainerKey, began: int) -> bool:
+    """Return whether a look at a container began before the hand let it go, or was lost: it shows what the engine has
+    configured, and not where the container is since.
+    """
+    container = world.containers.get(key)
+    grip = container.grip if container is not None else None
+    return isinstance(grip, Loose) and began < grip.since
+
+
 def may_cover(world: World, container: Container) -> bool:
     """Return whether the hand answers the births of this container, for all that is known."""
     hand = world.hand

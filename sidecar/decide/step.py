@@ -30,7 +30,15 @@ from sidecar.decide.container import news
 from sidecar.decide.container.container import Container
 from sidecar.decide.container.machine import after, is_contradicted, waited_for_a_start
 from sidecar.decide.container.place import cpus_of
-from sidecar.decide.covering import after_hand, after_writes, awaits_cover, coverable_since, covered, told_of_answers
+from sidecar.decide.covering import (
+    after_hand,
+    after_writes,
+    awaits_cover,
+    coverable_since,
+    covered,
+    is_older_than_the_hand,
+    told_of_answers,
+)
 from sidecar.decide.facts import (
     ContainerRemoved,
     ContainerSeen,
@@ -243,14 +251,15 @@ def _disconnected(world: World, fact: EngineDisconnected) -> World:
 
 def _seen(world: World, view: ContainerView, began: int) -> tuple[World, tuple[Order, ...]]:
     """Return the world after a look, and an order to look again if it is outdated but shows a difference: it may be the
-    only sign of a change (a start, while an order was being answered).
+    only sign of a change (a start, while an order was being answered). So is one that is older than what the hand did.
     """
     world = world if view.is_glance else looked_inside(world, view.key, began)
     seen = sighted(world, view, began)
     if seen is world:
         return world, (LookAgain(view.key),) if differs(world, view) or awaits_cover(world, view) else ()
     seen = covered(interrupted(seen, view.key, world.containers.get(view.key)), view.key, began)
-    return seen, (LookAgain(view.key),) if awaits_cover(seen, view) else ()
+    is_due = awaits_cover(seen, view) or is_older_than_the_hand(seen, view.key, began)
+    return seen, (LookAgain(view.key),) if is_due else ()
 
 
 def _outstanding(world: World, key: ContainerKey, number: int) -> Container | None:
@@ -283,12 +292,12 @@ def _failed(world: World, fact: CpusetFailed) -> tuple[World, tuple[Order, ...]]
         case Failure.GONE:
             return world.without_container(fact.container, fact.ended), ()
         case Failure.REFUSED:
-            heard: news.News = news.OrderRefused(fact.reason, fact.ended)
+            heard: news.News = news.OrderRefused(fact.reason)
             asked: tuple[Order, ...] = (ReadTopology(), look)
         case Failure.FAILED:
             heard, asked = news.OrderFailed(fact.reason, fact.ended), (look,)
         case Failure.LOST:
-            heard, asked = news.OrderLost(fact.reason, fact.ended), (look,)
+            heard, asked = news.OrderLost(fact.reason), (look,)
         case Failure.INEFFECTIVE:
             # The outcome includes a look.
             seen = fact.effective or cpus_of(container.view.cpuset, world.state.online)

@@ -13,7 +13,7 @@ from sidecar.decide.container.machine import after, first_seen
 from sidecar.decide.container.news import AnswersTold, LetGo, Looked, OrderApplied, OrderSent, WriteSent, WriteUndone
 from sidecar.decide.container.place import Place
 from sidecar.decide.covering import after_hand, after_writes, birthplaces, covered, told_of_answers
-from sidecar.decide.facts import ContainerView, EngineInfo, Phase
+from sidecar.decide.facts import ContainerSeen, ContainerView, EngineInfo, Phase
 from sidecar.decide.hand_facts import AnswersHeld, CpusetWritten, HandLost, WriteFailed
 from sidecar.decide.hand_state import HandState
 from sidecar.decide.moves.newborn_answers import standing_answers
@@ -21,6 +21,7 @@ from sidecar.decide.orders import Answers, ApplyCpuset, HoldAnswers, LookAgain, 
 from sidecar.decide.reconcile import begin
 from sidecar.decide.settings import PolicyName, Settings
 from sidecar.decide.sightings import differs, sighted
+from sidecar.decide.step import step
 from sidecar.decide.world import World, replace
 from state.cpuset import CPUSet
 from state.key import ContainerKey
@@ -246,26 +247,44 @@ def _let_go(world: World) -> World:
     return after_hand(sent, AnswersHeld(2, ("/docker",), CPUSet(), 20))[0]
 
 
+_RUNNING = ContainerView(engine="docker", id=KEY.id, name="c", phase=Phase.RUNNING, cpuset="2", effective=POOL)
+
+
+def _answering() -> World:
+    """Return a world whose hand answers all births, and has an answer for this container."""
+    held = HoldAnswers(1, Answers(others=POOL, own={KEY: POOL}))
+    world = begin(State(policy="static"), uniform(cores=4), Settings(policy=PolicyName.STATIC))
+    return replace(world, hand=HandState(parents=("/docker",), since=SINCE, held=held))
+
+
 def _lose(world: World) -> World:
     return after_hand(world, HandLost("it is gone", 20))[0]
 
 
-@pytest.mark.parametrize("is_known", [True, False])
 @pytest.mark.parametrize("end", [_let_go, _lose])
-def test_a_look_from_before_the_end_of_the_answers_is_outdated(
-    end: Callable[[World], World], *, is_known: bool
-) -> None:
-    """It shows a container where the hand had put it, and nothing keeps it there. It may have started since its last
-    look, or never have been looked at.
+def test_a_first_look_from_before_the_end_of_the_answers_is_outdated(end: Callable[[World], World]) -> None:
+    """It shows a container where the hand had put it, and nothing keeps it there."""
+    world = end(_answering())
+    assert sighted(world, _RUNNING, 19) is world
+    assert sighted(world, _RUNNING, 21).containers[KEY].place.seen == POOL
+
+
+@pytest.mark.parametrize("end", [_let_go, _lose])
+def test_a_look_from_before_the_end_of_the_answers_is_believed_and_ends_no_doubt(end: Callable[[World], World]) -> None:
+    """It shows that the container started since its last look, and what the engine has configured; not where the hand
+    has put it since. So a fresh look is due.
     """
-    resting = ContainerView(engine="docker", id=KEY.id, name="c", phase=Phase.CREATED, runtime="cpuset")
-    running = replace(resting, phase=Phase.RUNNING, effective=POOL)
-    held = HoldAnswers(1, Answers(others=POOL, own={KEY: POOL}))
-    world = begin(State(policy="static"), uniform(cores=4), Settings(policy=PolicyName.STATIC))
-    world = replace(world, hand=HandState(parents=("/docker",), since=SINCE, held=held))
-    world = end(sighted(world, resting, SINCE + 1) if is_known else world)
-    assert sighted(world, running, 19) is world
-    assert sighted(world, running, 21).containers[KEY].place.seen == POOL
+    held = replace(_RUNNING, phase=Phase.CREATED, effective=None)
+    world = end(sighted(_answering(), held, SINCE + 1))
+    seen, orders = step(world, [ContainerSeen(_RUNNING, 19)])
+    known = seen.containers[KEY]
+    assert (known.view.phase, known.place.configured, known.looked) == (Phase.RUNNING, OTHER, 19)
+    assert CPUSet.from_mask(known.footprint) == POOL | OTHER
+    assert known.pulled == POOL
+    assert LookAgain(KEY) in orders
+    later, orders = step(seen, [ContainerSeen(replace(_RUNNING, effective=OTHER), 21)])
+    assert CPUSet.from_mask(later.containers[KEY].footprint) == OTHER
+    assert LookAgain(KEY) not in orders
 
 
 def test_after_a_cpu_went_offline_newborns_may_be_anywhere_until_the_answers_are_held_again() -> None:
@@ -326,7 +345,9 @@ def test_one_that_the_hand_did_not_find_is_written_again_once_a_look_finds_it_wh
     hand = HandState(parents=("/docker",), since=SINCE, home=("/docker",), met=("/docker",))
     world = begin(State(policy="static"), uniform(cores=4), Settings(policy=PolicyName.STATIC))
     world = replace(world, hand=hand, containers={KEY: _in("/docker", KEY, is_missing=True)})
-    assert covered(world, KEY, SINCE + 2).containers[KEY].grip == Loose()
+    grip = covered(world, KEY, SINCE + 2).containers[KEY].grip
+    assert isinstance(grip, Loose)
+    assert not grip.unsure
 
 
 def test_outcomes_of_writes_in_one_burst_are_taken_in_turn() -> None:

@@ -52,6 +52,6 @@ def test_a_planted_difference_is_found(then: Then, monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(
         machine.LINES,
         (Sent, OrderLost),
-        lambda container, lost: failed(container, OrderFailed(lost.text, lost.ended)),
+        lambda container, lost: failed(container, OrderFailed(lost.text, container.known)),
     )
     assert difference(then)

@@ -11,12 +11,14 @@ from state.cpuset import EMPTY, CPUSet
 class Loose(msgspec.Struct, frozen=True, tag="loose"):
     """Its cgroup was not written in this run, as far as is known. If the hand saw its birth, it has the hand's answer.
 
-    `unsure`: other CPUs on which it may be by what the hand did; a look ends that. `is_moved`: nothing guarded it, and
-    the hand may have moved it since, more than once: what all of these have together is not what it has.
+    `unsure`: other CPUs on which it may be by what the hand did; a look that began after `since` ends that. `is_moved`:
+    nothing guarded it, and the hand may have moved it since, more than once: what all of these have together is not
+    what it has.
     """
 
     unsure: CPUSet = EMPTY
     is_moved: bool = False
+    since: int = 0
 
 
 class Writing(msgspec.Struct, frozen=True, tag="writing"):

@@ -51,9 +51,10 @@ def _written_to(container: Container, news: WriteSent) -> Container:
     return _made(container, grip=Writing(news.order, unsure, is_guarded=isinstance(grip, Guarded)))
 
 
-def _surer(container: Container, news: Looked) -> Container:  # noqa: ARG001 - the table's shape
-    """Be sure again of what the look shows."""
-    return _made(container, grip=Loose()) if container.grip != Loose() else container
+def _surer(container: Container, news: Looked) -> Container:
+    """Be sure again of what the look shows, unless it is older than what the hand did."""
+    assert isinstance(container.grip, Loose)
+    return _made(container, grip=Loose()) if container.grip.since <= news.began else container
 
 
 def _reborn(container: Container, news: Looked) -> Container:
@@ -135,12 +136,12 @@ def _answered_for(container: Container, news: AnswersTold) -> Container:
 
 def _let_go(container: Container, news: LetGo) -> Container:
     """Know of no write, and be unsure of where the hand put it, or lets it go, unless its start is held: then it has no
-    cgroup. An older look is outdated. It was not moved if all of that is where it was seen.
+    cgroup. An older look does not end that. It was not moved if all of that is where it was seen.
     """
     unsure = EMPTY if container.is_held else container.pulled | news.cpus
     put = {container.pulled, news.cpus} - {EMPTY}
     is_moved = bool(unsure) and not isinstance(container.grip, Guarded) and put != {container.place.seen}
-    return _made(container, grip=Loose(unsure, is_moved), known=max(container.known, news.ended))
+    return _made(container, grip=Loose(unsure, is_moved, news.ended))
 
 
 def _let_go_meanwhile(container: Container, news: LetGo) -> Container:

@@ -219,7 +219,7 @@ def _applied(container: Container, news: OrderApplied) -> Container:
 
 
 def _refused(container: Container, news: OrderRefused) -> Container:
-    """Free the line, keep the place, and bar the order."""
+    """Free the line, keep the place, and bar the order. A look that began before is as good as ever."""
     assert isinstance(container.line, Sent)
     number, update = container.line.order.number, container.line.order.update
     return _made(
@@ -227,7 +227,6 @@ def _refused(container: Container, news: OrderRefused) -> Container:
         line=Free(),
         barred=Barred(update, number),
         fault=Fault(FaultKind.REFUSED, news.text),
-        known=news.ended,
         # Whatever was wrong, a change of CPUs must not fail because of memory nodes again.
         keeps_mems=container.keeps_mems or update.mems is not None,
     )
@@ -242,8 +241,10 @@ def _failed(container: Container, news: OrderFailed) -> Container:
 
 
 def _lost(container: Container, news: OrderLost) -> Container:
-    """Pause; the order's CPUs are in doubt until an order is carried out. It is slow."""
-    made = _doubted(container, Ends.ORDER, Fault(FaultKind.LOST, news.text), news.ended)
+    """Pause; the order's CPUs are in doubt until an order is carried out. It is slow. A look that began before it was
+    lost is as good as ever.
+    """
+    made = _doubted(container, Ends.ORDER, Fault(FaultKind.LOST, news.text), container.known)
     return _made(made, is_slow=True)
 
 

@@ -38,7 +38,6 @@ class OrderRefused(msgspec.Struct, frozen=True):
     """The engine refused the order: nothing changed."""
 
     text: str
-    ended: int
 
 
 class OrderFailed(msgspec.Struct, frozen=True):
@@ -52,7 +51,6 @@ class OrderLost(msgspec.Struct, frozen=True):
     """No answer came to the order: it may still take effect."""
 
     text: str
-    ended: int
 
 
 class OrderIneffective(msgspec.Struct, frozen=True):

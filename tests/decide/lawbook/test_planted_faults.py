@@ -119,7 +119,9 @@ def calls_crowded_cpus_settled(patch: pytest.MonkeyPatch) -> None:
 def forgets_lost_orders_at_the_first_look(patch: pytest.MonkeyPatch) -> None:
     failed = machine.LINES[Sent, OrderFailed]
     patch.setitem(
-        machine.LINES, (Sent, OrderLost), lambda container, lost: failed(container, OrderFailed(lost.text, lost.ended))
+        machine.LINES,
+        (Sent, OrderLost),
+        lambda container, lost: failed(container, OrderFailed(lost.text, container.known)),
     )
 
 
