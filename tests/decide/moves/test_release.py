@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.decide.facts import ContainerView, CpusetFailed, Failure, Phase, RetryDue
+from sidecar.decide.facts import ContainerView, CpusetFailed, Failure, Phase, ReleaseRequested, RetryDue
 from sidecar.decide.moves.release import original_cpus
 from state.topology import uniform
 from tests.decide.moves.test_starts import strict
 from tests.support.decide import strictstarts
+from tests.support.decide.hand_stories import owner_alone
 from tests.support.decide.stories import GIGA, Story, cpus, where
 
 
@@ -170,3 +171,15 @@ def test_an_order_from_before_the_release_brings_no_limits_back() -> None:
     story.settle()
     assert rt.cpu_quota == 100_000
     assert rt.key not in story.world.state.originals
+
+
+def test_nobody_is_sure_of_what_the_hand_gives_back() -> None:
+    """It gives back what other programs wrote last, which it alone knows: until a look, no file names any CPU."""
+    host, owner = owner_alone()
+    known = host.world.containers[owner.key]
+    assert host.world.sure_of(known) == owner.effective
+    host.feed(ReleaseRequested())
+    while host.act() or host.hear():
+        known = host.world.containers[owner.key]
+        assert not host.world.sure_of(known)
+    assert known.pulled
