@@ -186,12 +186,12 @@ def awaits_cover(world: World, view: ContainerView) -> bool:
 
 
 def is_older_than_the_hand(world: World, key: ContainerKey, began: int) -> bool:
-    """Return whether a look at a container began before the hand let it go, or was lost: it shows what the engine has
-    configured, and not where the container is since.
+    """Return whether a look at a container began before the hand let it go, was lost, or failed to write it: it shows
+    what the engine has configured, and not where the container is since.
     """
     container = world.containers.get(key)
     grip = container.grip if container is not None else None
-    return isinstance(grip, Loose) and began < grip.since
+    return isinstance(grip, Loose | Closed) and began < grip.since
 
 
 def may_cover(world: World, container: Container) -> bool:

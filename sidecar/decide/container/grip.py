@@ -40,13 +40,14 @@ class Guarded(msgspec.Struct, frozen=True, tag="guarded"):
 
 
 class Closed(msgspec.Struct, frozen=True, tag="closed"):
-    """The hand cannot write it: in this run the engine alone changes its CPUs. `reason` is for people; `unsure` as in
-    Loose. `is_missing`: the hand found no cgroup of it.
+    """The hand cannot write it: in this run the engine alone changes its CPUs. `reason` is for people; `unsure` and
+    `since` as in Loose. `is_missing`: the hand found no cgroup of it.
     """
 
     reason: str
     unsure: CPUSet = EMPTY
     is_missing: bool = False
+    since: int = 0
 
 
 Grip = Loose | Writing | Guarded | Closed

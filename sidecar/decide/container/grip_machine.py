@@ -58,11 +58,15 @@ def _surer(container: Container, news: Looked) -> Container:
 
 
 def _reborn(container: Container, news: Looked) -> Container:
-    """In another run, know of no write."""
+    """In another run, know of no write. Be sure again of what the look shows, unless it is older than what the hand
+    did.
+    """
+    grip, left = container.grip, Loose()
+    if isinstance(grip, Closed) and grip.since > news.began:
+        left = Loose(grip.unsure, since=grip.since)
     if not is_same_run(container.view, news.view):
-        return _made(container, grip=Loose())
-    grip = container.grip
-    return _made(container, grip=_made(grip, unsure=EMPTY)) if isinstance(grip, Closed) and grip.unsure else container
+        return _made(container, grip=left)
+    return _made(container, grip=_made(grip, unsure=left.unsure)) if isinstance(grip, Closed) else container
 
 
 def _crossed(container: Container, news: Looked) -> Container:
@@ -115,7 +119,7 @@ def _undone(container: Container, news: WriteUndone) -> Container:
     if grip.is_overlapped or not container.is_covered:
         return _made(container, grip=Loose(unsure))
     unsure |= container.place.configured
-    return _made(container, grip=Closed(news.text, unsure, news.is_missing), known=max(container.known, news.ended))
+    return _made(container, grip=Closed(news.text, unsure, news.is_missing, news.ended))
 
 
 def _answered_for(container: Container, news: AnswersTold) -> Container:
@@ -128,7 +132,7 @@ def _answered_for(container: Container, news: AnswersTold) -> Container:
     if isinstance(grip, Writing):
         grip = _made(grip, is_guarded=False)
     elif not isinstance(grip, Loose):
-        grip = Loose(grip.unsure if isinstance(grip, Closed) else EMPTY)
+        grip = Loose(grip.unsure, since=grip.since) if isinstance(grip, Closed) else Loose()
     if isinstance(line, Sent) and not container.is_idle:
         line = _made(line, is_overlapped=True)
     return _made(container, answers=news.answers, is_covered=False, grip=grip, line=line)
