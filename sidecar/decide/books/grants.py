@@ -178,13 +178,13 @@ def placed(world: World, state: State, demand: Demand, count: int) -> CPUSet | N
 def _chosen(world: World, state: State, demand: Demand, count: int) -> CPUSet | Refusal:
     free, ask = state.assignable - world.strangers, ask_of(world, demand, count)
     accept = room_in(world, state).objection
+    found = choose(world.topology, free, ask, accept=accept)
     stuck = world.stuck_beside(demand.container)
-    if not stuck.isdisjoint(free):
-        # Rather CPUs where the container can be alone.
-        found = choose(world.topology, free - stuck, ask, accept=accept)
-        if isinstance(found, CPUSet):
-            return found
-    return choose(world.topology, free, ask, accept=accept)
+    if isinstance(found, Refusal) or stuck.isdisjoint(found):
+        return found
+    # Rather CPUs where the container can be alone. Whether there are any for it does not depend on what is stuck.
+    apart = choose(world.topology, free - stuck, ask, accept=accept)
+    return apart if isinstance(apart, CPUSet) else found
 
 
 def never(world: World, state: State, demand: Demand, count: int) -> Refusal | None:
