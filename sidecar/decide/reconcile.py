@@ -31,7 +31,8 @@ def with_settings(world: World, settings: Settings) -> World:
     have to give up (`clashes`).
     """
     fitted, notes = refit(_as_it_is_now(replace(world, settings=settings, state=world.state.keeping({}))))
-    state = without_takes_of_what_was_not_its_own(world, after_refit(world.state, fitted))
+    kept = after_refit(replace(world, settings=settings), fitted)
+    state = without_takes_of_what_was_not_its_own(world, kept)
     if not world.sees_all:
         held = world.state.assignments
         gained = union(now.cpus - held[key].cpus for key, now in state.assignments.items())

@@ -12,7 +12,8 @@ of the other one.
 3. A vacancy lasts for `linger`, like the grant of a stopped container. If its container had a role, no other container
    is granted its CPUs meanwhile. Only growth and containers that run in the shared pool wait for that: such a vacancy
    ends, if it has no successor, when a container asks that is about to start. Then all are asked in the order of the
-   queue. A vacancy without a role keeps no CPU from any container, so it does not end before its time.
+   queue. It also ends when other settings leave the shared pool too little beside it. A vacancy without a role keeps no
+   CPU from any container, so it does not end before its time.
 4. A vacancy ends if its successor is refused all the same.
 
 Labels and names may be chosen by other users. No container loses CPUs by them: only the grant of a container that is
@@ -77,10 +78,17 @@ def _told_again(world: World, before: State, after: State, answer: Answer) -> St
     return again if isinstance(again, State) and again.assignments == after.assignments else after
 
 
-def after_refit(before: State, fitted: State) -> State:
-    """Return the refitted State with the vacancies from before; without them if a grant or the CPUs changed."""
+def after_refit(world: World, fitted: State) -> State:
+    """Return the refitted State with the vacancies of this world; without them if a grant or the CPUs changed. Grants
+    were fitted without them: if the shared pool has too little beside both under these settings, those that keep CPUs
+    end.
+    """
+    before = world.state
     is_same = before.assignments == fitted.assignments and before.reserved == fitted.reserved
-    return fitted.keeping(before.vacancies if is_same and before.online == fitted.online else _NONE)
+    kept = fitted.keeping(before.vacancies if is_same and before.online == fitted.online else _NONE)
+    if room_in(world, replace(kept, assignments={})).objection(kept.exclusive) is None:
+        return kept
+    return kept.keeping({key: each for key, each in kept.vacancies.items() if not each.demand.role})
 
 
 def predecessor(state: State, demand: Demand) -> Assignment | None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from sidecar.decide.facts import Purpose
+from sidecar.decide.placement.options import STRICT_CPU_RESERVATION
 from sidecar.decide.settings import PolicyName
 from state.refusal import RefusalCode
 from state.topology import uniform
@@ -342,6 +343,18 @@ def test_a_vacancy_stands_unless_the_machine_changes(happens: Callable[[Story], 
     gone(story, story.arrive("old", 3, labels=compose()))
     happens(story)
     assert bool(story.world.state.vacancies) is kept
+
+
+@pytest.mark.parametrize(("labels", "kept"), [(compose(), False), ({}, True)])
+def test_a_vacancy_ends_if_other_settings_leave_the_pool_too_little_beside_it(
+    labels: dict[str, str], kept: bool
+) -> None:
+    """The owner that runs keeps its CPUs. What has no role keeps none from the pool, and does not end."""
+    story = Story()
+    owner = story.arrive("owner", 4)
+    gone(story, story.arrive("old", 3, labels=labels))
+    story.change_settings(options=(STRICT_CPU_RESERVATION,))
+    assert (story.granted(owner), bool(story.world.state.vacancies)) == ("1-4", kept)
 
 
 def test_a_strict_successor_does_not_start_beside_its_predecessor_unless_both_fit() -> None:
