@@ -6,10 +6,11 @@ import pytest
 
 from sidecar.decide.books.size_causes import Events, losses
 from sidecar.decide.facts import SettingsChanged, TopologyRead
+from sidecar.decide.placement.options import STRICT_CPU_RESERVATION
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import replace
 from sidecar.words.causes import why_leaving
-from state.cause import BecameReserved, ByItsRules, CeilingSank, FewerToShare, Pinned, SharedAnew, WentOffline
+from state.cause import BecameReserved, ByItsRules, CeilingSank, FewerToShare, Pinned, Resized, SharedAnew, WentOffline
 from state.codec import to_builtins
 from state.leaving import Leaving
 from state.model import Move
@@ -83,3 +84,16 @@ def test_cpus_that_are_leaving_have_the_reason_for_which_they_were_lost() -> Non
         "a container that is pinned by hand keeps CPU 5"
     )
     assert why_leaving(replace(both, leaving=None)) == ""
+
+
+def test_what_leaves_for_a_core_of_the_pool_is_told_of_that_though_another_cpu_comes() -> None:
+    """The ordered size stays, and each change has its own reason."""
+    story = Dynamic(uniform(cores=4, threads=2), reserved_cpus=cpus("0,4"))
+    manual = story.elastic("manual", 2, 1, 10, scale="manual", options="distribute-cpus-across-cores")
+    story.resized(manual, 5)
+    assert story.layout(manual) == ["1-3,5-6"]
+    story.change_settings(policy=PolicyName.DYNAMIC, options=(WHOLE_CORES, STRICT_CPU_RESERVATION))
+    assert story.grant(manual).moves[-2:] == (
+        Move(lost=cpus("3"), cause=FewerToShare(name="manual", count=1, floor=1)),
+        Move(gained=cpus("4"), cause=Resized(5)),
+    )

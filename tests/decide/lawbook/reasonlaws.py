@@ -42,8 +42,10 @@ def untrue(reality: Reality) -> list[str]:
         moves = new_moves(was, after)
         if len(moves) == KEPT_MOVES:
             continue
+        size = len(was.cpus)
         for place, move in enumerate(moves, 1):
-            wrong = [*_wrong(reality, after, move.cause), *_of_another(reality, move)]
+            size += len(move.gained) - len(move.lost)
+            wrong = [*_wrong(reality, after, move.cause, size), *_of_another(reality, move)]
             wrong += _of_other_cpus(reality, was, move)
             if isinstance(move.cause, Surplus):
                 wrong += _miscounted(reality, after, move.cause, len(move.lost))
@@ -53,8 +55,8 @@ def untrue(reality: Reality) -> list[str]:
     return found
 
 
-def _wrong(reality: Reality, after: Assignment, cause: Cause) -> Iterator[str]:
-    """Yield what did not happen of a cause."""
+def _wrong(reality: Reality, after: Assignment, cause: Cause, size: int) -> Iterator[str]:
+    """Yield what did not happen of a cause. The move left the grant this size: a later one may have given it others."""
     before, world = reality.planned_from, reality.world
     facts = reality.bursts[-1] if reality.bursts else ()
     is_adapted = not before.is_answered or any(isinstance(each, TopologyRead | SettingsChanged) for each in facts)
@@ -63,7 +65,7 @@ def _wrong(reality: Reality, after: Assignment, cause: Cause) -> Iterator[str]:
     match cause:
         case FewerToShare() if not is_adapted:
             yield "neither the machine nor a setting changed"
-        case FewerToShare() if wish_for(world, after) <= len(after.cpus) and after.demand.scale is Scale.MANUAL:
+        case FewerToShare() if wish_for(world, after) <= size and after.demand.scale is Scale.MANUAL:
             yield f"it wants {wish_for(world, after)}, whatever there is to share"
         case WantsFewer() if cause.cpus != wish_for(world, after) or cause.cpus > len(after.cpus):
             yield f"it wants {wish_for(world, after)}"
