@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
 
 from sidecar.decide.books.takes import held
-from sidecar.decide.container.container import Standing
+from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.line import Sent
 from sidecar.decide.container.start import Answered
 from sidecar.decide.container.swarm_task import is_over
@@ -166,14 +167,18 @@ def _one_order_each(reality: Reality) -> list[str]:
 
 
 def _few_orders_at_once(reality: Reality) -> list[str]:
-    prompt = [
-        each for each in reality.world.containers.values() if isinstance(each.line, Sent) and not each.line.is_late
-    ]
-    # A strict one that starts, or ends, after its order was sent has the slot of what it was.
-    patient = sum(1 for each in prompt if each.is_slow)
-    others = sum(1 for each in prompt if not each.is_slow and not each.is_strict)
-    counts = (others, patient, len(prompt) - SLOTS)
-    return [f"{max(counts)} orders are outstanding at once"] if max(counts) > SLOTS else []
+    """Check the kinds of which the last orders are: those that may wait long, and all others. One that turns out to be
+    of the other kind takes its place along.
+    """
+    known = reality.world.containers
+    prompt = [each for each in known.values() if isinstance(each.line, Sent) and not each.line.is_late]
+    counts = Counter(_may_wait_long(each) for each in prompt)
+    given = {_may_wait_long(known[order.container]) for order in reality.new_orders}
+    return [f"{counts[kind]} orders are outstanding at once" for kind in given if counts[kind] > SLOTS]
+
+
+def _may_wait_long(container: Container) -> bool:
+    return container.is_slow or (container.is_strict and container.is_idle)
 
 
 def _originals_are_remembered(reality: Reality) -> list[str]:

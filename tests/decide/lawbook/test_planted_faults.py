@@ -257,6 +257,10 @@ def orders_what_is_disputed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(plan_module, "may_order", lambda container: honest(replace(container, doubts=())))
 
 
+def takes_every_slot_for_free(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(plan_module, "_holds_slot", lambda container: False)
+
+
 def takes_a_lost_order_for_a_start(patch: pytest.MonkeyPatch) -> None:
     honest = timers.is_resting
     patch.setattr(timers, "is_resting", lambda container: honest(container) and not container.may_change_unseen)
@@ -317,6 +321,7 @@ FAULTS = (
     Fault(forgets_what_was_only_glanced_at, laws.GIVEN_BACK, first=194),
     Fault(keeps_what_it_was_put_onto, laws.AS_ASKED, first=9558),
     Fault(orders_what_is_disputed, laws.GONE, first=586),
+    Fault(takes_every_slot_for_free, laws.FEW_ORDERS, first=119),
     Fault(takes_a_lost_order_for_a_start, laws.TIMED, first=704),
     Fault(never_forgets_a_timer, laws.NO_TIMERS, first=80),
     Fault(shares_isolated_cpus, laws.ISOLATED, first=196),
