@@ -29,6 +29,9 @@
    it writes stands for a part of the time that counts: equal events become one, so the number alone shows little of a
    program that is fast, or of a hand that waits. Until it has been calm for a while, its container may be anywhere
    while it runs (`World.may_run`): no other is alone beside it, and all stay settled.
+12. What the hand does not know keeps what other programs write into its group, but for owned CPUs. If some of these are
+   owned no more, new answers may put it there again, and off those of all others. So until a look that is later, a live
+   container that was seen after these answers were sent is sure of nothing.
 """
 
 from __future__ import annotations
@@ -303,8 +306,8 @@ def _held(world: World, fact: AnswersHeld) -> tuple[World, tuple[Order, ...]]:
             back |= union(before.answers_for(key)) if is_over else EMPTY
             world = world.with_container(after(container, LetGo(back, fact.ended)))
             looks += [] if container.is_idle and not back else [LookAgain(key)]
-    # 8. Left to its first write.
-    for key, put in _left_where_put(before, newest).items():
+    # 8. Left to its first write. 12. Moved as what is not known.
+    for key, put in (_left_where_put(before, newest) | _moved_as_unknown(world, before, fact.ended)).items():
         known = world.containers.get(key)
         if known is not None and not known.is_idle and isinstance(known.grip, Loose | Writing):
             world = world.with_container(after(known, LetGo(put, fact.ended)))
@@ -321,6 +324,14 @@ def _left_where_put(before: HandState, newest: HoldAnswers) -> dict[ContainerKey
         return {}
     own = newest.answers.own
     return {key: others for key in own.keys() - before.held.answers.own.keys() if own[key] is not None}
+
+
+def _moved_as_unknown(world: World, before: HandState, ended: int) -> dict[ContainerKey, CPUSet]:
+    """Return the containers that no look has shown since the hand moved them as what it does not know, and where it may
+    have put them (12).
+    """
+    seen_before = [key for key, each in world.containers.items() if each.looked < ended and is_answered(world, each)]
+    return {key: cpus for key in seen_before if (cpus := before.returned_to(key))}
 
 
 def _answers_more(before: HandState, newest: HoldAnswers) -> bool:
@@ -361,7 +372,7 @@ def _lost(world: World, fact: HandLost) -> tuple[World, tuple[Order, ...]]:
     hand = world.hand
     if hand is None:
         return replace(world, handless=fact.reason), ()
-    answered = {key: union(hand.answers_for(key)) for key in world.containers}
+    answered = {key: union((*hand.answers_for(key), hand.returned_to(key))) for key in world.containers}
     moved = {key for key, each in world.containers.items() if answered[key] or not each.is_idle}
     found = {
         key: after(each, LetGo(answered[key], fact.ended)) if key in moved else each

@@ -99,6 +99,14 @@ class HandState(msgspec.Struct, frozen=True, kw_only=True):
             return () if before is None else (before,)
         return (newest,) if before is None else (before, newest)
 
+    def returned_to(self, key: ContainerKey) -> CPUSet:
+        """Return the CPUs on which it may let a container be again that it does not know: what another program wrote
+        into that group counts as far as it is not owned, and these are not any more in the answers that it was sent.
+        """
+        if self.held is None or self.sent is None or key in self.sent.answers.own:
+            return EMPTY
+        return self.held.answers.owned - self.sent.answers.owned
+
     def has_own_answer(self, key: ContainerKey) -> bool:
         """Return whether it may hold an answer for this container, other than that for all others."""
         return any(each.answers.own.get(key) is not None for each in (self.held, self.sent) if each)

@@ -20,7 +20,7 @@ from sidecar.decide.facts import EngineInfo, Load, Phase, Purpose, ViewKind
 from sidecar.decide.hand_state import HandState, has_place, is_insider, owned_by_strays
 from sidecar.decide.settings import PolicyName, Settings, TenantRight
 from state.claim import claimed
-from state.cpuset import EMPTY, CPUSet
+from state.cpuset import EMPTY, CPUSet, union
 from state.derived_property import derived_property
 from state.key import ContainerKey
 from state.model import State
@@ -207,11 +207,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Return the CPUs on which containers other than this one may be that cannot be moved now: no owner is settled
         there soon.
         """
-        mask = 0
-        for container in self._stuck:
-            if container.view.key != key:
-                mask |= container.footprint
-        return CPUSet.from_mask(mask)
+        return union(CPUSet.from_mask(each.footprint) for each in self._stuck if each.view.key != key)
 
     @derived_property
     def _stuck(self) -> tuple[Container, ...]:
@@ -255,7 +251,8 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
         One whose pin is outside its group has all of the group's until that changes, and is sure of none; a glance may
         hide such a pin. One that is held back has what a look shows. An insider is sure of none, and so is one that is
-        left alone or released, and not displaced, as long as the hand may answer its birth, until the next look.
+        left alone or released, and not displaced, as long as the hand may answer its birth, until the next look; and
+        one that the hand may move, because it does not know it yet.
         """
         if is_insider(self.hand, container.view.key) or self.is_let_go(container) or self._may_be_answered(container):
             return EMPTY
@@ -379,9 +376,12 @@ class World(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return is_let_go and (_runs_unmoved(container) or (self.is_releasing and not container.is_idle))
 
     def _may_be_answered(self, container: Container) -> bool:
-        """Return whether the hand does not know yet that this live container is left alone."""
-        may_be = self.hand is not None and bool(self.hand.answers_for(container.view.key))
-        return may_be and _runs_unmoved(container) and not self.is_displaced(container)
+        """Return whether the hand does not know this live container yet, or not that it is left alone."""
+        hand, key = self.hand, container.view.key
+        if hand is None or container.is_idle:
+            return False
+        is_left_alone = _runs_unmoved(container) and not self.is_displaced(container)
+        return bool(hand.answers_for(key) if is_left_alone else container.answers and hand.returned_to(key))
 
     @derived_property
     def company(self) -> Reach:

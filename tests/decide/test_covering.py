@@ -381,3 +381,28 @@ def test_outcomes_of_writes_in_one_burst_are_taken_in_turn() -> None:
     grips = [type(at_once.containers[key].grip) for key in keys]
     assert grips == [Guarded, Closed, Writing, Closed]
     assert after_writes(at_once, facts)[0] is at_once
+
+
+@pytest.mark.parametrize(
+    ("newest", "is_sure"),
+    [
+        (Answers(others=POOL, owned=OTHER), True),
+        (Answers(others=POOL, own={KEY: POOL}), True),
+        (Answers(others=POOL), False),
+    ],
+)
+def test_what_the_hand_does_not_know_may_be_where_others_owned_cpus_till_now(newest: Answers, is_sure: bool) -> None:
+    """Where another program wrote it, which no look showed: since answers that allow it again, until a later look."""
+    held = HoldAnswers(1, Answers(others=POOL, owned=OTHER))
+    hand = HandState(parents=("/docker",), since=SINCE, held=held, sent=HoldAnswers(2, newest), home=("/docker",))
+    world = replace(begin(State(policy="static"), uniform(cores=4), Settings(policy=PolicyName.STATIC)), hand=hand)
+    seen = replace(_seen(SINCE + 1), place=Place(POOL, POOL))
+    told = told_of_answers(_with(world, seen))
+    assert (told.sure_of(told.containers[KEY]) == POOL) is is_sure
+    moved, looks = after_hand(told, AnswersHeld(2, ("/docker",), CPUSet(), SINCE + 3))
+    assert (moved.sure_of(moved.containers[KEY]) == POOL) is is_sure
+    assert is_sure or (LookAgain(KEY) in looks and moved.containers[KEY].footprint & OTHER.mask)
+    shown = Looked(view=seen.view, place=seen.place, wish=seen.wish, began=SINCE + 4)
+    assert moved.sure_of(after(moved.containers[KEY], shown)) == POOL
+    lost, _ = after_hand(told, HandLost("it is gone", SINCE + 3))
+    assert lost.sure_of(lost.containers[KEY]) <= (POOL if is_sure else CPUSet())
