@@ -61,7 +61,7 @@ class Real(ModelContainer):
     meddled: CPUSet = EMPTY
     """What another program last wrote into its cgroup, in the kernel alone."""
     shown: CPUSet | None = None
-    """Where the last look showed it."""
+    """Where the last look showed it, more than a glance."""
     had_all_of: CPUSet | None = None
     """The CPUs of the shared group when a look or an order's outcome last showed it on all of them; None if it lacked
     some.
@@ -113,7 +113,8 @@ class Real(ModelContainer):
         """Begin a look at it: what happened before is no news any more."""
         self.is_unseen = self.is_unseen and self.is_locked
         self.told = self.told if self.is_locked else EMPTY
-        self.shown = self.effective
+        # A glance at one that is known tells the daemon nothing.
+        self.shown = self.shown if self.is_locked else self.effective
         self.be_compared_with_its_group()
 
     def be_compared_with_its_group(self) -> None:
