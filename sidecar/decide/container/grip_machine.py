@@ -45,9 +45,14 @@ def is_same_run(before: ContainerView, view: ContainerView) -> bool:
 
 
 def _written_to(container: Container, news: WriteSent) -> Container:
-    """Make the write outstanding."""
-    grip = container.grip
-    unsure = grip.unsure if isinstance(grip, Loose) else EMPTY
+    """Make the write outstanding. CPUs of the one before that the kernel did not give are unsure until it is done: it
+    gives them as soon as it can.
+    """
+    grip, unsure = container.grip, EMPTY
+    if isinstance(grip, Loose):
+        unsure = grip.unsure
+    elif isinstance(grip, Guarded) and not grip.cpus <= container.place.seen:
+        unsure = grip.cpus
     return _made(container, grip=Writing(news.order, unsure, is_guarded=isinstance(grip, Guarded)))
 
 

@@ -228,6 +228,16 @@ def test_what_a_lost_hand_guarded_is_sure_of_its_cpus() -> None:
     assert guarded.sure == MINE
 
 
+def test_what_the_kernel_did_not_give_of_a_write_counts_until_another_write_is_done() -> None:
+    """It gives it as soon as it can: the CPUs may have come back online since."""
+    first, second = (WriteCpuset(VIEW.key, number, Update(cpus=cpus)) for number, cpus in ((8, MINE), (9, OTHER)))
+    told = AnswersTold((OTHER,), is_covered=True)
+    moving = seen(VIEW, told, WriteSent(first), WriteDone(OTHER, 6), WriteSent(second))
+    assert CPUSet.from_mask(moving.footprint) == MINE | OTHER
+    assert moving.sure == CPUSet()
+    assert CPUSet.from_mask(after(moving, WriteDone(OTHER, 7)).footprint) == OTHER
+
+
 def test_the_dead_never_start() -> None:
     answered = seen(STRICT, HoldBegan(3, 2), HoldAnswered(Update(cpus=MINE), is_refused=False))
     dead = ContainerView(id="a" * 64, name="rt", phase=Phase.DEAD, runtime="cpuset")
