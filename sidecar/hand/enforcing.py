@@ -178,10 +178,8 @@ class Enforcer:
                 return EMPTY
         except OSError:
             self._postpone(group, now)
-        try:
-            runs_on = self._files.effective(fd)
-        except OSError:
-            return EMPTY
+        # What it was written with counts as well: offline CPUs come back.
+        runs_on = self._files.effective(fd) | (parsed(group.line or b"") or EMPTY)
         return EMPTY if runs_on <= (parsed(expected) or EMPTY) else runs_on
 
     def _watch(self, group: WatchedGroup, fd: int) -> None:

@@ -249,7 +249,8 @@ class ModelHand:
         if cpus is None:
             return EMPTY
         if self._is_closed(id):
-            return self._kernel.reached(id) - cpus
+            # What it was written with counts as well: offline CPUs come back.
+            return (self._kernel.reached(id) | self._kernel.own(id)) - cpus
         with suppress(Denied):
             self._kernel.answer(id, cpus)
         plain = self._answers.others
