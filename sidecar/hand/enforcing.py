@@ -125,13 +125,14 @@ class Enforcer:
 
     def _let_go(self, group: WatchedGroup, answers: StandingAnswers, now: float) -> CPUSet:
         """Guard a group no more, and give it what it would have without the hand. What an order wrote stays, but not of
-        one that is pinned by hand: the order came before more than a glance was possible. Return where it runs if that
-        is not done at once.
+        one that is pinned by hand: the order came before more than a glance was possible. Nor does such a pin that
+        turns out to be older than a write that was undone. Return where it runs if that is not done at once.
         """
-        back = group.theirs
-        if group.footing is Footing.KNOWN:
+        back, pin = group.theirs, answers.pin_of(self.called(group))
+        is_outdated = bool(group.pin) and group.line == group.pin != pin
+        if group.footing is Footing.KNOWN or is_outdated:
             self.release(group)
-            back = answers.pin_of(self.called(group))
+            back = group.pin = pin
             group.is_answered = bool(back)
         self._queue.expect(group.watch, -1, b"", None)
         if not group.is_answered:
@@ -142,6 +143,8 @@ class Enforcer:
             group.line = had or self._files.cleared(fd, group.parent.fd)
             if group.line and not self._give_back(group, fd, group.line, now):
                 return self._files.effective(fd)
+            if is_outdated:
+                self._tell(GroupWritten(group.id))
         return EMPTY
 
     def _give_back(self, group: WatchedGroup, fd: int, line: bytes, now: float, tries: int = 0) -> bool:

@@ -63,6 +63,7 @@ class WatchedGroup:
     if none has; `runs_on` the same for a group that was found, None before it is read.
     `inner` are the groups inside it, None as long as they were in no way.
     `is_answered`: what it has is a standing answer. `is_pinned`: that its runtime gave it CPUs of its own was told.
+    `pin` is to which CPUs its engine had it pinned when an order guarded it no more, b"" if to none.
     """
 
     __slots__ = (
@@ -79,6 +80,7 @@ class WatchedGroup:
         "line",
         "name",
         "parent",
+        "pin",
         "runs_on",
         "second",
         "theirs",
@@ -102,6 +104,7 @@ class WatchedGroup:
         self.is_answered = False
         self.is_closed = False
         self.is_pinned = False
+        self.pin = b""
         self.tries = 0
         self.is_due = False
         # How often it was answered within this second of the clock.

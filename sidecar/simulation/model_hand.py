@@ -50,6 +50,8 @@ class ModelHand:
         """The same for groups that an order could not write: they are left as they are until they are let go. None if
         they have nothing of the hand.
         """
+        self._pinned: dict[str, CPUSet] = {}
+        """To which CPUs their engine had pinned groups that an order had written, when these were let go."""
         self._seen_born: set[str] = set()
         self._owed: dict[str, CPUSet] = {}
         """What groups had that were let go and could not be written: they get it as soon as they can be."""
@@ -91,12 +93,14 @@ class ModelHand:
         self._answers, self._home = answers, frozenset(homes)
         self._keys = {key.id: key for key in answers.own}
         stuck = EMPTY
-        for table in (self._guarded, self._newborn, self._found, self._released, self._owed):
+        for table in (self._guarded, self._newborn, self._found, self._released, self._owed, self._pinned):
             for id in [id for id in table if id not in self._kernel.running()]:
                 del table[id]
         for id in [id for id in self._guarded if self.answer_to(id) is None]:
             del self._guarded[id]
             stuck |= self._let_go(id, self._pin_of(id))
+            self._pinned[id] = self._pin_of(id) or EMPTY
+        stuck |= self._follow_pins()
         for id, had in self._released.items():
             if self.answer_to(id) is None:
                 stuck |= self._let_go(id, had)
@@ -178,7 +182,7 @@ class ModelHand:
     def born(self, container: str) -> None:
         """Answer a birth."""
         self._seen_born.add(container)
-        for table in (self._guarded, self._newborn, self._found, self._released, self._owed):
+        for table in (self._guarded, self._newborn, self._found, self._released, self._owed, self._pinned):
             table.pop(container, None)
         self.closed.discard(container)
         if self._is_watched(container):
@@ -224,6 +228,19 @@ class ModelHand:
         """Return to which CPUs a container is pinned that is left alone by itself, as its engine knows."""
         key = self.key_of(id)
         return self._answers.left.get(key) if key and key in self._answers.own else None
+
+    def _follow_pins(self) -> CPUSet:
+        """Give groups that were let go what their engine has for them, if that turns out to be another pin than they
+        have: it is older than a write that was undone. Return where those are that could not be written just now.
+        """
+        stuck = EMPTY
+        for id, had in self._pinned.items():
+            pin, has = self._pin_of(id), self._owed.get(id, self._kernel.own(id))
+            if pin and had and has == had != pin and self.answer_to(id) is None:
+                self._pinned[id] = pin
+                stuck |= self._let_go(id, pin)
+                self.given_late |= {id} - self._owed.keys()
+        return stuck
 
     def _let_go(self, id: str, had: CPUSet | None) -> CPUSet:
         """Give a group back what it had; return where it stays if it could not be written just now."""

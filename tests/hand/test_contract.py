@@ -308,6 +308,18 @@ def test_a_pin_that_an_order_overwrote_is_given_back(stage: Stage) -> None:
     assert stage.cpus(at(ONE)) == "0-1", "once"
 
 
+def test_a_pin_that_was_changed_while_an_order_guarded_it_is_given_once_it_is_told(stage: Stage) -> None:
+    """What undid it was the guard, and the look by which the container was let go was older."""
+    begun(stage)
+    stage.make(at(ONE))
+    stage.hand.write(view_of(ONE), Update(cpus=POOL))
+    stage.overwrite(at(ONE), "1")
+    has(stage, at(ONE), "0")
+    for pin, cpus in ((POOL, "0"), (OWN, "1")):
+        stage.hand.hold(Answers(others=POOL, own={docker(ONE): None}, left={docker(ONE): pin}))
+        assert stage.cpus(at(ONE)) == cpus
+
+
 def test_a_container_without_a_group_is_gone(stage: Stage) -> None:
     begun(stage)
     with pytest.raises(CgroupGone):

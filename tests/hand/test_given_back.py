@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from sidecar.decide.facts import ContainerView, Phase
@@ -52,3 +53,21 @@ def test_the_modelled_hand_does_the_same() -> None:
     assert kernel.own(ONE) == POOL
     hand.hold(ALONE)
     assert kernel.own(ONE) == OWN
+
+
+def test_the_modelled_hand_gives_a_pin_once_it_is_told() -> None:
+    """It was changed while an order guarded it, after the look by which the container was let go."""
+    kernel = ModelKernel(uniform(cores=2))
+    hand = ModelHand(kernel, "docker")
+    hand.hold(KNOWN)
+    kernel.enter(ONE, POOL, ENGINE_GROUP)
+    hand.write(ONE, POOL)
+    kernel.write(ONE, OWN)
+    assert kernel.own(ONE) == POOL
+    hand.hold(msgspec.structs.replace(ALONE, left={docker(ONE): POOL}))
+    assert (kernel.own(ONE), hand.given_late) == (POOL, set())
+    hand.hold(ALONE)
+    assert (kernel.own(ONE), hand.given_late) == (OWN, {ONE})
+    kernel.write(ONE, CPUSet.parse("0-1"))
+    hand.hold(msgspec.structs.replace(ALONE, left={docker(ONE): POOL}))
+    assert kernel.own(ONE) == CPUSet.parse("0-1"), "another program wrote it since"

@@ -32,6 +32,8 @@ class SimulatedGroup:
         self.wrote = b""
         self.is_pinned = False
         """Whether that its runtime gave it CPUs of its own was told."""
+        self.pin = b""
+        """To which CPUs its engine had it pinned when an order guarded it no more."""
         self.is_closed = False
         """Whether the hand cannot write it."""
 
@@ -239,11 +241,12 @@ class SimulatedHand:
 
     def _let_go(self, group: SimulatedGroup) -> None:
         """Give a group what it would have without the hand, and guard it no more. What an order wrote stays, but for a
-        pin by hand.
+        pin by hand, also if that turns out to be another one.
         """
-        if group.footing is Footing.KNOWN:
-            group.footing = Footing.RELEASED
-            pin = self._answers.pin_of(self._called(group)) if self._answers else b""
+        pin = self._answers.pin_of(self._called(group)) if self._answers else b""
+        is_outdated = bool(group.pin) and str(group.cpus).encode() == group.pin != pin
+        if group.footing is Footing.KNOWN or is_outdated:
+            group.footing, group.pin = Footing.RELEASED, pin
             group.cpus = parsed(pin) or group.cpus
         elif group.footing is not Footing.RELEASED:
             group.cpus = group.theirs
