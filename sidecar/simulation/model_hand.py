@@ -177,7 +177,7 @@ class ModelHand:
 
     def is_owner_found(self, id: str) -> bool:
         """Return whether this group existed before the hand, and is left to its first write: it has its own answer."""
-        return id in self._found and self._is_own(id)
+        return id in self._found and self._kernel.effective(id) is not None and self._is_own(id)
 
     def born(self, container: str) -> None:
         """Answer a birth."""

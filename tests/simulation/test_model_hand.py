@@ -9,6 +9,7 @@ from sidecar.simulation.model_hand import ModelHand
 from sidecar.simulation.model_kernel import ENGINE_GROUP, ModelKernel
 from state.cpuset import EMPTY, CPUSet
 from state.topology import uniform
+from tests.support.keys import docker
 
 ANSWERS = Answers(others=CPUSet.of(0), owned=CPUSet.of(1))
 
@@ -29,3 +30,14 @@ def test_a_pin_that_the_group_above_lacks_keeps_no_owners_cpus(is_found: bool) -
     kernel.confine(CPUSet.parse("0-3"), ENGINE_GROUP)
     hand.hold(ANSWERS)
     assert kernel.effective("c") == CPUSet.of(3), "it has what its runtime wrote once that is possible"
+
+
+def test_a_group_that_is_gone_is_left_to_no_first_write() -> None:
+    """The hand forgets it with the next answers."""
+    kernel = ModelKernel(uniform(cores=2))
+    kernel.enter("c", CPUSet.of(1))
+    hand = ModelHand(kernel, "docker")
+    hand.hold(Answers(others=CPUSet.of(0), own={docker("c"): CPUSet.of(1)}, owned=CPUSet.of(1)))
+    assert hand.is_owner_found("c")
+    kernel.leave("c")
+    assert not hand.is_owner_found("c")
