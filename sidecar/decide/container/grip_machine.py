@@ -68,7 +68,7 @@ def _reborn(container: Container, news: Looked) -> Container:
     """
     grip, left = container.grip, Loose()
     if isinstance(grip, Closed) and grip.since > news.began:
-        left = Loose(grip.unsure, since=grip.since)
+        left = Loose(grip.unsure, bool(grip.unsure), grip.since)
     if not is_same_run(container.view, news.view):
         return _made(container, grip=left)
     return _made(container, grip=_made(grip, unsure=left.unsure)) if isinstance(grip, Closed) else container
@@ -129,7 +129,7 @@ def _undone(container: Container, news: WriteUndone) -> Container:
 
 def _answered_for(container: Container, news: AnswersTold) -> Container:
     """Keep the answers that its next birth may get. Without cover the hand guards nothing, and an outstanding order
-    counts as overlapped: the guard may have answered it.
+    counts as overlapped: the guard may have answered it. What could not be written stays unsure.
     """
     if news.is_covered or not container.is_covered:
         return _made(container, answers=news.answers, is_covered=news.is_covered)
@@ -137,7 +137,7 @@ def _answered_for(container: Container, news: AnswersTold) -> Container:
     if isinstance(grip, Writing):
         grip = _made(grip, is_guarded=False)
     elif not isinstance(grip, Loose):
-        grip = Loose(grip.unsure, since=grip.since) if isinstance(grip, Closed) else Loose()
+        grip = Loose(grip.unsure, bool(grip.unsure), grip.since) if isinstance(grip, Closed) else Loose()
     if isinstance(line, Sent) and not container.is_idle:
         line = _made(line, is_overlapped=True)
     return _made(container, answers=news.answers, is_covered=False, grip=grip, line=line)
@@ -145,11 +145,13 @@ def _answered_for(container: Container, news: AnswersTold) -> Container:
 
 def _let_go(container: Container, news: LetGo) -> Container:
     """Know of no write, and be unsure of where the hand put it, or lets it go, unless its start is held: then it has no
-    cgroup. An older look does not end that. It was not moved if all of that is where it was seen.
+    cgroup. An older look does not end that. It was not moved if all of that is where it was seen, and no write of it
+    failed.
     """
     unsure = EMPTY if container.is_held else container.pulled | news.cpus
     put = {container.pulled, news.cpus} - {EMPTY}
-    is_moved = bool(unsure) and not isinstance(container.grip, Guarded) and put != {container.place.seen}
+    is_either = isinstance(container.grip, Closed) and bool(container.grip.unsure)
+    is_moved = bool(unsure) and not isinstance(container.grip, Guarded) and (is_either or put != {container.place.seen})
     return _made(container, grip=Loose(unsure, is_moved, news.ended))
 
 

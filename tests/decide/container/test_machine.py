@@ -34,6 +34,7 @@ from sidecar.decide.container.news import (
     StartNews,
     WriteDone,
     WriteSent,
+    WriteUndone,
 )
 from sidecar.decide.container.place import Place
 from sidecar.decide.container.start import Answered, Asks, Held, Plain, Start
@@ -236,6 +237,19 @@ def test_what_the_kernel_did_not_give_of_a_write_counts_until_another_write_is_d
     assert CPUSet.from_mask(moving.footprint) == MINE | OTHER
     assert moving.sure == CPUSet()
     assert CPUSet.from_mask(after(moving, WriteDone(OTHER, 7)).footprint) == OTHER
+
+
+def test_what_the_hand_could_not_write_is_sure_of_nothing_until_a_look() -> None:
+    """It may be another run already, which was born on fewer CPUs than the last look showed; also once cover ends."""
+    write = WriteCpuset(VIEW.key, 8, Update(cpus=MINE))
+    told, undone = AnswersTold((EVERYWHERE,), is_covered=True), WriteUndone("it is closed", is_missing=False, ended=6)
+    closed = seen(VIEW, told, WriteSent(write), undone)
+    uncovered = after(closed, AnswersTold((), is_covered=False))
+    lost = after(after(closed, LetGo(EVERYWHERE)), AnswersTold((), is_covered=False))
+    for each in (closed, uncovered, lost):
+        assert CPUSet.from_mask(each.footprint) == EVERYWHERE
+        assert each.sure == CPUSet()
+        assert after(each, msgspec.structs.replace(looked(MINE), began=9)).sure == MINE
 
 
 def test_the_dead_never_start() -> None:
