@@ -29,9 +29,9 @@
    it writes stands for a part of the time that counts: equal events become one, so the number alone shows little of a
    program that is fast, or of a hand that waits. Until it has been calm for a while, its container may be anywhere
    while it runs (`World.may_run`): no other is alone beside it, and all stay settled.
-12. What the hand does not know keeps what other programs write into its group, but for owned CPUs. If some of these are
-   owned no more, new answers may put it there again, and off those of all others. So until a look that is later, a live
-   container that was seen after these answers were sent is sure of nothing.
+12. What the hand does not know keeps what other programs write into its group, but for owned CPUs. If these are fewer
+   in new answers, they may put it there again. So until a later look, a live container that was seen after these
+   answers were sent is sure of nothing.
 """
 
 from __future__ import annotations
@@ -189,12 +189,11 @@ def awaits_cover(world: World, view: ContainerView) -> bool:
 
 
 def is_older_than_the_hand(world: World, key: ContainerKey, began: int) -> bool:
-    """Return whether a look at a container began before the hand let it go, was lost, or failed to write it: it shows
-    what the engine has configured, and not where the container is since.
+    """Return whether a look began before the hand let this container go, was lost, or failed to write it: where it is
+    since that look does not show.
     """
     container = world.containers.get(key)
-    grip = container.grip if container is not None else None
-    return isinstance(grip, Loose | Closed) and began < grip.since
+    return container is not None and isinstance(container.grip, Loose | Closed) and began < container.grip.since
 
 
 def may_cover(world: World, container: Container) -> bool:
@@ -327,9 +326,7 @@ def _left_where_put(before: HandState, newest: HoldAnswers) -> dict[ContainerKey
 
 
 def _moved_as_unknown(world: World, before: HandState, ended: int) -> dict[ContainerKey, CPUSet]:
-    """Return the containers that no look has shown since the hand moved them as what it does not know, and where it may
-    have put them (12).
-    """
+    """Return the containers that no look has shown since the hand moved them as unknown, and where it may have (12)."""
     seen_before = [key for key, each in world.containers.items() if each.looked < ended and is_answered(world, each)]
     return {key: cpus for key in seen_before if (cpus := before.returned_to(key))}
 
@@ -365,9 +362,8 @@ def _to_be_covered(world: World) -> tuple[LookAgain, ...]:
 
 
 def _lost(world: World, fact: HandLost) -> tuple[World, tuple[Order, ...]]:
-    """Return the world without a hand. Until a look, a container may be where the hand would answer its birth. A look
-    that is older may show it before the hand moved it, or the group that it is inside of: it is outdated, as one that
-    is older than a removal.
+    """Return the world without a hand. Until a look, a container may be where the hand would answer its birth. An older
+    first look is outdated, as one that is older than a removal: it may show it before the hand moved it.
     """
     hand = world.hand
     if hand is None:

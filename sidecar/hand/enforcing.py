@@ -24,9 +24,7 @@ from sidecar.ports import GroupPinned, GroupStuck, GroupWritten, HandNews
 from state.cpuset import EMPTY, CPUSet
 
 MOST_ANSWERS: Final = 1000
-"""Foreign writes to one group that are answered at once, in a second: an engine manages 70, and each answer costs some
-50 us.
-"""
+"""Foreign writes to one group that are answered at once, in a second: an engine manages 70. Each answer costs 50 us."""
 CALM_SECONDS: Final = 0.002
 """Between two answers beyond that: so one group costs some percent of a CPU more, whatever is done to it."""
 
@@ -56,7 +54,7 @@ class Enforcer:
         self._places = places
         self._due = due
         self._tell = tell
-        self._denials = Denials(due, tell)
+        self._denials = Denials(due, tell, self._is_denied)
         self.answers: StandingAnswers | None = None
 
     def hold(self, answers: StandingAnswers) -> None:
@@ -73,11 +71,11 @@ class Enforcer:
         """Count a foreign write that the queue has answered already, after so many seconds."""
         group.theirs = line
         group.writes.looked(now, is_lost=False)
-        self._note(group, line, now, stood)
+        self._denials.note(group, line, now, stood)
 
     def settle(self, group: WatchedGroup, now: float, since: float | None = None) -> None:
-        """Watch a group that was taken up, or look at one that was written, and write it if another line is expected.
-        What is found there was not written before `since`, if that is known.
+        """Watch a group that was taken up, or look at one that was written (not before `since`, if that is known), and
+        write it if another line is expected.
         """
         if self._is_tired_of(group, now):
             return
@@ -97,15 +95,13 @@ class Enforcer:
             self._write(group, fd)
             if was_late:
                 self._tell(GroupWritten(group.id))
-            if is_foreign:
-                stood, is_foreign = self._looked_again(group, fd) - began, False
-                self._note(group, group.theirs, now, stood)
+            self._note(group, began, self._looked_again(group, fd) if is_foreign else now, is_new=is_foreign)
+            is_foreign = False
             if group.watch < 0:
                 # Nothing will tell of the runtime's own writes: look again after each of them.
                 self._postpone(group, now)
         except OSError:
-            if is_foreign:
-                self._note(group, group.theirs, now, 0.0)
+            self._note(group, began, now, is_new=is_foreign, is_over=False)
             if group.footing in (Footing.NEWBORN, Footing.FOUND) and not group.is_closed:
                 self._tell(GroupStuck(group.path))
             self._postpone(group, now)
@@ -382,14 +378,18 @@ class Enforcer:
 
     def _looked_again(self, group: WatchedGroup, fd: int) -> float:
         """See whether what was written just now is still there. Return when that was."""
-        is_lost = read_line(fd, CPUS) != group.line
-        now = time.monotonic()
+        is_lost, now = read_line(fd, CPUS) != group.line, time.monotonic()
         group.writes.looked(now, is_lost=is_lost)
         return now
 
-    def _note(self, group: WatchedGroup, line: bytes, now: float, stood: float) -> None:
-        is_denied = bool(self.called(group)) and line != self._expected(group)
-        self._denials.note(group, line, now, stood, is_denied=is_denied)
+    def _note(self, group: WatchedGroup, began: float, now: float, *, is_new: bool, is_over: bool = True) -> None:
+        """Count a foreign write that is new, or that stands since an attempt that failed, until now."""
+        note = self._denials.note if is_new else self._denials.stands
+        if is_new or group.writes.is_standing:
+            note(group, group.theirs, now, group.writes.stood(began, now, is_over=is_over))
+
+    def _is_denied(self, group: WatchedGroup, line: bytes) -> bool:
+        return bool(self.called(group)) and line != self._expected(group)
 
     def _tell_pin(self, group: WatchedGroup) -> None:
         """Report a newborn whose runtime gave it CPUs of its own, once."""

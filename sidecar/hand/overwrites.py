@@ -5,7 +5,8 @@ that are not read yet, and the hand may wait for a CPU, or for the kernel's lock
 undoes the hand measures how long that write stood, by its own clock: from when its thread was woken, or from its last
 look at the group if that was later; or from the last look in any case, if that already showed that its own write was
 gone. It ends when a look shows the expected line again. What a thread waited for a CPU after it was woken is known from
-the scheduler (`run_delay`).
+the scheduler (`run_delay`). A write that the hand cannot undo at once, because of groups inside or because the kernel
+lets it not, is counted with each attempt, for as long as it stands.
 
 These times fill a measure that empties while a group has what it should have. A group is *wrested* while the measure
 is full.
@@ -35,7 +36,10 @@ _TOLD_SECONDS: Final = 1.0
 class Overwrites:
     """Foreign writes of one group. Times are in seconds of the monotonic clock."""
 
-    __slots__ = ("_added_at", "_due", "_found", "_is_lost", "_is_told", "_looked", "_stood", "_times", "_told_at")
+    __slots__ = (
+        *("_added_at", "_counted", "_due", "_found", "_is_lost", "_is_told", "_looked", "_stood", "_times"),
+        "_told_at",
+    )
 
     def __init__(self) -> None:
         self._looked = 0.0
@@ -47,6 +51,21 @@ class Overwrites:
         self._told_at = 0.0
         self._due: float | None = None
         self._is_told = False
+        self._counted: float | None = None
+        """Until when a write that still stands was counted; None if none does."""
+
+    @property
+    def is_standing(self) -> bool:
+        """Whether the last attempt to undo a write failed."""
+        return self._counted is not None
+
+    def stood(self, began: float, now: float, *, is_over: bool) -> float:
+        """Return for how long what was written when it `began` stood until now, since it was last counted. `is_over`:
+        it is undone now; if not, the next count begins here.
+        """
+        since = began if self._counted is None else self._counted
+        self._counted = None if is_over else now
+        return now - since
 
     def began(self, since: float) -> float:
         """Return when what a look shows was written, at the earliest, and not before `since`: at the last look, if that
@@ -69,6 +88,11 @@ class Overwrites:
     def is_wrested(self) -> bool:
         """Whether foreign writes stood for a part of the time that counts, when the last one was counted."""
         return self._stood >= MOST_STOOD_SECONDS
+
+    @property
+    def is_urgent(self) -> bool:
+        """Whether it became wrested since the last report."""
+        return self.is_wrested and not self._is_told
 
     def count(self, found: bytes, now: float) -> float | None:
         """Count a write to be reported. Return when the next report is due, None if that is known already.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sidecar.decide.covering import MOST_UNDONE
 from sidecar.hand.overwrites import MOST_OF_ONE_SECONDS, MOST_STOOD_SECONDS, TOLERATED, Overwrites
 from sidecar.hand.run_delay import RunDelay
@@ -49,6 +51,25 @@ def test_a_write_counts_from_when_the_hand_was_woken_or_had_looked() -> None:
     assert (made.began(4.0), made.began(6.0)) == (5.0, 6.0)
     made.looked(5.0, is_lost=True)
     assert (made.began(4.0), made.began(6.0)) == (5.0, 5.0)
+
+
+def test_a_write_that_cannot_be_undone_counts_for_as_long_as_it_stands() -> None:
+    """With each attempt, since the last one; until one succeeds."""
+    made = Overwrites()
+    stood = [made.stood(5.0, now, is_over=is_over) for now, is_over in ((5.1, False), (5.3, False), (5.4, True))]
+    assert stood == pytest.approx([0.1, 0.2, 0.1])
+    assert not made.is_standing
+    assert made.stood(6.0, 6.5, is_over=True) == 0.5
+
+
+def test_it_is_urgent_once() -> None:
+    made = Overwrites()
+    for _ in range(NEEDED):
+        assert not made.is_urgent
+        made.add(1.0, 10.0)
+    assert made.is_urgent
+    made.count(b"1", 10.0)
+    assert not made.is_urgent
 
 
 def test_reports_are_a_second_apart_but_for_the_one_that_says_that_it_is_wrested() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -14,6 +16,7 @@ import pytest
 from sidecar.decide.covering import MOST_UNDONE
 from sidecar.decide.orders import Answers
 from sidecar.hand import reflex_queue, watcher
+from sidecar.hand.denials import _BIRTH_SECONDS
 from sidecar.hand.urgency import Urgency
 from sidecar.ports import GroupOverwritten, HandNews
 from state.cpuset import CPUSet
@@ -70,6 +73,45 @@ def test_a_loop_is_told_however_few_of_its_writes_are_counted(stage: FileStage, 
     program = build(tmp_path)
     with writing(program, stage.root / AT[1:] / "cpuset.cpus", loops):
         news_until(stage.hand, is_told)
+    until(lambda: stage.cpus(AT) == "0")
+
+
+_WIDENING: Final = """
+import sys, time
+def write(path):
+    try:
+        with open(path + "/cpuset.cpus", "r+") as file:
+            file.write("0-1")
+    except OSError:
+        pass
+at, count = sys.argv[1], int(sys.argv[2])
+while True:
+    write(at)
+    for number in range(count):
+        write(f"{at}/{number}")
+    time.sleep(0.05)
+"""
+"""Widens a group a few times in a second, and each time as many of those inside as it gets to."""
+
+
+@pytest.mark.slow
+def test_what_groups_inside_keep_standing_is_told_in_a_groups_first_seconds_too(stage: FileStage) -> None:
+    """What a runtime writes there is undone at once."""
+    for number in range(200):
+        stage.make(f"{AT}/{number}")
+    for group in stage.hand._table.groups():
+        group.born_at = time.monotonic()
+    widening = subprocess.Popen([sys.executable, "-c", _WIDENING, str(stage.root / AT[1:]), "200"])
+    try:
+        began = time.monotonic()
+        told = news_until(stage.hand, lambda each: isinstance(each, GroupOverwritten))
+        took = time.monotonic() - began
+    finally:
+        widening.kill()
+        widening.wait()
+    [last] = [each for each in told if isinstance(each, GroupOverwritten)]
+    assert last.is_wrested
+    assert took < _BIRTH_SECONDS
     until(lambda: stage.cpus(AT) == "0")
 
 
