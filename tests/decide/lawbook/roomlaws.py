@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sidecar.decide.books.room import room
+from sidecar.decide.moves.release import way_out
 from sidecar.decide.settings import IsolatedRule, PolicyName, Settings
 from sidecar.decide.world import World, replace
 from sidecar.words.refusals import sentence
+from state.cpuset import EMPTY
 from state.model import State
 from state.topology import Topology
 from tests.support.decide.reality import Reality
@@ -37,7 +39,8 @@ def held_without_room(world: World) -> list[str]:
 
 def isolated_and_shared(reality: Reality) -> Iterator[str]:
     """Yield orders of containers without a grant onto isolated CPUs that are for exclusive ones, but for those to which
-    a container is pinned by hand, or goes back.
+    a container is pinned by hand, or goes back, also as it leaves management ("While it rests it gets back what it had,
+    and is forgotten", 0054).
     """
     world = reality.world
     if world.settings.isolated is IsolatedRule.IGNORE or world.is_releasing:
@@ -45,5 +48,6 @@ def isolated_and_shared(reality: Reality) -> Iterator[str]:
     for order in (*reality.new_orders, *reality.new_moves):
         container = world.containers[order.container]
         meant = world.topology.isolated - world.state.reserved - container.wish.pin - world.home_of(container)
+        meant -= way_out(world, container) or EMPTY
         if order.container not in world.state.assignments and (both := order.update.cpus & meant):
             yield f"{container.view.name} was ordered onto {both}, which are isolated, and shares them"
