@@ -101,11 +101,13 @@ class HandState(msgspec.Struct, frozen=True, kw_only=True):
 
     def returned_to(self, key: ContainerKey) -> CPUSet:
         """Return the CPUs on which it may let a container be again that it does not know: what another program wrote
-        into that group counts as far as it is not owned, and these are not any more in the answers that it was sent.
+        into that group counts as far as it is not owned, and these are not any more in the answers that it was sent. If
+        those are empty, it lets the container go instead (`lets_go`).
         """
-        if self.held is None or self.sent is None or key in self.sent.answers.own:
+        held, sent = self.held, self.sent
+        if held is None or sent is None or sent.answers.others is None or key in sent.answers.own:
             return EMPTY
-        return self.held.answers.owned - self.sent.answers.owned
+        return held.answers.owned - sent.answers.owned
 
     def has_own_answer(self, key: ContainerKey) -> bool:
         """Return whether it may hold an answer for this container, other than that for all others."""

@@ -338,6 +338,7 @@ def test_outcomes_of_writes_in_one_burst_are_taken_in_turn() -> None:
     [
         (Answers(others=POOL, owned=OTHER), True),
         (Answers(others=POOL, own={KEY: POOL}), True),
+        (Answers(), True),
         (Answers(others=POOL), False),
     ],
 )

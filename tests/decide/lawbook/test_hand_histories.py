@@ -75,6 +75,10 @@ def test_histories_with_a_hand_break_no_law(first: int, last: int) -> None:
         pytest.param(30050033, id="an update that was refused, and a start that is under way"),
         pytest.param(93117019, id="a strict start for the pool, and an owner that was born unseen where it is stuck"),
         pytest.param(93102001, id="a strict start for the pool, and one at rest whose group is called like another"),
+        pytest.param(95200853, id="what another program wrote, of one that was looked at while answers were under way"),
+        pytest.param(95204415, id="two that ask for the same, one of which is stuck where the other one would not fit"),
+        pytest.param(94502283, id="what is kept for a successor, and settings that leave the pool nothing beside it"),
+        pytest.param(94504077, id="a CPU that goes for a whole core of the pool, and one that comes in its place"),
     ],
 )
 def test_rare_histories_with_a_hand_break_no_law(seed: int) -> None:

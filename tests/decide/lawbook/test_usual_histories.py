@@ -30,6 +30,11 @@ def test_histories_with_a_front_before_the_usual_runtime_break_no_law(first: int
         history(seed, with_hand=with_hand, wraps=True)
 
 
+def test_one_that_turns_out_not_to_ask_takes_its_place_along() -> None:
+    """Its order was sent while its start was held: there is one more among those that do not ask."""
+    history(95010103, with_hand=True, wraps=True)
+
+
 def test_these_histories_hold_usual_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     """A law proves nothing about what does not occur."""
     seen: Counter[str] = Counter()
