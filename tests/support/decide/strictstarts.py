@@ -183,7 +183,10 @@ def _shares(reality: Reality, answer: AnswerStart) -> bool:
 def _entered(reality: Reality, answer: AnswerStart, cpus: CPUSet) -> list[str]:
     world, found = reality.world, []
     refused = {each.container for each in reality.new_answers if each.refusal is not None}
-    later = {each.container for each in reality.new_answers[reality.new_answers.index(answer) + 1 :]}
+    after = reality.new_answers[reality.new_answers.index(answer) + 1 :]
+    later = {each.container for each in after}
+    # An owner that starts in the shared pool has none of its own there: others that start in the same burst share it.
+    shared = {each.container: each.update.cpus for each in after if each.update and not each.exclusive}
     name = world.containers[answer.container].view.name
     granted = world.state.assignments.get(answer.container)
     if not cpus:
@@ -204,6 +207,8 @@ def _entered(reality: Reality, answer: AnswerStart, cpus: CPUSet) -> list[str]:
         # What was refused with this burst was held until now, and starts nothing.
         is_nowhere = id in refused or is_later(world.containers[answer.container], other, was_held=id in later)
         may_be = EMPTY if is_nowhere else CPUSet.from_mask(waited_for(reality, id, by_owner=answer.exclusive))
+        if id in shared and id in world.state.assignments and not answer.exclusive:
+            may_be -= shared[id] - world.state.assignments[id].cpus
         if both := (cpus - world.state.reserved) & may_be:
             found.append(f"{name} was started on {both}, where {other.view.name} may be")
         real = reality.containers.get(id)
