@@ -23,7 +23,7 @@ from tests.support.laws import Law
 
 def cut_cores(reality: Reality) -> list[str]:
     """Return grants of whole cores that hold part of a core since the last burst, as sentences. Of a new grant, each
-    core counts with its offline threads.
+    core counts with its offline threads. A ceiling that comes to no whole cores counts in single CPUs.
     """
     before, world = reality.planned_from, reality.world
     was_refitted = _was_refitted(reality)
@@ -35,9 +35,16 @@ def cut_cores(reality: Reality) -> list[str]:
             continue
         had = EMPTY if is_new or was is None else was.cpus
         halves = _halves(reality, granted.cpus) - _halves(reality, had)
-        if halves:
+        if halves and not _is_at_an_odd_ceiling(reality, had, granted):
             found.append(f"{granted.name} requires whole cores, has {granted.cpus}, and {halves} in part")
     return found
+
+
+def _is_at_an_odd_ceiling(reality: Reality, had: CPUSet, granted: Assignment) -> bool:
+    """Return whether a grant only gave up what was above its ceiling, which comes to no whole cores."""
+    ceiling = granted.demand.ceiling
+    is_odd = any(ceiling % len(core.cpus) for core in reality.machine.cores)
+    return is_odd and granted.cpus <= had and len(granted.cpus) == ceiling
 
 
 def original_sets_too_large(reality: Reality) -> list[str]:

@@ -65,7 +65,8 @@ def told_of_another_end(reality: Reality) -> list[str]:
 
 def lost_of_original_sets(reality: Reality) -> list[str]:
     """Return what the last burst took of original CPUs that no other container may claim, as sentences. Under
-    full-pcpus-only a lone thread of a core, which lost the other one, gives way to a whole core.
+    full-pcpus-only a lone thread of a core, which lost the other one, gives way to a whole core, and so does half of a
+    core to one that the grant has whole.
     """
     facts = reality.bursts[-1] if reality.bursts else ()
     world = reality.world
@@ -81,10 +82,14 @@ def lost_of_original_sets(reality: Reality) -> list[str]:
 
 
 def _lone_threads_replaced(reality: Reality, was: Assignment, after: Assignment) -> CPUSet:
-    """Return the original CPUs that were lone threads, if whole cores alone took the place of what went."""
+    """Return the original CPUs that were lone threads, or are left on cores that the grant has in part, if whole cores
+    alone took the place of what went.
+    """
     topology, came = reality.world.topology, after.original - was.original
     is_by_cores = FULL_PCPUS_ONLY in Terms(reality.world.settings, after.demand).options
-    return on_lacking_cores(topology, was.original) if is_by_cores and topology.full_cores_in(came) == came else EMPTY
+    if not is_by_cores or not came <= topology.full_cores_in(after.original):
+        return EMPTY
+    return on_lacking_cores(topology, was.original) | (after.cpus - topology.full_cores_in(after.cpus))
 
 
 def _was_refitted(facts: Sequence[Fact]) -> bool:
