@@ -33,7 +33,8 @@ def beside_the_pinned(reality: Reality) -> Iterator[str]:
     """Yield grants on which a container that is pinned by hand runs, although enough other CPUs are free, or although
     the owner gained these above its floor (under `static`: its number). Grants do not count whose rules may exclude the
     free ones, or the rest; nor containers that run there only because their pins are offline. For one that the sidecar
-    moved, its own CPUs count, and not where it waits for these: there it makes way.
+    moved, its own CPUs count, and not where it waits for these: there it makes way. A member of the shared group runs
+    only where the group does.
     """
     world = reality.world
     if world.settings.policy is PolicyName.NONE or world.settings.isolated is not IsolatedRule.IGNORE:
@@ -46,7 +47,8 @@ def beside_the_pinned(reality: Reality) -> Iterator[str]:
         and not was_moved(world, world.containers[key])
         and not world.containers[key].place.configured.isdisjoint(world.topology.online)
     ]
-    strangers += [(own, own) for each in world.containers.values() if (own := own_of_the_moved(world, each))]
+    outside = [each for each in world.containers.values() if not each.view.in_shared_group]
+    strangers += [(own, own) for each in outside if (own := own_of_the_moved(world, each))]
     pins, asked = union(runs for runs, _ in strangers), union(runs & pin for runs, pin in strangers)
     for grant in world.state.assignments.values():
         both, free = grant.cpus & pins, _free(reality, grant)

@@ -30,9 +30,19 @@ def test_histories_with_a_front_before_the_usual_runtime_break_no_law(first: int
         history(seed, with_hand=with_hand, wraps=True)
 
 
-def test_one_that_turns_out_not_to_ask_takes_its_place_along() -> None:
-    """Its order was sent while its start was held: there is one more among those that do not ask."""
-    history(95010103, with_hand=True, wraps=True)
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(95010103, id="an order that was sent while a start was held, of one that does not ask again"),
+        pytest.param(96221122, id="a start for the pool beside that of an owner, which goes there for a pin"),
+        pytest.param(96220810, id="a ceiling that comes to no whole cores, and sinks into an original core"),
+        pytest.param(96220945, id="half of an original core, and one that is whole again"),
+        pytest.param(96221068, id="a pin inside the group, which the group does not have"),
+    ],
+)
+def test_rare_histories_with_a_front_and_a_hand_break_no_law(seed: int) -> None:
+    """Each of these broke one once."""
+    history(seed, with_hand=True, wraps=True)
 
 
 def test_these_histories_hold_usual_starts(monkeypatch: pytest.MonkeyPatch) -> None:
