@@ -33,3 +33,10 @@ def hurry() -> Urgency:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
         return Urgency.RAISED
     return Urgency.ORDINARY
+
+
+def of_thread(thread: int) -> Urgency:
+    """Return what a thread of any process has. Raise OSError if it is gone."""
+    if os.sched_getscheduler(thread) & ~os.SCHED_RESET_ON_FORK == os.SCHED_FIFO:
+        return Urgency.REAL_TIME
+    return Urgency.RAISED if os.getpriority(os.PRIO_PROCESS, thread) <= _NICE else Urgency.ORDINARY

@@ -16,6 +16,7 @@ import msgspec
 
 from sidecar.cli.arguments import misused
 from sidecar.cli.cmd_state import newest_books
+from sidecar.cli.doctor.daemon_process import AskedProcess, find_daemon
 from sidecar.cli.doctor.engine_checks import (
     UNJUDGED,
     check_builds,
@@ -33,8 +34,8 @@ from sidecar.cli.doctor.hand_checks import (
     check_speed,
     check_taken,
     closed_reason,
-    effective_capabilities,
     taken_parents,
+    told_closed,
     tried_urgency,
 )
 from sidecar.cli.doctor.host_checks import (
@@ -67,7 +68,6 @@ from sidecar.decide.settings import PolicyName
 from sidecar.engines.found_places import engine_places
 from sidecar.failures import ConfigError, ContainerGone, EngineLacks, SidecarError
 from sidecar.hand.inotify_limits import inotify_use
-from sidecar.hand.reflex_queue import find_library
 from sidecar.host.cgroup.engine_lock import EngineLock
 from sidecar.host.cgroup.host_kernel import HostKernel, find_hierarchy
 from sidecar.host.install.daemon_json import DAEMON_JSON, read_daemon_json
@@ -151,7 +151,10 @@ def examine(config: Config, kernel: Kernel, ask: Callable[[str], EngineReport]) 
     report = msgspec.structs.replace(report, views=seen)
     mountinfo = _text("/proc/self/mountinfo")
     places = other_places([first, *(at for _, at in rest)], os.environ, os.path.exists)
-    has_hand = _closed(config) is None and config.policy is not PolicyName.NONE
+    is_running, last = is_daemon_running(config.state_dir), _last(config.state_dir)
+    asked = find_daemon(config.state_dir, is_running=is_running is True)
+    closed = _closed(config, last if asked.is_running else None)
+    has_hand = closed is None and config.policy is not PolicyName.NONE and _answers(config)
     findings = [
         *check_engine(report),
         *check_notes(report, has_hand=has_hand),
@@ -172,7 +175,6 @@ def examine(config: Config, kernel: Kernel, ask: Callable[[str], EngineReport]) 
         books = State()  # No state yet is not a fault; the daemon reports an unreadable one.
     if report.engine:
         books = claimed(books, report.engine.name)
-    is_running, last = is_daemon_running(config.state_dir), _last(config.state_dir)
     with closing(EngineLock(config.cgroup)) as lock:
         holder = lock.holder(report.engine.home) if report.engine else None
     return [
@@ -195,12 +197,12 @@ def examine(config: Config, kernel: Kernel, ask: Callable[[str], EngineReport]) 
                 *check_rules(config, report),
             ]
         ),
-        *_check_hand(config, report, is_running=is_running is True),
+        *_check_hand(config, report, asked, closed),
         *check_fronts(fronts := fronts_here(), has_program=find_program() is not None),
         *(around := list(_check_around(config, is_running=is_running is True))),
         *check_exec(fronts, os.uname().release, is_wanted=wants_exec(config, report.views), is_elsewhere=bool(around)),
         *_check_groups(config, report, topology.online if topology else EMPTY),
-        *_check_units(config, books, topology),
+        *_check_units(config, books, topology, asked),
         *check_unit_rules(config),
         *check_swarm(config, report.engine, node_capacity(config, topology, books, seen) if topology else None),
     ]
@@ -214,28 +216,35 @@ def _last(state_dir: str) -> LastStatus | None:
         return None
 
 
-def _closed(config: Config) -> str | None:
-    """Return why no births are answered here, None if they are."""
-    if find_hierarchy(config.cgroup) is None:
-        return "there is no hierarchy"
-    if config.hand == "off" or config.shared_slice:
-        return "they are not to be"
+def _closed(config: Config, last: LastStatus | None) -> str | None:
+    """Return why no cgroups can be written directly, None if they can: as the daemon that runs tells, or else as it is
+    for this command.
+    """
+    if last is not None and not last.outdated and last.status.hand is not None:
+        return told_closed(last.status.hand, config)
     return closed_reason(config)
 
 
-def _check_hand(config: Config, report: EngineReport, *, is_running: bool) -> Iterator[Finding]:
+def _answers(config: Config) -> bool:
+    """Return whether births are to be answered."""
+    return find_hierarchy(config.cgroup) is not None and config.hand != "off" and not config.shared_slice
+
+
+def _check_hand(config: Config, report: EngineReport, asked: AskedProcess, closed: str | None) -> Iterator[Finding]:
     """Yield what answers births and hears writes: nothing of speed where nothing answers, nothing under policy none."""
     if config.policy is PolicyName.NONE or find_hierarchy(config.cgroup) is None:
         return
-    yield from check_hand(config, None if config.hand == "off" else closed_reason(config))
-    has_hand = _closed(config) is None
+    yield from check_hand(config, closed)
+    has_hand = closed is None and _answers(config)
     if has_hand:
-        yield from check_taken(_taken(config, report, is_running=is_running))
-        yield from check_speed(find_library(), tried_urgency())
-        yield from check_modes(effective_capabilities())
+        yield from check_taken(_taken(config, report, is_running=asked.is_running))
+        urgency = asked.urgency() if asked.daemon else tried_urgency()
+        yield from check_speed(asked.library(), urgency, asked)
+        yield from check_modes(asked)
     listens = listening(config, has_hand=has_hand)
     owners = sum("cpuset.exclusive" in each.labels for each in report.views)
-    yield from check_inotify(inotify_use(), listens, len(report.views), owners, is_running=is_running)
+    use, whose = inotify_use(user=asked.user), "the daemon's user" if asked.daemon else "this user"
+    yield from check_inotify(use, listens, len(report.views), owners, is_running=asked.is_running, whose=whose)
 
 
 def _taken(config: Config, report: EngineReport, *, is_running: bool) -> tuple[str, ...]:
@@ -268,7 +277,7 @@ def _check_groups(config: Config, report: EngineReport, online: CPUSet) -> Itera
     yield from check_shared_group(report, group, _settings_of_dockerd())
 
 
-def _check_units(config: Config, books: State, topology: Topology | None) -> Iterator[Finding]:
+def _check_units(config: Config, books: State, topology: Topology | None, asked: AskedProcess) -> Iterator[Finding]:
     """Yield which processes of the host may run on exclusive CPUs. Where none can be exclusive, nothing is said."""
     if config.policy is not PolicyName.NONE and topology is not None:
         yield from check_units(
@@ -277,6 +286,7 @@ def _check_units(config: Config, books: State, topology: Topology | None) -> Ite
             topology.online,
             is_confining=config.host_units == "auto",
             groups=config.host_groups,
+            root=asked.root,
         )
 
 

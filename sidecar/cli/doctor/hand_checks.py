@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from typing import Final
 
+from sidecar.cli.doctor.daemon_process import DAC_OVERRIDE, AskedProcess
 from sidecar.cli.doctor.host_checks import Finding, Verdict
 from sidecar.config.config import Config
 from sidecar.failures import CgroupClosed
@@ -17,10 +17,20 @@ from sidecar.hand.parent_lock import lock_directory
 from sidecar.hand.parents import default_parents
 from sidecar.hand.reflex_queue import Library
 from sidecar.hand.urgency import Urgency, hurry
+from sidecar.status.document import HandStatus
 from sidecar.words.hands import SWITCHED_OFF, no_hand, parents_taken, reflex_told
 
-_DAC_OVERRIDE: Final = 1
-"""Its number in capabilities(7)."""
+_PRIORITIES: Final = {Urgency.REAL_TIME: "real-time priority", Urgency.RAISED: "a raised priority"}
+
+
+def told_closed(hand: HandStatus | None, config: Config) -> str | None:
+    """Return why the daemon that runs writes no cgroups, as it tells itself, with the cure; None if it does. What it
+    tells of a `hand` that it was not to have is no word on another configuration.
+    """
+    if hand is None or hand.taken or not hand.text.startswith(no_hand("")):
+        return None
+    reason = hand.text.removeprefix(no_hand(""))
+    return closed_reason(config) if reason == SWITCHED_OFF else reason
 
 
 def closed_reason(config: Config) -> str | None:
@@ -84,20 +94,11 @@ def check_hand(config: Config, closed: str | None) -> Iterator[Finding]:
         yield Finding("births", Verdict.OK, "cgroups can be written: each birth is answered by the kernel first")
 
 
-def effective_capabilities() -> int:
-    """Return the capabilities of this process, as a mask; all if that cannot be read."""
-    with suppress(OSError, ValueError), open("/proc/self/status", encoding="ascii", errors="replace") as file:
-        for line in file:
-            if line.startswith("CapEff:"):
-                return int(line.split()[1], 16)
-    return -1
-
-
-def check_modes(capabilities: int) -> Iterator[Finding]:
+def check_modes(asked: AskedProcess) -> Iterator[Finding]:
     """Check that a cgroup can be written whatever its mode is. Only where births are answered."""
-    if not capabilities >> _DAC_OVERRIDE & 1:
+    if not asked.may(DAC_OVERRIDE):
         says = "CAP_DAC_OVERRIDE is missing: a container that changes the modes of its own cgroup keeps its CPUs"
-        yield Finding("modes", Verdict.WARN, says, "add the capability: cap_add: [DAC_OVERRIDE]")
+        yield Finding("modes", Verdict.WARN, f"{says} {asked.told}", "add the capability: cap_add: [DAC_OVERRIDE]")
 
 
 def check_taken(taken: Sequence[str]) -> Iterator[Finding]:
@@ -107,15 +108,17 @@ def check_taken(taken: Sequence[str]) -> Iterator[Finding]:
         yield Finding("parents", Verdict.WARN, problem, cure)
 
 
-def check_speed(library: Library, urgency: Urgency) -> Iterator[Finding]:
+def check_speed(library: Library, urgency: Urgency | None, asked: AskedProcess) -> Iterator[Finding]:
     """Check how fast a birth is answered. Only where births are answered."""
     is_unfit = library.path is None and library.is_there
     says = reflex_told(fits=library.path is not None, is_there=library.is_there)
     cure = "install the package again" if is_unfit else ""
     yield Finding("reflex", Verdict.WARN if is_unfit else Verdict.OK, says, cure)
     if urgency is Urgency.ORDINARY:
-        says = "CAP_SYS_NICE is missing: on a busy host births are answered later"
+        says = f"CAP_SYS_NICE is missing: on a busy host births are answered later {asked.told}"
         yield Finding("urgency", Verdict.WARN, says, "add the capability: cap_add: [SYS_NICE]")
-    else:
-        priority = "real-time priority" if urgency is Urgency.REAL_TIME else "a raised priority"
-        yield Finding("urgency", Verdict.OK, f"births are answered with {priority}")
+        return
+    says = "births may be answered with a raised priority, and no thread answers any now"
+    if urgency:
+        says = f"births are answered with {_PRIORITIES[urgency]}"
+    yield Finding("urgency", Verdict.OK, f"{says} {asked.told}")

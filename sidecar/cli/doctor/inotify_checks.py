@@ -43,10 +43,10 @@ def listening(config: Config, *, has_hand: bool) -> Listening:
 
 
 def check_inotify(
-    use: InotifyUse, listens: Listening, containers: int, owners: int = 0, *, is_running: bool
+    use: InotifyUse, listens: Listening, containers: int, owners: int = 0, *, is_running: bool, whose: str = "this user"
 ) -> Iterator[Finding]:
     """Check that inotify has room for the daemon's instances, and for so many containers, of which so many ask for CPUs
-    of their own. The instances of a daemon that is running are in `use` already.
+    of their own. The instances of a daemon that is running are in `use` already, which is that of its user: `whose`.
     """
     to_open = () if is_running else listens.losses
     lacking = len(to_open) - use.free_instances
@@ -56,12 +56,12 @@ def check_inotify(
         yield Finding(
             "inotify",
             Verdict.WARN,
-            f"this user has {use.instances} of at most {counted(use.max_instances, 'inotify instance')}{opens}: "
+            f"{whose} has {use.instances} of at most {counted(use.max_instances, 'inotify instance')}{opens}: "
             f"without one, {', '.join(losses)}",
             "raise it: sysctl fs.inotify.max_user_instances=1024",
         )
     needed = containers * listens.watches_each + owners * listens.watches_more
-    watches = f"this user has {use.watches} of at most {use.max_watches} inotify watches"
+    watches = f"{whose} has {use.watches} of at most {use.max_watches} inotify watches"
     if use.watches_run_out or not use.has_room_for(needed):
         says = f"{watches}: without one, {WRITES}"
         yield Finding("inotify", Verdict.WARN, says, "raise it: sysctl fs.inotify.max_user_watches=65536")

@@ -35,9 +35,11 @@ def check_units(
     is_confining: bool = False,
     groups: Sequence[str] = (),
     files: Sequence[str] = _FILES,
+    root: str = "",
 ) -> Iterator[Finding]:
     """Check that systemd keeps the host's services and sessions on reserved CPUs, as far as that is to be seen; or,
-    with `is_confining`, that the sidecar can confine them: these, or the `groups` that the configuration names.
+    with `is_confining`, that the sidecar can confine them: these, or the `groups` that the configuration names. The
+    files are those below `root`, where the daemon sees others than this command.
     """
     if hierarchy is None:
         return
@@ -46,7 +48,7 @@ def check_units(
         holes = [unit for unit in units if unit.has_containers]
         says = f"the sidecar confines {counted(len(units) - len(holes), 'unit')} of systemd to the shared pool"
         yield Finding(_QUESTION, Verdict.OK, f"{says}, and not {_names(holes)}" if holes else says)
-        if hidden := [each for each in files if not os.path.isdir(each)]:
+        if hidden := [each for each in files if not os.path.isdir(f"{root}{each}")]:
             says = f"{', '.join(hidden)} cannot be read here: a unit that asks there for CPUs of its own gets none"
             yield Finding(
                 _QUESTION, Verdict.WARN, says, "mount the host's, read-only: docs/how-to/keep-the-host-off.md"

@@ -6,20 +6,22 @@ from pathlib import Path
 
 import pytest
 
+from sidecar.cli.doctor.daemon_process import AskedProcess
 from sidecar.cli.doctor.hand_checks import (
     check_hand,
     check_modes,
     check_speed,
     check_taken,
-    effective_capabilities,
     taken_parents,
+    told_closed,
     tried_urgency,
 )
 from sidecar.cli.doctor.host_checks import Verdict
 from sidecar.config.config import Config
 from sidecar.hand.reflex_queue import Library
 from sidecar.hand.urgency import Urgency
-from sidecar.words.hands import MOUNT, unwritable
+from sidecar.status.document import HandStatus
+from sidecar.words.hands import MOUNT, SWITCHED_OFF, no_hand, unwritable
 from tests.support.hand.stages import v2_stage
 
 
@@ -48,25 +50,55 @@ def test_what_was_chosen_is_no_warning(config: Config) -> None:
 
 def test_a_missing_capability_is_a_warning() -> None:
     """A missing reflex is told, and is none."""
-    slow = list(check_speed(Library(None, is_there=False), Urgency.ORDINARY))
+    slow = list(check_speed(Library(None, is_there=False), Urgency.ORDINARY, AskedProcess()))
     assert [each.verdict for each in slow] == [Verdict.OK, Verdict.WARN]
     assert "CAP_SYS_NICE" in slow[1].says
-    fast = list(check_speed(Library("reflex.so", is_there=True), Urgency.REAL_TIME))
+    fast = list(check_speed(Library("reflex.so", is_there=True), Urgency.REAL_TIME, AskedProcess()))
     assert [each.verdict for each in fast] == [Verdict.OK, Verdict.OK]
 
 
-def test_a_missing_right_to_pass_over_modes_is_a_warning() -> None:
+def test_a_missing_right_to_pass_over_modes_is_a_warning(tmp_path: Path) -> None:
     """SYS_NICE alone, as files of one's own may have it."""
-    [finding] = check_modes(1 << 23)
+    status = tmp_path / "status"
+    status.write_text(f"Name:\tx\nCapEff:\t{1 << 23:016x}\n")
+    [finding] = check_modes(AskedProcess(str(tmp_path), 7, is_running=True))
     assert finding.verdict is Verdict.WARN
     assert "DAC_OVERRIDE" in finding.cure
-    assert list(check_modes(1 << 23 | 1 << 1)) == []
-    assert effective_capabilities() >= 0
+    assert "process 7" in finding.says
+    status.write_text(f"CapEff:\t{1 << 23 | 1 << 1:016x}\n")
+    assert list(check_modes(AskedProcess(str(tmp_path), 7, is_running=True))) == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        (AskedProcess(), "no daemon runs"),
+        (AskedProcess(is_running=True), "not visible here"),
+        (AskedProcess("/proc/7", 7, is_running=True), "process 7"),
+    ],
+    ids=["none", "hidden", "visible"],
+)
+def test_it_is_said_of_which_process_a_finding_speaks(asked: AskedProcess, says: str) -> None:
+    """Else the rights of root at a terminal would pass for those of the daemon."""
+    for urgency in (*Urgency, None):
+        *_, finding = check_speed(Library("reflex.so", is_there=True), urgency, asked)
+        assert says in finding.says
+
+
+def test_the_daemons_word_on_its_hand_counts() -> None:
+    """What this command could write says nothing of it. Taken parents have a finding of their own."""
+    reason = unwritable("/sys/fs/cgroup")
+    assert told_closed(HandStatus(is_answering=False, text=no_hand(reason)), Config()) == reason
+    assert told_closed(HandStatus(is_answering=True, text="the kernel first: ..."), Config()) is None
+    taken = HandStatus(is_answering=False, taken=("/docker",), text=no_hand("another sidecar"))
+    assert told_closed(taken, Config()) is None
+    off = HandStatus(is_answering=False, text=no_hand(SWITCHED_OFF))
+    assert told_closed(off, Config(cgroup="/nowhere")) != SWITCHED_OFF
 
 
 def test_a_reflex_of_another_version_is_a_warning() -> None:
     """The watcher answers instead, and a new installation mends it."""
-    unfit = next(check_speed(Library(None, is_there=True), Urgency.REAL_TIME))
+    unfit = next(check_speed(Library(None, is_there=True), Urgency.REAL_TIME, AskedProcess()))
     assert unfit.verdict is Verdict.WARN
     assert "another version" in unfit.says
     assert "install" in unfit.cure

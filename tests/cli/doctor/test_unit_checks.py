@@ -78,6 +78,11 @@ def test_files_in_which_units_ask_are_missed_where_they_cannot_be_read(tmp_path:
     _, found = check_units(Hierarchy(2, str(tmp_path), "cpuset"), RESERVED, ONLINE, is_confining=True, files=files)
     assert (found.verdict, "mount" in found.cure) == (Verdict.WARN, True)
     assert found.says.startswith("/nowhere/system, /nowhere/else cannot be read here")
+    (tmp_path / "daemon/nowhere/system").mkdir(parents=True)
+    root = f"{tmp_path}/daemon"
+    v2 = Hierarchy(2, str(tmp_path), "cpuset")
+    _, found = check_units(v2, RESERVED, ONLINE, is_confining=True, files=["/nowhere/system", "/tmp"], root=root)
+    assert found.says.startswith("/tmp cannot be read here"), "the daemon's files count"
 
 
 def test_where_groups_are_named_the_sidecar_confines_these(tmp_path: Path) -> None:
