@@ -112,8 +112,12 @@ def _entered_when_vacated(reality: Reality) -> list[str]:
 
 
 def _holds(world: World, key: ContainerKey) -> CPUSet:
+    return _granted(world, key) - world.state.lent
+
+
+def _granted(world: World, key: ContainerKey) -> CPUSet:
     granted = world.state.assignments.get(key)
-    return granted.cpus - world.state.lent if granted else EMPTY
+    return granted.cpus if granted else EMPTY
 
 
 def _leaves(world: World, key: ContainerKey) -> CPUSet:
@@ -134,9 +138,9 @@ def _conflicts(reality: Reality, order: ApplyCpuset, holds: CPUSet) -> list[str]
     elif isinstance(container.start, Answered):
         # It is there already, if it runs.
         entered = entered - container.start.cpus
-    elif container.place.configured <= holds | _leaves(world, order.container):
-        # It was written there when it could be: staying is not entering.
-        entered = entered - container.place.configured
+    elif container.place.configured <= _granted(world, order.container) | _leaves(world, order.container):
+        # It was written there when it could be: staying is not entering. On what is lent it does not stay.
+        entered = entered - (container.place.configured - world.state.lent)
     found = []
     for id, other in world.containers.items():
         is_exclusive = id in world.state.assignments

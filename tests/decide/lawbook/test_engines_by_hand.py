@@ -54,6 +54,12 @@ def test_a_look_that_began_before_a_newborn_was_moved_does_not_show_what_that_la
     history(94103747, with_hand=True, with_two=True)
 
 
+@pytest.mark.parametrize("seed", [98000003, 98003793])
+def test_what_is_granted_at_rest_stays_where_it_is_written_but_for_what_is_lent(seed: int) -> None:
+    """One that is only glanced at may be anywhere meanwhile."""
+    history(seed, with_hand=True, with_two=True)
+
+
 def test_one_that_may_be_pinned_since_its_engine_is_away_is_born_on_what_it_had() -> None:
     """Its start was held then, and nothing but a glance shows it: the right counts when its engine is back."""
     history(93308714, with_hand=True, with_two=True)
