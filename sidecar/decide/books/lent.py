@@ -44,22 +44,23 @@ def _lent(before: State, world: World) -> CPUSet:
     if not world.is_ready:
         # Who waits for what is not known yet: what is lent stays, and the books alone tell what more is needed.
         kept, room = before.lent & state.exclusive, room_in(world, state)
-        now = (room.shared - state.leaving) | kept
+        now = (_in_pool(state, room) - state.leaving) | kept
         return (kept | room.missing_from(now, _in_turn(state, was_shared - kept))) if state.leaving else kept
     if not was_shared:
         return EMPTY
     room, waited_for = room_in(world, state), _waited_for(world)
+    pool = _in_pool(state, room)
     reached = before_what_follows(world) if waited_for else world.reach
     closed = closed_to_some(world, reached)
     away = state.leaving | (closed & state.shared)
     lent = EMPTY
     if away:
-        lent = room.missing_from(room.shared - away, _in_turn(state, was_shared, closed))
+        lent = room.missing_from(pool - away, _in_turn(state, was_shared, closed))
         lent = _with_what_each_keeps(world, room, lent, was_shared, reached)
     if waited_for and (behind := (closed_to_some(world, world.reach) & state.shared) - away):
         # A start would wait for what is lent because of what may follow that very start.
         others = _in_turn(state, was_shared - waited_for - lent, closed)
-        lent |= room.missing_from((room.shared - away - behind) | lent, others)
+        lent |= room.missing_from((pool - away - behind) | lent, others)
     return lent
 
 
@@ -68,9 +69,16 @@ def _with_what_each_keeps(world: World, room: Room, lent: CPUSet, was_shared: CP
     state, closed = world.state, closed_to_some(world, reached)
     for mask in _closed_to_each(world, reached):
         shut = CPUSet.from_mask(mask)
-        now = (room.shared - state.leaving | lent) - shut
+        now = (_in_pool(state, room) - state.leaving | lent) - shut
         lent |= room.filling(now, _in_turn(state, was_shared - shut, closed))
     return lent
+
+
+def _in_pool(state: State, room: Room) -> CPUSet:
+    """Return what is in the pool now, if others have left it: CPUs that are kept for a successor as well, until that
+    comes.
+    """
+    return room.shared | ((state.vacant & state.shared) - (state.reserved if state.strict else EMPTY))
 
 
 def _waited_for(world: World) -> CPUSet:

@@ -142,6 +142,18 @@ def test_a_cpu_that_is_kept_for_a_successor_is_in_the_pool_until_that_comes() ->
     assert lent(before, after, shared_min=1, options=(STRICT_CPU_RESERVATION,)) == "4"
 
 
+def test_nothing_is_lent_while_the_pool_has_what_is_kept_for_a_successor() -> None:
+    """It is in the pool until that comes, so the owner that leaves CPU 3 for CPU 7 does not wait."""
+    went = state_of(gone=(0, "1-2", "")).assignments[key := ContainerKey("docker", "gone")]
+    vacancies = {key: replace(went, demand=replace(went.demand, role="web 1"))}
+    before = replace(state_of(a=(1, "3-6", "")), vacancies=vacancies, strict=True)
+    after = replace(state_of(a=(1, "4-7", "3")), vacancies=vacancies, strict=True)
+    settings: dict[str, Any] = {"shared_min": 1, "options": (STRICT_CPU_RESERVATION,)}
+    assert lent(before, after, **settings) == ""
+    has_come = [replace(each.holding(went), vacancies={}) for each in (before, after)]
+    assert lent(*has_come, **settings) == "7"
+
+
 def test_the_floors_of_older_grants_come_first() -> None:
     before = state_of(a=(0, "1-3", ""))
     after = state_of(a=(0, "1", "2-3"), b=(1, "4-5", ""), c=(2, "6-7", ""))

@@ -60,6 +60,11 @@ def test_what_is_granted_at_rest_stays_where_it_is_written_but_for_what_is_lent(
     history(seed, with_hand=True, with_two=True)
 
 
+def test_what_is_kept_for_a_successor_is_enough_for_the_pool_until_that_comes() -> None:
+    """Its engine is away that leaves another CPU to the pool."""
+    history(97051778, with_hand=True, with_two=True)
+
+
 def test_one_that_may_be_pinned_since_its_engine_is_away_is_born_on_what_it_had() -> None:
     """Its start was held then, and nothing but a glance shows it: the right counts when its engine is back."""
     history(93308714, with_hand=True, with_two=True)
