@@ -32,15 +32,20 @@ def has_projection(world: World, container: Container) -> bool:
     return bool(asks) and key.engine == SYSTEMD
 
 
-def may_be_told(world: World, container: ContainerKey, *, is_told_owner: bool = False) -> bool:
+def may_be_told(world: World, container: ContainerKey, *, told: CPUSet | None = None) -> bool:
     """Return whether the projection of a container is written from this world. While its engine is away it stays as it
-    is, but where that silence is not safety, and where an owner is not alone any more: by what the kernel shows, or
-    because what it was told to own (`is_told_owner`) is not its own now.
+    is, but where that silence is not safety, and where an owner is not alone any more: by what the kernel shows,
+    because what it was told to own is not its own now, or because it is not where it was told to be alone, as one that
+    rests and whose runtime asks. `told` is where that was: nowhere if it was not alone; None if it was told to own
+    nothing.
     """
     if not world.is_absent(container) or world.is_blind:
         return True
-    known, is_owner = world.containers.get(container), is_told_owner or container in world.state.assignments
-    return known is not None and is_owner and has_company(world, known)
+    known, is_owner = world.containers.get(container), told is not None or container in world.state.assignments
+    if known is None or not is_owner:
+        return False
+    is_elsewhere = told is not None and bool(told.mask & ~known.footprint)
+    return is_elsewhere or has_company(world, known)
 
 
 def projection_of(world: World, container: Container) -> Projection:

@@ -37,7 +37,7 @@ from sidecar.projection.projections import Projections
 from sidecar.words.name_claims import name_claims_text
 from sidecar.words.neighbours import company
 from sidecar.words.reasons import reason_of
-from state.cpuset import CPUSet
+from state.cpuset import EMPTY, CPUSet
 from state.errors import ProjectionError
 from state.key import ContainerKey
 from state.model import Assignment, Refused
@@ -69,6 +69,9 @@ _GRANT: Final = 2
 
 _SETTLED: Final = 4
 """Where in that it is told whether it is settled."""
+
+_ALONE: Final = 5
+"""Where in that it is told whether it is alone."""
 
 
 class Teller:
@@ -216,7 +219,7 @@ class Teller:
         container = world.containers.get(key)
         if container is None or not has_projection(world, container):
             return
-        if not may_be_told(world, key, is_told_owner=self._is_told_owner(key)):
+        if not may_be_told(world, key, told=self._told_alone(key)):
             return
         known = _known(world, key, container)
         if _is_same(self._known.get(key), known) or self._can_wait(world, container):
@@ -226,9 +229,12 @@ class Teller:
         if self._attempt(errors, partial(self._projections.write, key.handle, names, projection)):
             self._known[key] = known
 
-    def _is_told_owner(self, key: ContainerKey) -> bool:
+    def _told_alone(self, key: ContainerKey) -> CPUSet | None:
+        """Return where a container was told to be alone: nowhere if it was not; None if it was told to own nothing."""
         told = self._known.get(key)
-        return told is not None and told[_GRANT] is not None
+        if told is None or told[_GRANT] is None:
+            return None
+        return CPUSet.from_mask(told[0].footprint) if told[_ALONE] else EMPTY
 
     def _can_wait(self, world: World, container: Container) -> bool:
         """Return whether it gets its first projection later."""

@@ -120,6 +120,28 @@ async def test_one_that_lost_its_grant_while_its_engine_is_away_is_told_once(
     assert not bench.told(owner).alone
 
 
+async def test_one_that_is_not_where_it_was_alone_is_told_before_its_engine_is_ready(
+    autojump_clock: MockClock, tmp_path: Path
+) -> None:
+    """It ended, and its runtime asks before it starts again: so it is nowhere, and others may be there."""
+    bench = Bench(tmp_path)
+    owner = bench.story.unseen("owner", 1, starts=False)
+    owner.asks = True
+    bench.story.look(owner)
+    bench.story.again(owner)
+    bench.story.settle()
+    await bench.tell()
+    assert bench.told(owner).alone
+    bench.story.disconnect()
+    bench.story.connect(is_slow=True)
+    assert await bench.tell() == []
+    bench.story.stop(owner)
+    bench.story.look(owner)
+    assert (bench.story.world.is_ready, await bench.tell()) == (False, ["owner"])
+    assert not bench.told(owner).alone
+    assert await bench.tell() == []
+
+
 async def test_a_new_reason_is_told(autojump_clock: MockClock, tmp_path: Path) -> None:
     """A waiting container is refused again whenever another takes the CPUs: the reason names the present holders."""
     bench = Bench(tmp_path)

@@ -18,7 +18,7 @@ def told_after(before: Mapping[ContainerKey, CPUSet], world: World) -> Mapping[C
     if world.is_releasing:
         return {}
     owners = {key: world.containers[key] for key in world.state.assignments.keys() & world.containers.keys()}
-    told = {key: each for key, each in owners.items() if may_be_told(world, key)}
+    told = {key: each for key, each in owners.items() if may_be_told(world, key, told=before.get(key))}
     now = {key: CPUSet.from_mask(each.footprint) for key, each in told.items() if is_alone(world, each)}
-    kept = {key: cpus for key, cpus in before.items() if not may_be_told(world, key, is_told_owner=True)}
+    kept = {key: cpus for key, cpus in before.items() if not may_be_told(world, key, told=cpus)}
     return {**kept, **now}
