@@ -79,7 +79,7 @@ from sidecar.decide.insiders import looked_inside
 from sidecar.decide.moves.plan import plan
 from sidecar.decide.moves.release import start_releasing
 from sidecar.decide.moves.signals import after_failed_stop
-from sidecar.decide.moves.starts import after_hold, after_letting_go
+from sidecar.decide.moves.starts import after_hold, after_letting_go, answers_to_owners_in_pool
 from sidecar.decide.moves.timers import after_timer, interrupted, with_rests_over
 from sidecar.decide.orders import LookAgain, Order, ReadTopology
 from sidecar.decide.reconcile import on_machine, with_settings
@@ -135,10 +135,11 @@ def step(world: World, facts: Sequence[Fact]) -> tuple[World, tuple[Order, ...]]
         world = replace(world, is_answered=is_answered)
     if before.state.leaving or before.state.lent:
         world = without_takes_of_what_only_came(before.state, world)
+    world, shared = answers_to_owners_in_pool(world)
     world = with_lent(before.state, world)
     # 3. The orders.
     world, orders = plan(world)
-    return world, (*orders, *dict.fromkeys(doubts))
+    return world, (*orders, *shared, *dict.fromkeys(doubts))
 
 
 def _settled(world: World, last: World | None) -> State:

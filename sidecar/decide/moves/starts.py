@@ -30,6 +30,7 @@ While a start is held, the engine answers neither looks at the container nor ord
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from msgspec import UNSET
@@ -113,13 +114,26 @@ def after_letting_go(world: World, fact: StartLetGo) -> World:
 
 def answers(world: World) -> tuple[World, tuple[AnswerStart, ...]]:
     """Return the world in which all possible answers to held starts are given, and these answers."""
+    return _given(world, lambda _: True)
+
+
+def answers_to_owners_in_pool(world: World) -> tuple[World, tuple[AnswerStart, ...]]:
+    """Return the world in which owners that start in the shared pool (4) are told so, and these answers. Where they
+    start is closed to the others of the pool from now on: that is known before it is counted what the pool keeps as yet
+    (`books/lent`).
+    """
+    owners = world.state.assignments
+    return _given(world, lambda each: each.container in owners and each.update is not None and not each.exclusive)
+
+
+def _given(world: World, accept: Callable[[AnswerStart], bool]) -> tuple[World, tuple[AnswerStart, ...]]:
     given: list[AnswerStart] = []
     held = [each for each in world.containers.values() if each.is_held]
     # 7. Others wait for these.
     for container in sorted(held, key=lambda each: not each.is_followed):
         assert isinstance(container.start, Held)
         answer = answer_to(world, container, container.start.number)
-        if answer is None:
+        if answer is None or not accept(answer):
             continue
         given.append(answer)
         # 6. It starts, or has started, or will not.

@@ -236,7 +236,7 @@ def held_beside_one_that_is_pinned(*, shares: bool) -> tuple[Dynamic, Real, Real
     return story, owner, web
 
 
-def starts_of(story: Dynamic) -> list[str]:
+def starts_of(story: Story) -> list[str]:
     """Return where starts were told to happen."""
     return [str(each.update.cpus) for each in story.given if isinstance(each, AnswerStart) and each.update]
 
@@ -256,3 +256,30 @@ def test_it_waits_if_it_counts_as_leaving_what_an_order_may_bring(monkeypatch: p
     leaves_what_only_an_order_may_bring(monkeypatch)
     story, owner, _ = held_beside_one_that_is_pinned(shares=False)
     assert (starts_of(story), story.leaving(owner), str(story.world.state.lent)) == ([], "2", "3")
+
+
+def test_what_is_closed_by_an_owner_that_starts_in_the_pool_is_no_replacement_yet() -> None:
+    """While no sidecar ran, one was pinned onto the CPUs of two whose starts are held. One of these moves to the last
+    CPU of the pool; the other one has nowhere to go, and starts on what the pool gets for that.
+    """
+    story = Story(uniform(cores=4), reserved_cpus=cpus("0"), options=(STRICT_CPU_RESERVATION,))
+    web = story.arrive("web")
+    story.settle()
+    movable, stays = (story.unseen(name, 1, starts=False) for name in ("movable", "stays"))
+    for owner in (movable, stays):
+        strictstarts.hold(story, owner)
+    story.crash([False])
+    story.tamper(web, cpus("3"))
+    story.unseen("pinned", cpuset="1-2")
+    strictstarts.ask_again(story)
+    story.given.clear()
+    story.take_inventory()
+    story.settle()
+    assert [story.granted(each) for each in (movable, stays)] == ["3", "2"]
+    (answer,) = (each for each in story.given if isinstance(each, AnswerStart))
+    assert (answer.container, starts_of(story)) == (stays.key, ["1"])
+    assert (str(story.world.state.lent), where(web)) == ("3", "3")
+    strictstarts.go_on(story, stays, fails=False)
+    story.look(stays)
+    story.settle()
+    assert (str(story.world.state.lent), where(web), where(stays)) == ("", "1", "2")

@@ -45,6 +45,11 @@ def test_rare_histories_with_a_front_and_a_hand_break_no_law(seed: int) -> None:
     history(seed, with_hand=True, wraps=True)
 
 
+def test_an_owner_that_starts_in_the_pool_is_in_the_way_there() -> None:
+    """One is pinned onto all that it has, and another owner moves to the CPU that the pool had."""
+    history(96021233, with_hand=True, wraps=True)
+
+
 def test_these_histories_hold_usual_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     """A law proves nothing about what does not occur."""
     seen: Counter[str] = Counter()
