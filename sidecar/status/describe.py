@@ -165,7 +165,7 @@ def container_status(world: World, container: Container, deadlines: Deadlines) -
         pinned=CPUSet.from_mask(world.kept_by_pin(container)) & world.state.online,
         refusal=why_refused(world, refused) if refused and is_standing(container, refused) else "",
         turn=turn_of(world, key) if refused else 0,
-        trouble=trouble(container),
+        trouble=trouble(world, container),
         warnings=(*warnings(container.wish), *named_none(world, container)),
         explanation=explanation(world, container, assignment, refused, wanted),
     )

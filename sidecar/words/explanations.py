@@ -12,7 +12,7 @@ from sidecar.decide.books.load_wish import wished
 from sidecar.decide.books.queue import overtakers, turn_of
 from sidecar.decide.container.askers import is_coming, is_hopeful
 from sidecar.decide.container.container import Container, Standing
-from sidecar.decide.container.line import Paused
+from sidecar.decide.container.line import FaultKind, Paused
 from sidecar.decide.container.originals import cpu_limit
 from sidecar.decide.facts import Phase, ViewKind
 from sidecar.decide.moves.alone import is_alone
@@ -24,7 +24,7 @@ from sidecar.natural_order import natural
 from sidecar.words.causes import why, why_leaving
 from sidecar.words.counts import agree, cpus, exclusive_cpus, named, ordinal, some
 from sidecar.words.exec_text import exec_told
-from sidecar.words.hands import leg_told
+from sidecar.words.hands import leg_told, taken_around
 from sidecar.words.neighbours import clash_text, company, pin_text, pinned_text
 from sidecar.words.pod_names import named_none
 from sidecar.words.reasons import LEFT_ALONE
@@ -45,11 +45,16 @@ _SHOWN_NAMES: Final = 5
 _HELD_BACK: Final = "a cgroup between the two has fewer"
 
 
-def trouble(container: Container) -> str:
-    """Return the last fault of a container, as a clause; "" without one. A look that shows a fault has no text."""
-    if container.fault is None:
+def trouble(world: World, container: Container) -> str:
+    """Return the last fault of a container, as a clause, with what is known of its cause; "" without one. A look that
+    shows a fault has no text.
+    """
+    fault = container.fault
+    if fault is None:
         return ""
-    return container.fault.text or f"it has fewer CPUs than its group: {_HELD_BACK}"
+    if fault.kind is FaultKind.INEFFECTIVE and fault.text and (cause := taken_around(world, container)):
+        return f"{fault.text}: {cause}"
+    return fault.text or f"it has fewer CPUs than its group: {_HELD_BACK}"
 
 
 def waits_for(world: World, container: Container, assignment: Assignment | None, wanted: CPUSet | None) -> str:
@@ -140,8 +145,8 @@ def explanation(
     if container.keeps_mems and container.wish.mems is MemsRule.FOLLOW:
         said.append("Its memory nodes stay as they are: an order that changed them failed.")
     if container.fault:
-        text = container.fault.text
-        said.append(f"The last order failed: {text}" if text else f"It has fewer CPUs than its group: {_HELD_BACK}.")
+        failed = f"The last order failed: {trouble(world, container)}"
+        said.append(failed if container.fault.text else f"It has fewer CPUs than its group: {_HELD_BACK}.")
     refusal = container.wish.refusal
     is_said = refused is not None and refusal is not None and refused.refusal.code is refusal.code
     found = (harmless if is_said else warnings)(container.wish)

@@ -36,6 +36,16 @@ def parents_taken(parents: Sequence[str]) -> tuple[str, str]:
     return f"another sidecar answers births below {below}", cure
 
 
+def taken_around(world: World, container: Container) -> str:
+    """Return that another sidecar watches the parent below which this container runs, and writes there too, with the
+    cure; "" if none does.
+    """
+    taken = world.hand.taken if world.hand else ()
+    below = f"{container.view.found_below}/"
+    around = [each for each in taken if below.startswith(f"{each}/")]
+    return ": ".join(parents_taken(around)) if around else ""
+
+
 def reflex_told(*, fits: bool, is_there: bool) -> str:
     """Return what answers births: the compiled reflex if it fits, or else the watcher in Python, and why."""
     if fits:
@@ -78,11 +88,16 @@ def stuck_told(world: World) -> str:
 
 
 def leg_told(world: World, container: Container) -> str:
-    """Return by which leg a container is moved, as a sentence; "" if it does not run, is not moved, or the host has no
-    hand: the status of the host has that reason.
+    """Return by which leg a container is moved, as a sentence; "" if it does not run, or is not moved, and while it is
+    not known whether there is a hand.
     """
     hand = world.hand
-    if hand is None or not hand.is_answering or container.is_idle or not is_answered(world, container):
+    if container.is_idle or not is_answered(world, container):
+        return ""
+    if hand is None:
+        is_moved = world.settings.policy is not PolicyName.NONE and not world.is_releasing
+        return f"The engine alone changes its CPUs: {world.handless}." if world.handless and is_moved else ""
+    if not hand.is_answering:
         return ""
     if isinstance(container.grip, Guarded):
         return "Its CPUs are written to its cgroup directly, and guarded there; the engine keeps the record."
@@ -90,6 +105,8 @@ def leg_told(world: World, container: Container) -> str:
         return f"The engine alone changes its CPUs: {container.grip.reason}."
     if container.is_covered or may_cover(world, container):
         return ""
+    if taken := taken_around(world, container):
+        return f"The engine alone changes its CPUs: {taken}."
     parent = container.view.cgroup_parent
     return f"The engine alone changes its CPUs: its cgroup parent{f' {parent}' if parent else ''} is not watched."
 

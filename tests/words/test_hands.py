@@ -6,12 +6,15 @@ import msgspec
 import pytest
 
 from sidecar.decide.container.grip import Closed, Guarded
+from sidecar.decide.container.line import Fault, FaultKind
 from sidecar.decide.hand_state import HandState
 from sidecar.decide.orders import Answers, HoldAnswers
 from sidecar.decide.reconcile import begin
+from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World, replace
 from sidecar.status.describe import status_of
-from sidecar.words.hands import MOUNT, births_told, leg_told, many_writes, unwritable
+from sidecar.words.explanations import trouble
+from sidecar.words.hands import MOUNT, SWITCHED_OFF, births_told, leg_told, many_writes, parents_taken, unwritable
 from state.cpuset import CPUSet
 from state.model import State
 from state.topology import uniform
@@ -72,6 +75,37 @@ def test_a_container_is_told_by_which_leg_it_is_moved() -> None:
     assert leg_told(world, closed) == "The engine alone changes its CPUs: no permission."
     elsewhere = replace(world, hand=HandState(parents=("/docker",), since=1, held=HELD, unwatched=("",)))
     assert leg_told(elsewhere, container).endswith("its cgroup parent is not watched.")
+
+
+@pytest.mark.parametrize("reason", [SWITCHED_OFF, unwritable("/sys/fs/cgroup")], ids=["off", "read-only"])
+def test_a_container_of_a_host_without_a_hand_is_told_why(reason: str) -> None:
+    """Where the sidecar moves it: not at rest, nor under the policy none."""
+    story = Story()
+    story.arrive("web")
+    resting = story.arrive("resting", starts=False)
+    world = replace(story.world, handless=reason)
+    told = {each.name: each.explanation for each in status_of(world).containers}
+    assert told["web"][-1] == f"The engine alone changes its CPUs: {reason}."
+    assert not any("engine alone" in each for each in told["resting"])
+    assert resting.key in world.containers
+    idle = replace(world, settings=replace(world.settings, policy=PolicyName.NONE))
+    assert not any("engine alone" in each for row in status_of(idle).containers for each in row.explanation)
+
+
+def test_a_container_below_another_sidecars_parent_is_told_so() -> None:
+    """That one undoes what this one's engine does; the fault alone would show no cure."""
+    story = Story()
+    container = story.known(story.arrive("web"))
+    world = replace(story.world, hand=replace(HAND, taken=("/machine.slice",), unwatched=("",)))
+    fault = Fault(FaultKind.INEFFECTIVE, "the engine accepted CPUs 0-1, but the kernel shows 0")
+    there = replace(container, view=replace(container.view, found_below="/machine.slice/pod"), fault=fault)
+    cause = ": ".join(parents_taken(("/machine.slice",)))
+    assert trouble(world, there) == f"{fault.text}: {cause}"
+    assert leg_told(world, there) == f"The engine alone changes its CPUs: {cause}."
+    beside = replace(there, view=replace(container.view, found_below="/machine.slices"))
+    assert trouble(world, beside) == fault.text
+    assert trouble(world, replace(there, fault=Fault(FaultKind.REFUSED, "no"))) == "no"
+    assert trouble(world, container) == ""
 
 
 def test_many_writes_are_told_with_their_number() -> None:
