@@ -6,9 +6,9 @@
 3. Commit: the burst in the journal, and the State in the checkpoint, on disk, before any order that needs it is sent.
 4. Post: readers see the new world, and pause a little before they work on it.
 5. Tell: the container's files stop naming the CPUs that an order takes, or that it will not have at its birth, before
-   the order is sent; and those that this decision opens to other containers before any order is. So do the files of an
-   owner stop saying that it is settled, before an order gives it more. A notice or a change is in the workload's files
-   before its grace begins or its signal is sent.
+   the order is sent; and those that this decision opens to other containers, also those of what is gone, before any
+   order is. So do the files of an owner stop saying that it is settled, before an order gives it more. A notice or a
+   change is in the workload's files before its grace begins or its signal is sent.
    What many orders take is withdrawn at once, and the writes of cgroups among them are one.
 6. Start the orders. Orders of containers that are not live come first, and may be sent before anything else is done: a
    container that is about to start cannot wait.
@@ -43,11 +43,11 @@ from sidecar.decide.settings import PolicyName
 from sidecar.failures import StateUnwritable
 from sidecar.log import Log
 from sidecar.ports import Checkpoints, Journals, StartOrders, Telling
-from sidecar.projection.opened import gainers, joined, losers, taken
+from sidecar.projection.opened import gainers, gone, joined, losers, taken
 from sidecar.projection.projection_of import names_of, projection_of
 from sidecar.sifting import decide
 from sidecar.words.units import noun
-from state.cpuset import CPUSet
+from state.cpuset import EMPTY, CPUSet
 from state.errors import StateError
 from state.key import HOST, ContainerKey
 from state.model import State
@@ -145,6 +145,8 @@ class Allocator:
         # 5. and 6. Tell, start the orders that cannot wait, let them be sent, and then start the rest.
         for key in {*losers(before, world), *joined(world, orders), *gainers(world, orders)}:
             self.correct(key)
+        for key in gone(before, world):
+            self.withdraw(key, EMPTY)
         is_answering = any(isinstance(order, AnswerStart) for order in orders)
         if self._saved and self._save_at < math.inf:
             bound = tuple(order for order in orders if needs_books(order, self._saved, world))

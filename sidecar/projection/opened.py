@@ -2,7 +2,8 @@
 
 Within a policy a container leaves CPUs by an order of its own, which withdraws them first, and other containers wait
 for its footprint. A grant that ends, or of which CPUs become reserved, opens them in the same decision, without such
-an order. So the allocator rewrites what is told of them before it sends any order of that decision.
+an order. So the allocator rewrites what is told of them before it sends any order of that decision. What is gone gets
+no order either: it is withdrawn before then.
 
 A container is born into the answer that the hand holds, also while its engine is away or has another order for it. So
 what new answers take is withdrawn before the hand is told of them. So is all of a container that the hand lets go by
@@ -38,6 +39,15 @@ def losers(before: World, world: World) -> Iterator[ContainerKey]:
         might_run = known.footprint | (was.footprint if was else 0)
         if (_kept(before, grant) - _kept(world, are.get(key))).mask & might_run:
             yield key
+
+
+def gone(before: World, world: World) -> Iterator[ContainerKey]:
+    """Yield the containers that are not there any more and whose grants this decision ends: removed as they ran, or
+    while no daemon did. Their files may say that they are alone, and a lease of the daemon before still counts.
+    """
+    were, are = before.state.assignments, world.state.assignments
+    if were is not are:
+        yield from (key for key in were if key not in are and key not in world.containers)
 
 
 def joined(world: World, orders: Sequence[Order]) -> Iterator[ContainerKey]:

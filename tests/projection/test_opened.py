@@ -6,7 +6,8 @@ import pytest
 
 from sidecar.decide.orders import ApplyCpuset, Update
 from sidecar.decide.settings import TenantRight
-from sidecar.projection.opened import joined
+from sidecar.decide.world import replace, without
+from sidecar.projection.opened import gone, joined
 from tests.support.decide.stories import Story, cpus
 
 
@@ -30,3 +31,18 @@ def test_what_an_owner_is_given_itself_lets_nobody_in() -> None:
     order = ApplyCpuset(second.key, 99, Update(cpus=cpus("1-4")), live=True)
     assert owner.key in story.world.state.assignments
     assert list(joined(story.world, [order])) == []
+
+
+def test_an_owner_that_is_gone_is_withdrawn_with_the_decision_that_ends_its_grant() -> None:
+    """Whether it was known, or is one that the books alone had; not one that only rests, or was looked at again."""
+    story = Story()
+    owner, other = story.arrive("owner", 2), story.arrive("other", 2)
+    story.settle()
+    before = story.world
+    unseen = replace(before, containers=without(before.containers, owner.key))
+    story.away(owner)
+    after = story.world
+    assert owner.key not in after.state.assignments
+    assert list(gone(before, after)) == list(gone(unseen, after)) == [owner.key]
+    assert list(gone(after, after)) == list(gone(before, unseen)) == []
+    assert other.key in after.state.assignments
