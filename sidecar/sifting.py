@@ -33,7 +33,7 @@ from sidecar.decide.facts import (
     TakeAcknowledged,
     TimerEnded,
 )
-from sidecar.decide.hand_facts import BornInside, CpusetWritten, GoneInside, Overwritten, WriteFailed
+from sidecar.decide.hand_facts import BornInside, CpusetWritten, GoneInside, Overwritten, Slipped, WriteFailed
 from sidecar.decide.orders import Order
 from sidecar.decide.step import step
 from sidecar.decide.world import World
@@ -125,6 +125,7 @@ def _container_of(fact: Fact) -> ContainerKey | None:
             | CpusetWritten()
             | WriteFailed()
             | Overwritten()
+            | Slipped()
             | BornInside()
             | GoneInside()
         ):

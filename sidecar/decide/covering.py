@@ -27,8 +27,7 @@
    had none once the hand answered is born later. The outcome of an order is no glance.
 11. A guarded cpuset that another program writes more often than any engine can is *wrested*, and so is one where what
    it writes stands for a part of the time that counts: equal events become one, so the number alone shows little of a
-   program that is fast, or of a hand that waits. Until it has been calm for a while, its container may be anywhere
-   while it runs (`World.may_run`): no other is alone beside it, and all stay settled.
+   program that is fast, or of a hand that waits (`wresting`).
 12. What the hand does not know keeps what other programs write into its group, but for owned CPUs. If these are fewer
    in new answers, they may put it there again. So until a later look, a live container that was seen after these
    answers were sent is sure of nothing.
@@ -37,7 +36,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
 from sidecar.decide.container.container import Container, Standing
 from sidecar.decide.container.grip import Closed, Loose, Writing
@@ -53,6 +51,7 @@ from sidecar.decide.hand_facts import (
     HandLost,
     HandReady,
     Overwritten,
+    Slipped,
     WriteFailed,
 )
 from sidecar.decide.hand_state import HandState, may_mean
@@ -60,14 +59,10 @@ from sidecar.decide.homes import has_set_home, home_of, with_home_shown
 from sidecar.decide.insiders import after_birth_inside, after_end_inside
 from sidecar.decide.orders import HoldAnswers, LookAgain, Order
 from sidecar.decide.world import World, replace
+from sidecar.decide.wresting import after_overwriting, after_slip
 from sidecar.systemd_names import parent_path
 from state.cpuset import EMPTY, CPUSet, union
 from state.key import ContainerKey
-
-MOST_UNDONE: Final = 100
-"""Foreign writes of one cpuset within a second that are surely undone at once: an engine manages 70, and each of its
-updates takes longer than an answer.
-"""
 
 
 def after_hand(world: World, fact: HandFact) -> tuple[World, tuple[Order, ...]]:
@@ -82,23 +77,13 @@ def after_hand(world: World, fact: HandFact) -> tuple[World, tuple[Order, ...]]:
         case CpusetWritten() | WriteFailed():
             return after_writes(world, (fact,))
         case Overwritten():
-            return _overwritten(world, fact), ()
+            return after_overwriting(world, fact), ()
+        case Slipped():
+            return after_slip(world, fact)
         case BornInside():
             return after_birth_inside(world, fact)
         case GoneInside():
             return after_end_inside(world, fact), ()
-
-
-def _overwritten(world: World, fact: Overwritten) -> World:
-    """Return the world that knows whether a container's cpuset is wrested from the hand (11)."""
-    if world.hand is None:
-        return world
-    wrested = world.hand.wrested & world.containers.keys()
-    if fact.is_wrested or fact.times >= MOST_UNDONE:
-        wrested |= {fact.container} & world.containers.keys()
-    elif not fact.times:
-        wrested -= {fact.container}
-    return world if wrested == world.hand.wrested else replace(world, hand=replace(world.hand, wrested=wrested))
 
 
 def told_of_answers(world: World) -> World:

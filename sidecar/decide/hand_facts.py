@@ -79,6 +79,16 @@ class Overwritten(msgspec.Struct, frozen=True, tag=True):
     is_wrested: bool = False
 
 
+class Slipped(msgspec.Struct, frozen=True, tag=True):
+    """The hand can neither guard nor move a container's cgroup any more, and another program may have written it; told
+    again after each later write. `reason` is for people.
+    """
+
+    container: ContainerKey
+    reason: str
+    ended: int
+
+
 class BornInside(msgspec.Struct, frozen=True, tag=True):
     """A group that is called like this container appeared inside the group of an owner, below the cgroup `parent`, a
     path. It is that container, or of the owner's own making: what the engine knows of it tells.
@@ -97,4 +107,6 @@ class GoneInside(msgspec.Struct, frozen=True, tag=True):
     owner: ContainerKey
 
 
-HandFact = HandReady | HandLost | AnswersHeld | CpusetWritten | WriteFailed | Overwritten | BornInside | GoneInside
+HandFact = (
+    HandReady | HandLost | AnswersHeld | CpusetWritten | WriteFailed | Overwritten | Slipped | BornInside | GoneInside
+)

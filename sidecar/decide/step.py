@@ -73,6 +73,7 @@ from sidecar.decide.hand_facts import (
     HandLost,
     HandReady,
     Overwritten,
+    Slipped,
     WriteFailed,
 )
 from sidecar.decide.insiders import looked_inside
@@ -216,6 +217,7 @@ def _fold(world: World, fact: Fact) -> tuple[World, tuple[Order, ...]]:
             | CpusetWritten()
             | WriteFailed()
             | Overwritten()
+            | Slipped()
             | BornInside()
             | GoneInside()
         ):

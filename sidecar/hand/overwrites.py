@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sidecar.decide.covering import MOST_UNDONE
+from sidecar.decide.wresting import MOST_UNDONE
 
 MOST_STOOD_SECONDS: Final = 0.1
 """What a measure holds."""

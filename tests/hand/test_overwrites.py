@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.decide.covering import MOST_UNDONE
+from sidecar.decide.wresting import MOST_UNDONE
 from sidecar.hand.overwrites import MOST_OF_ONE_SECONDS, MOST_STOOD_SECONDS, TOLERATED, Overwrites
 from sidecar.hand.run_delay import RunDelay
 

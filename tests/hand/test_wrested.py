@@ -13,8 +13,8 @@ from typing import Final
 
 import pytest
 
-from sidecar.decide.covering import MOST_UNDONE
 from sidecar.decide.orders import Answers
+from sidecar.decide.wresting import MOST_UNDONE
 from sidecar.hand import reflex_queue, watcher
 from sidecar.hand.denials import _BIRTH_SECONDS
 from sidecar.hand.urgency import Urgency

@@ -7,6 +7,8 @@
    CPUs are unsure until the next look.
 4. A write that **failed** closes the cgroup until another run: the engine alone moves the container. Until a look, that
    may be such a run already.
+5. A cgroup that another program closed to the hand has **slipped**: it is closed too, and may be anywhere until a look
+   that began later.
 
 The rules for changing this file are those of `machine`.
 """
@@ -27,6 +29,7 @@ from sidecar.decide.container.news import (
     HoldBegan,
     LetGo,
     Looked,
+    SlipTold,
     WriteDone,
     WriteSent,
     WriteUndone,
@@ -127,6 +130,21 @@ def _undone(container: Container, news: WriteUndone) -> Container:
     return _made(container, grip=Closed(news.text, unsure, news.is_missing, news.ended))
 
 
+def _slipped(container: Container, news: SlipTold) -> Container:
+    """Close it: the engine alone moves it in this run. Until a look it may be anywhere."""
+    if not container.is_covered:
+        return _made(container, grip=Loose(news.cpus, is_moved=True, since=news.ended))
+    is_missing = isinstance(container.grip, Closed) and container.grip.is_missing
+    return _made(container, grip=Closed(news.text, news.cpus, is_missing, news.ended))
+
+
+def _slipped_meanwhile(container: Container, news: SlipTold) -> Container:
+    """Mark the write as overlapped: it may have been done before, and guards nothing. It may be anywhere."""
+    made = _ended(container, news)
+    assert isinstance(made.grip, Writing)
+    return _made(made, grip=_made(made.grip, unsure=made.grip.unsure | news.cpus))
+
+
 def _answered_for(container: Container, news: AnswersTold) -> Container:
     """Keep the answers that its next birth may get. Without cover the hand guards nothing, and an outstanding order
     counts as overlapped: the guard may have answered it. What could not be written stays unsure.
@@ -182,6 +200,10 @@ GRIPS: Final[Mapping[tuple[type[Grip], type[GripNews]], Rule]] = {
     (Writing, WriteUndone): _undone,
     (Guarded, WriteUndone): same,
     (Closed, WriteUndone): same,
+    (Loose, SlipTold): _slipped,
+    (Writing, SlipTold): _slipped_meanwhile,
+    (Guarded, SlipTold): _slipped,
+    (Closed, SlipTold): _slipped,
     (Loose, AnswersTold): _answered_for,
     (Writing, AnswersTold): _answered_for,
     (Guarded, AnswersTold): _answered_for,

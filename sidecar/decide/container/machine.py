@@ -65,6 +65,7 @@ from sidecar.decide.container.news import (
     OrderSent,
     PauseEnded,
     Recognized,
+    SlipTold,
     WishRead,
     WriteDone,
     WriteSent,
@@ -114,7 +115,7 @@ def after(container: Container, news: News) -> Container:
             return _made(container, is_young=False)
         case Disputed():
             return _disputed(container)
-        case WriteSent() | WriteDone() | WriteUndone() | AnswersTold() | LetGo():
+        case WriteSent() | WriteDone() | WriteUndone() | SlipTold() | AnswersTold() | LetGo():
             return GRIPS[type(container.grip), type(news)](container, news)
         case HoldBegan():
             changed = GRIPS[type(container.grip), HoldBegan](container, news)

@@ -182,6 +182,14 @@ class WriteUndone(msgspec.Struct, frozen=True):
     ended: int
 
 
+class SlipTold(msgspec.Struct, frozen=True):
+    """The hand can neither guard nor move it any more, `text` is why; it may be on any of these CPUs."""
+
+    text: str
+    cpus: CPUSet
+    ended: int
+
+
 class AnswersTold(msgspec.Struct, frozen=True):
     """The hand may answer its next birth with any of these; none without a hand. `is_covered`: it surely answers it."""
 
@@ -213,7 +221,7 @@ LineNews = (
 StartNews = Looked | OrderApplied | OrderIneffective | HoldBegan | HoldGivenUp | HoldAnswered
 """The input of the machine of starts."""
 
-GripNews = Looked | HoldBegan | WriteSent | WriteDone | WriteUndone | AnswersTold | LetGo
+GripNews = Looked | HoldBegan | WriteSent | WriteDone | WriteUndone | SlipTold | AnswersTold | LetGo
 """The input of the machine of the hand's grip."""
 
 News = (

@@ -31,6 +31,7 @@ from sidecar.decide.container.news import (
     OrderRefused,
     OrderSent,
     PauseEnded,
+    SlipTold,
     StartNews,
     WriteDone,
     WriteSent,
@@ -250,6 +251,28 @@ def test_what_the_hand_could_not_write_is_sure_of_nothing_until_a_look() -> None
         assert CPUSet.from_mask(each.footprint) == EVERYWHERE
         assert each.sure == CPUSet()
         assert after(each, msgspec.structs.replace(looked(MINE), began=9)).sure == MINE
+
+
+def test_what_slipped_from_the_hand_may_be_anywhere_until_a_look_that_began_later() -> None:
+    """Whether it was guarded, never written, or closed before; and the engine moves it from then on."""
+    write = WriteCpuset(VIEW.key, 8, Update(cpus=MINE))
+    told, slipped = AnswersTold((MINE,), is_covered=True), SlipTold("it is closed", EVERYWHERE, 6)
+    guarded = seen(VIEW, told, WriteSent(write), WriteDone(MINE, 5))
+    for before in (guarded, seen(VIEW, told), after(guarded, slipped)):
+        lost = after(before, slipped)
+        assert CPUSet.from_mask(lost.footprint) == EVERYWHERE
+        assert (lost.sure, lost.is_guarded, lost.is_by_hand) == (CPUSet(), False, False)
+        older, newer = (after(lost, msgspec.structs.replace(looked(MINE), began=began)) for began in (5, 7))
+        assert (older.sure, newer.sure) == (CPUSet(), MINE)
+
+
+def test_a_write_that_was_done_before_its_group_slipped_guards_nothing() -> None:
+    """The two are told by different tasks."""
+    write = WriteCpuset(VIEW.key, 8, Update(cpus=MINE))
+    told = AnswersTold((MINE,), is_covered=True)
+    done = seen(VIEW, told, WriteSent(write), SlipTold("it is closed", EVERYWHERE, 6), WriteDone(MINE, 7))
+    assert CPUSet.from_mask(done.footprint) == EVERYWHERE
+    assert not done.is_guarded
 
 
 def test_the_dead_never_start() -> None:

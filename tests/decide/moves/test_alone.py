@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.decide.covering import MOST_UNDONE, after_hand
+from sidecar.decide.covering import after_hand
 from sidecar.decide.facts import Fact
-from sidecar.decide.hand_facts import HandLost, Overwritten
+from sidecar.decide.hand_facts import HandLost, Overwritten, Slipped
 from sidecar.decide.hand_state import HandState
 from sidecar.decide.moves.alone import is_alone, neighbours
 from sidecar.decide.moves.settled import is_settled
+from sidecar.decide.orders import LookAgain
+from sidecar.decide.sightings import sighted
 from sidecar.decide.world import World, replace
-from state.cpuset import CPUSet
+from sidecar.decide.wresting import MOST_UNDONE
+from state.cpuset import EMPTY, CPUSet
 from state.topology import uniform
 from tests.decide.long_run import history
 from tests.support.decide import strictstarts
 from tests.support.decide.real import Real
 from tests.support.decide.reality import Reality
 from tests.support.decide.stories import Story
+from tests.support.keys import docker
 
 OFF = {"cpuset.manage": "off"}
 
@@ -166,3 +170,29 @@ def test_its_neighbours_are_those_that_may_run_there(monkeypatch: pytest.MonkeyP
         history(seed)
     assert wrong == []
     assert asked > found > 100
+
+
+def test_no_owner_is_settled_beside_one_that_slipped_from_the_hand_until_a_look() -> None:
+    """Nor is it alone then: a look does not show where the next write puts it. Calm ends that."""
+    story = Story()
+    rt = story.arrive("rt", 2)
+    plain = story.arrive("plain")
+    story.settle()
+
+    def told() -> tuple[bool, bool]:
+        owner = story.world.containers[rt.key]
+        return is_settled(story.world, owner), is_alone(story.world, owner)
+
+    story.world = replace(story.world, hand=HandState(parents=("/docker",)))
+    assert told() == (True, True)
+    slipped = Slipped(plain.key, "it is closed", story.world.containers[plain.key].looked + 1)
+    story.world, orders = after_hand(story.world, slipped)
+    assert orders == (LookAgain(plain.key),)
+    assert told() == (False, False)
+    seen = replace(story.world.containers[plain.key].view)
+    story.world = sighted(story.world, seen, slipped.ended + 1)
+    assert told() == (True, False)
+    story.world, _ = after_hand(story.world, Overwritten(plain.key, EMPTY, 0))
+    assert told() == (True, True)
+    gone = replace(slipped, container=docker("f" * 64))
+    assert after_hand(story.world, gone) == (story.world, ())
