@@ -166,6 +166,17 @@ class GroupStuck(msgspec.Struct, frozen=True):
     path: str
 
 
+class GroupShut(msgspec.Struct, frozen=True):
+    """The hand may neither guard nor move this container's cgroup any more: the owner or the mode of its files was
+    changed. `found` is where it is now, EMPTY if that cannot be read either; `reason` is for people. Told at once, and
+    after each later write, a tenth of a second apart or more.
+    """
+
+    id: str
+    found: CPUSet
+    reason: str
+
+
 class GroupWritten(msgspec.Struct, frozen=True):
     """A group has other CPUs now, of which nothing else tells: it could not be written at once, because of groups
     inside it, or it is inside one. `id` is its container, "" if it is none.
@@ -207,6 +218,7 @@ HandNews = (
     | GroupGone
     | GroupOverwritten
     | GroupPinned
+    | GroupShut
     | GroupStuck
     | GroupWritten
     | ParentsChanged

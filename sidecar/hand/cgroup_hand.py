@@ -297,6 +297,9 @@ class CgroupHand:
         self._queue.drain()
         while self._take_events(now, now):
             pass
+        if self._due.pause(now) is not None:
+            # The watcher may not know of it.
+            self._watcher.wake()
 
     def _take_events(self, now: float, since: float) -> bool:
         """Answer the events of one read, which are no older than `since`. Return False if there were none."""

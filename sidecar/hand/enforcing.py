@@ -12,13 +12,14 @@ from typing import Final
 
 from sidecar.decide.orders import Update
 from sidecar.hand import pinned_pods
+from sidecar.hand.bringing import brings
 from sidecar.hand.denials import Denials
 from sidecar.hand.due import Due
 from sidecar.hand.group_files import CPUS, GroupFiles, watchable
 from sidecar.hand.group_places import GroupPlaces
 from sidecar.hand.groups import Footing, GroupTable, WatchedGroup
-from sidecar.hand.inner_groups import InnerGroups, has_inner
 from sidecar.hand.libc_calls import IN_MODIFY, Queue, close, open_directory, read_line, write_line
+from sidecar.hand.shut_groups import ShutGroups
 from sidecar.hand.standing_answers import StandingAnswers, parsed
 from sidecar.ports import GroupPinned, GroupStuck, GroupWritten, HandNews
 from state.cpuset import EMPTY, CPUSet
@@ -55,6 +56,7 @@ class Enforcer:
         self._due = due
         self._tell = tell
         self._denials = Denials(due, tell, self._is_denied)
+        self._shut = ShutGroups(files, due, tell, self.called, self.release)
         self.answers: StandingAnswers | None = None
 
     def hold(self, answers: StandingAnswers) -> None:
@@ -77,12 +79,17 @@ class Enforcer:
         """Watch a group that was taken up, or look at one that was written (not before `since`, if that is known), and
         write it if another line is expected.
         """
-        if self._is_tired_of(group, now):
+        if group.shut and group.footing is Footing.RELEASED:
+            if since is not None:
+                self._shut.tell(group, now)
+            return
+        if group.shut is None and self._is_tired_of(group, now):
             return
         try:
             fd = open_directory(group.parent.fd, group.name)
-        except OSError:
-            # Gone already: its event follows.
+        except OSError as error:
+            # If it is gone already, its event follows.
+            self._shut.lose(group, error, now, self.answers)
             return
         is_foreign, began = False, now
         try:
@@ -100,9 +107,11 @@ class Enforcer:
             if group.watch < 0:
                 # Nothing will tell of the runtime's own writes: look again after each of them.
                 self._postpone(group, now)
-        except OSError:
-            self._note(group, began, now, is_new=is_foreign, is_over=False)
-            if group.footing in (Footing.NEWBORN, Footing.FOUND) and not group.is_closed:
+        except OSError as error:
+            is_shut = self._shut.lose(group, error, now, self.answers)
+            if not is_shut:
+                self._note(group, began, now, is_new=is_foreign, is_over=False)
+            if group.footing in (Footing.NEWBORN, Footing.FOUND) and not group.is_closed and not is_shut:
                 self._tell(GroupStuck(group.path))
             self._postpone(group, now)
         finally:
@@ -113,17 +122,22 @@ class Enforcer:
         if self.answers and self.answers.for_newborn(self.called(group)) is None:
             return self._let_go(group, self.answers, now)
         expected = self._expected(group)
-        if expected is None or (group.line == expected and group.watch >= 0 and not group.is_closed):
+        is_right = expected is None or (group.line == expected and group.watch >= 0 and not group.is_closed)
+        if group.footing is Footing.RELEASED or (is_right and group.shut is None):
             return EMPTY
-        with suppress(OSError), group.opened() as fd:
-            return self._rewritten(group, fd, expected, now)
-        return EMPTY
+        try:
+            with group.opened() as fd:
+                return self._rewritten(group, fd, expected or b"", now)
+        except OSError as error:
+            is_shut = self._shut.lose(group, error, now, self.answers, is_asked=True)
+            return self._shut.anywhere() if is_shut else EMPTY
 
     def _let_go(self, group: WatchedGroup, answers: StandingAnswers, now: float) -> CPUSet:
         """Guard a group no more, and give it what it would have without the hand. What an order wrote stays, but not of
         one that is pinned by hand: the order came before more than a glance was possible. Nor does such a pin that
         turns out to be older than a write that was undone. Return where it runs if that is not done at once.
         """
+        group.shut = None
         back, pin = group.theirs, answers.pin_of(self.called(group))
         is_outdated = bool(group.pin) and group.line == group.pin != pin
         if group.footing is Footing.KNOWN or is_outdated:
@@ -147,7 +161,7 @@ class Enforcer:
         """Give a group that is let go this line; return whether that is over. If not, it goes on, or is tried again."""
         pause = _REST_SECONDS
         try:
-            if self._brings(group, fd, line, has_changed=True):
+            if brings(self._files.version, group, fd, line, self._tell, has_changed=True):
                 return True
         except OSError:
             if tries >= _TRIES:
@@ -175,7 +189,8 @@ class Enforcer:
             if self._files.version == 1:
                 # v1 refuses what it does not do.
                 return EMPTY
-        except OSError:
+        except OSError as error:
+            self._shut.lose(group, error, now, self.answers, is_asked=True)
             self._postpone(group, now)
         # What it was written with counts as well: offline CPUs come back.
         runs_on = self._files.effective(fd) | (parsed(group.line or b"") or EMPTY)
@@ -221,12 +236,14 @@ class Enforcer:
             pinned_pods.widen(self._table, group.parent, group.expected)
             self._put_whole(group, fd, group.expected, has_changed=True)
             group.line, group.is_answered, group.is_closed, group.tries = group.expected, False, False, 0
+            group.shut = None
         except OSError as error:
             if error.errno == errno.EBUSY and self._files.version == 1:
                 group.is_answered, group.tries = False, 0
                 self._postpone(group, now)
                 return
             self.release(group)
+            self._shut.lose(group, error, now, self.answers)
             raise
         finally:
             close(fd)
@@ -247,9 +264,11 @@ class Enforcer:
 
     def is_there(self, group: WatchedGroup) -> bool:
         """Return whether a group still exists."""
-        with suppress(OSError), group.opened():
-            return True
-        return False
+        try:
+            with group.opened():
+                return True
+        except OSError as error:
+            return isinstance(error, PermissionError)
 
     def effective(self, group: WatchedGroup) -> CPUSet:
         """Return the CPUs that a group has effectively. Raise OSError."""
@@ -263,6 +282,7 @@ class Enforcer:
         if expected is not None:
             if group.line != expected or group.is_closed:
                 expected = self._put(group, fd, expected, has_changed=has_changed)
+                group.shut = None
             group.line = expected
             group.is_answered = group.footing is not Footing.KNOWN
         group.is_closed, group.tries = False, 0
@@ -290,32 +310,8 @@ class Enforcer:
         """Write a line into a group, and what follows from it into those inside. Raise OSError, EBUSY if that is not
         over.
         """
-        if not self._brings(group, fd, line, has_changed=has_changed):
+        if not brings(self._files.version, group, fd, line, self._tell, has_changed=has_changed):
             raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
-
-    def _brings(self, group: WatchedGroup, fd: int, line: bytes, *, has_changed: bool) -> bool:
-        """Write a line into a group, and what follows from it into those inside; return whether that is over. Raise
-        OSError. `has_changed`: another line than before, so that those inside have other CPUs as well.
-        """
-        if self._files.version == 2:
-            write_line(fd, CPUS, line)
-            return True
-        is_walking = group.inner is not None and group.inner.is_walking
-        if not is_walking and not (has_changed and has_inner(fd)):
-            try:
-                write_line(fd, CPUS, line)
-            except OSError as error:
-                if error.errno != errno.EBUSY:
-                    raise
-            else:
-                return True
-        if group.inner is None:
-            group.inner = InnerGroups()
-        try:
-            return group.inner.bring(fd, line)
-        finally:
-            for id in group.inner.moved():
-                self._tell(GroupWritten(id))
 
     def _expected(self, group: WatchedGroup) -> bytes | None:
         """Return the line that a group should have; None: it is left as it is."""

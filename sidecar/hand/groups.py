@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +25,19 @@ class Footing(enum.Enum):
     """They were written by an order."""
     RELEASED = enum.auto()
     """There are none: it is left as it is."""
+
+
+class ClosedGroup:
+    """What is known of a group that was closed to the hand (`shut_groups`): the `reason`, for people; when it was told
+    last, and whether it is due to be told again.
+    """
+
+    __slots__ = ("is_due", "reason", "told_at")
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        self.told_at = -math.inf
+        self.is_due = False
 
 
 class Parent:
@@ -64,6 +78,7 @@ class WatchedGroup:
     `inner` are the groups inside it, None as long as they were in no way.
     `is_answered`: what it has is a standing answer. `is_pinned`: that its runtime gave it CPUs of its own was told.
     `pin` is to which CPUs its engine had it pinned when an order guarded it no more, b"" if to none.
+    `shut` is there while its cpuset may not be opened.
     """
 
     __slots__ = (
@@ -83,6 +98,7 @@ class WatchedGroup:
         "pin",
         "runs_on",
         "second",
+        "shut",
         "theirs",
         "tries",
         "watch",
@@ -105,6 +121,7 @@ class WatchedGroup:
         self.is_closed = False
         self.is_pinned = False
         self.pin = b""
+        self.shut: ClosedGroup | None = None
         self.tries = 0
         self.is_due = False
         # How often it was answered within this second of the clock.

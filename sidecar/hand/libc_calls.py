@@ -225,6 +225,16 @@ def write_line(directory: int, name: bytes, line: bytes) -> None:
         _LIBC.close(fd)
 
 
+def may_open(directory: int, name: bytes) -> bool:
+    """Return whether a file in an open directory may be read and written. Raise OSError if it is not there."""
+    try:
+        fd = _checked(_LIBC.openat(directory, name, os.O_RDWR | _FILE))
+    except PermissionError:
+        return False
+    _LIBC.close(fd)
+    return True
+
+
 def close(fd: int) -> None:
     """Close a descriptor."""
     _LIBC.close(fd)

@@ -43,4 +43,4 @@ def order_many(queue: Queue, files: GroupFiles, orders: Iterable[tuple[WatchedGr
 def _is_plain(group: WatchedGroup, update: Update) -> bool:
     """Return whether an order is a line alone, for a group that is watched, and inside which no walk is under way."""
     is_walking = group.inner is not None and group.inner.is_walking
-    return group.watch >= 0 and not is_walking and update == Update(cpus=update.cpus)
+    return group.watch >= 0 and not is_walking and not group.shut and update == Update(cpus=update.cpus)

@@ -23,7 +23,7 @@ import trio
 from sidecar.board import BirthCounts, Board
 from sidecar.crashes import Crashes
 from sidecar.decide.facts import Fact
-from sidecar.decide.hand_facts import BornInside, GoneInside, HandLost, HandReady, Overwritten
+from sidecar.decide.hand_facts import BornInside, GoneInside, HandLost, HandReady, Overwritten, Slipped
 from sidecar.decide.world import World
 from sidecar.failures import CgroupClosed, CgroupError
 from sidecar.log import Log
@@ -33,6 +33,7 @@ from sidecar.ports import (
     GroupGone,
     GroupOverwritten,
     GroupPinned,
+    GroupShut,
     GroupStuck,
     GroupWritten,
     Hand,
@@ -229,6 +230,8 @@ class Births:
                     self._hearing.hear(key)
             case GroupPinned():
                 self._hearing.pinned(self._hearing.key_of(engine, each.id))
+            case GroupShut():
+                await self._shut(self._hearing.key_of(engine, each.id), each)
             case GroupStuck():
                 self._again()
             case GroupWritten():
@@ -246,6 +249,10 @@ class Births:
         await self._outbox.send(Overwritten(key, news.found, news.times, news.is_wrested))
         self._count(overwritten=news.times)
         self._writes.add(key, news.found, news.times, trio.current_time(), is_wrested=news.is_wrested)
+
+    async def _shut(self, key: ContainerKey, news: GroupShut) -> None:
+        await self._outbox.send(Slipped(key, news.reason, self._tickets()))
+        self._writes.add(key, news.found, 1, trio.current_time(), shut=news.reason)
 
     def _count(self, *, answered: int = 0, unanswered: int = 0, overwritten: int = 0) -> None:
         before = self._board.births

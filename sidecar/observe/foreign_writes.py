@@ -15,7 +15,7 @@ from sidecar.decide.container.container import Standing
 from sidecar.decide.facts import ContainerView
 from sidecar.decide.world import World
 from sidecar.log import Log
-from sidecar.words.hands import many_writes
+from sidecar.words.hands import many_writes, out_of_hand
 from sidecar.words.units import noun
 from state.cpuset import CPUSet
 from state.key import ContainerKey
@@ -60,15 +60,20 @@ class ForeignWrites:
 
 
 class _Rewritten(msgspec.Struct, frozen=True):
-    """The problem of a container that is written again and again, `found` last."""
+    """The problem of a container that is written again and again, `found` last. `shut` is why the hand cannot write it
+    itself, "" if it can.
+    """
 
     key: ContainerKey
     found: CPUSet
     times: int
+    shut: str = ""
 
     def __call__(self, world: World) -> str:
         """Return it as a clause; "" if the container is gone."""
         known = world.containers.get(self.key)
+        if known and self.shut:
+            return out_of_hand(known.view.name, self.found, self.shut)
         is_wrested = world.hand is not None and self.key in world.hand.wrested
         return many_writes(known.view.name, self.found, self.times, is_wrested=is_wrested) if known else ""
 
@@ -83,19 +88,32 @@ class ToldWrites:
         self._log = log
         self._kind = kind
         self._writes = ForeignWrites()
+        self._shut: dict[ContainerKey, str] = {}
 
-    def add(self, key: ContainerKey, found: CPUSet, times: int, now: float, *, is_wrested: bool = False) -> None:
-        """Count more writes of a container, `found` the last. If it is wrested, a few are a problem as well."""
+    def add(
+        self, key: ContainerKey, found: CPUSet, times: int, now: float, *, is_wrested: bool = False, shut: str = ""
+    ) -> None:
+        """Count more writes of a container, `found` the last. If it is wrested, a few are a problem as well; so is one
+        that the hand cannot undo, and `shut` is why.
+        """
         total = self._writes.add(key, times, now)
+        if shut:
+            self._shut[key] = shut
+        shut = self._shut.get(key, "")
         known = self._board.latest.containers.get(key)
-        if known is None or (total < MANY and not is_wrested):
+        if known is None or (total < MANY and not is_wrested and not shut):
             # One of another engine is none of ours.
             return
         is_first = self._place(key) not in self._board.problems
-        self._board.report(self._place(key), _Rewritten(key, found, total))
+        self._board.report(self._place(key), _Rewritten(key, found, total, shut))
         if is_first:
             what = noun(key)
-            self._log.warning(f"another program writes the CPUs of a {what}", **{what: known.view.name}, cpus=found)
+            happens = (
+                f"the cgroup of a {what} is closed to the sidecar"
+                if shut
+                else f"another program writes the CPUs of a {what}"
+            )
+            self._log.warning(happens, **{what: known.view.name}, cpus=found)
 
     def calm_at(self) -> float:
         """Return when the first container is calm again, infinity without any."""
@@ -105,6 +123,7 @@ class ToldWrites:
         """Forget the containers that are calm again, and return them: they are no problem any more."""
         calm = self._writes.forget_calm(now)
         for key in calm:
+            self._shut.pop(key, None)
             self._board.report(self._place(key), None)
         return calm
 

@@ -122,3 +122,15 @@ def many_writes(name: str, found: CPUSet, times: int, *, is_wrested: bool = Fals
             f"beside it: {often} so far, last to {written}; end it, or recreate it without a writable /sys/fs/cgroup"
         )
     return f"another program writes the cpuset of {name}, corrected each time: {often} so far, last to {written}"
+
+
+def out_of_hand(name: str, found: CPUSet, reason: str) -> str:
+    """Return that the owner or the mode of a container's cgroup was changed, so that it is `found` there, EMPTY if that
+    cannot be read, and the hand cannot correct it.
+    """
+    place = f"it was last seen on {named(found)}" if found else "where it runs cannot be read"
+    return (
+        f"{name} is out of the sidecar's hand, as the owner or the mode of its cgroup was changed: {reason}; "
+        f"{place}, and no container is alone beside it: give the sidecar CAP_DAC_OVERRIDE, and recreate {name} without "
+        "a writable /sys/fs/cgroup"
+    )

@@ -13,7 +13,6 @@ import trio.testing
 
 from sidecar.board import BirthCounts, Board
 from sidecar.crashes import Crashes
-from sidecar.decide.covering import after_hand
 from sidecar.decide.engine_traits import EngineTraits
 from sidecar.decide.facts import ContainerView, EngineInfo, Fact, Phase
 from sidecar.decide.hand_facts import BornInside, GoneInside, HandLost, HandReady, Overwritten
@@ -350,33 +349,6 @@ async def test_a_problem_of_a_container_ends_when_it_is_calm(
     while (told := await bench.news()) != Overwritten(docker(ONE), EMPTY, 0):
         assert told == Overwritten(docker(ONE), CPUSet.of(3), 70)
     assert not bench.board.problems
-
-
-async def test_writes_that_the_hand_may_lose_to_are_not_said_to_be_corrected(
-    bench: Bench, nursery: trio.Nursery
-) -> None:
-    nursery.start_soon(bench.births.run, lambda engine: bench.hand)
-    await bench.next()
-    bench.hand._send.send_nowait(GroupOverwritten(ONE, CPUSet.of(3), 1000))
-    fact = await bench.news()
-    assert isinstance(fact, Overwritten)
-    await trio.testing.wait_all_tasks_blocked()
-    assert "corrected each time" in " ".join(bench.board.problems.values())
-    world = replace(bench.board.latest, hand=HandState(parents=("/docker",)))
-    bench.board.post(after_hand(world, fact)[0])
-    said = " ".join(bench.board.problems.values())
-    assert "no container is alone beside it" in said
-    assert "corrected each time" not in said
-
-
-async def test_a_few_writes_that_stood_are_a_problem(bench: Bench, nursery: trio.Nursery) -> None:
-    """Equal ones are counted as one: the number says little."""
-    nursery.start_soon(bench.births.run, lambda engine: bench.hand)
-    await bench.next()
-    bench.hand._send.send_nowait(GroupOverwritten(ONE, CPUSet.of(3), 1, is_wrested=True))
-    assert await bench.news() == Overwritten(docker(ONE), CPUSet.of(3), 1, is_wrested=True)
-    await trio.testing.wait_all_tasks_blocked()
-    assert "1 time so far" in " ".join(bench.board.problems.values())
 
 
 async def test_groups_that_cannot_be_written_are_a_problem_as_long_as_they_are_there(

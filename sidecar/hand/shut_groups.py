@@ -1,0 +1,140 @@
+"""Groups that are *shut*: their cpusets were closed to the hand, by a change of an owner or a mode.
+
+The theory.
+
+1. What can write a cgroup's directory can do that, and without CAP_DAC_OVERRIDE the hand then neither reads nor
+   writes the cpuset. A watch that was made before keeps telling of each write, so none goes unheard.
+2. Where such a group is, only the kernel's other files tell, and these may be closed as well. So the first failure is
+   told at once, and each write after it, but for those within `PAUSE_SECONDS` of the one before: they are told
+   together.
+3. Without a watch nothing tells of its writes, and none can be made. So it is told again and again while it is there.
+4. A write that is refused for another reason shuts no group: on v1 a group cannot have what the one above it lacks.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+from sidecar.hand.due import Due
+from sidecar.hand.group_files import CPUS, GroupFiles
+from sidecar.hand.groups import ClosedGroup, Footing, WatchedGroup
+from sidecar.hand.libc_calls import may_open
+from sidecar.hand.standing_answers import StandingAnswers
+from sidecar.ports import GroupShut, GroupStuck, HandNews
+from state import files as state_files
+from state.cpuset import EMPTY, CPUSet
+
+PAUSE_SECONDS: Final = 0.1
+"""Between two reports of one group: each has its container looked at."""
+UNHEARD_SECONDS: Final = 1.0
+"""Between two reports of a group without a watch."""
+
+
+class ShutGroups:
+    """Tells of groups that are shut. `called` returns the id of a group's container, "" if it is none's; `release`
+    guards a group no more. All is called under the hand's lock.
+    """
+
+    def __init__(
+        self,
+        files: GroupFiles,
+        due: Due,
+        tell: Callable[[HandNews], None],
+        called: Callable[[WatchedGroup], str],
+        release: Callable[[WatchedGroup], None],
+    ) -> None:
+        self._files = files
+        self._due = due
+        self._tell = tell
+        self._called = called
+        self._release = release
+
+    def _finds(self, group: WatchedGroup, error: OSError) -> bool:
+        """Return whether a group is shut, after this error (4)."""
+        if not isinstance(error, PermissionError) or _is_open(group):
+            return False
+        if group.shut is None:
+            group.shut = ClosedGroup(f"the cgroup {group.path} cannot be written: {state_files.reason(error)}")
+        return True
+
+    def lose(
+        self,
+        group: WatchedGroup,
+        error: OSError,
+        now: float,
+        answers: StandingAnswers | None,
+        *,
+        is_asked: bool = False,
+    ) -> bool:
+        """After an error, release a group that is shut, and tell of it. One that has no answer of its own stays as it
+        is, and is not told if where it may be `is_asked` now: that is done with all answers that are held. Return
+        whether it is shut.
+        """
+        if not answers or answers.for_newborn(called := self._called(group)) is None or not self._finds(group, error):
+            return False
+        is_known = group.footing in (Footing.KNOWN, Footing.RELEASED) or answers.is_own(called)
+        if is_known:
+            self._release(group)
+        if is_known or not is_asked:
+            self.tell(group, now)
+        return True
+
+    def tell(self, group: WatchedGroup, now: float) -> None:
+        """Tell of a group that is shut, now or soon (2)."""
+        if group.shut is None or group.shut.is_due:
+            return
+        if now >= group.shut.told_at + PAUSE_SECONDS:
+            self._report(group, now)
+        else:
+            self._plan(group, group.shut, group.shut.told_at + PAUSE_SECONDS)
+
+    def anywhere(self) -> CPUSet:
+        """Return the CPUs on which a group may be of which nothing can be read."""
+        with suppress(OSError):
+            fd = self._files.open_path("")
+            try:
+                if cpus := self._files.effective(fd):
+                    return cpus
+            finally:
+                os.close(fd)
+        return CPUSet(range(os.sysconf("SC_NPROCESSORS_CONF")))
+
+    def _plan(self, group: WatchedGroup, shut: ClosedGroup, when: float) -> None:
+        shut.is_due = True
+        self._due.at(when, partial(self._report, group))
+
+    def _report(self, group: WatchedGroup, now: float) -> None:
+        shut = group.shut
+        if shut is None:
+            return
+        shut.is_due = False
+        if group.parent.groups.get(group.name) is not group:
+            return
+        shut.told_at = now
+        if group.footing in (Footing.NEWBORN, Footing.FOUND):
+            self._tell(GroupStuck(group.path))
+        if id := self._called(group):
+            self._tell(GroupShut(id, self._seen(group), shut.reason))
+        if group.watch < 0:
+            # 3.
+            self._plan(group, shut, now + UNHEARD_SECONDS)
+
+    def _seen(self, group: WatchedGroup) -> CPUSet:
+        with suppress(OSError), group.opened() as fd:
+            return self._files.effective(fd)
+        return EMPTY
+
+
+def _is_open(group: WatchedGroup) -> bool:
+    """Return whether a group's cpuset may be read and written, or is gone."""
+    try:
+        with group.opened() as fd:
+            return may_open(fd, CPUS)
+    except PermissionError:
+        return False
+    except OSError:
+        return True
