@@ -1,0 +1,81 @@
+"""A tenant that can write its own cgroup, and closes it to a sidecar that was not given CAP_DAC_OVERRIDE."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from sidecar.status.document import SharingStatus
+from tests.live.containers import Containers
+from tests.live.kernelview import KernelView, online
+from tests.live.privateengine import PrivateEngine
+from tests.live.sidecarprocess import LAST, SidecarProcess
+from tests.live.waiting import PATIENCE, eventually, stays
+
+pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(120 * PATIENCE)]
+
+ONE: Final = {"cpuset.exclusive": "1"}
+FEWER: Final = ("setpriv", "--bounding-set", "-all", "--inh-caps", "-all", "--no-new-privs")
+BOUND_SECONDS: Final = 1.0
+"""From a write that nothing undoes until an owner reads it: some milliseconds on an idle host."""
+WRITES: Final = 10
+
+
+def closed(group: Path) -> None:
+    """Take all rights to the cpuset away."""
+    (group / "cpuset.cpus").chmod(0)
+
+
+def read_only(group: Path) -> None:
+    """Leave the right to read it."""
+    (group / "cpuset.cpus").chmod(0o444)
+
+
+def given_away(group: Path) -> None:
+    """Give it to another user."""
+    os.chown(group / "cpuset.cpus", 1234, 1234)
+
+
+@pytest.mark.intrudes("a neighbour puts itself onto the CPU of the owner")
+@pytest.mark.parametrize("close", [closed, read_only, given_away])
+def test_no_owner_is_told_that_it_is_alone_beside_a_container_that_closed_its_cgroup(
+    close: Callable[[Path], None],
+    own_engine: PrivateEngine,
+    sidecar: SidecarProcess,
+    workloads: Containers,
+    kernel: KernelView,
+    record_property: Callable[[str, object], None],
+) -> None:
+    """From its first write on: no inventory is needed, and the engine puts it back each time."""
+    if os.geteuid() != 0:
+        pytest.skip("a sidecar with fewer powers is started by root")
+    sidecar.wrapper = FEWER
+    sidecar.configure(hand="auto", reconcile_period="1h")
+    sidecar.start()
+    assert not sidecar.has_logged("the engine alone changes CPUs"), sidecar.log()
+    neighbour, owner = workloads.run("neighbour"), workloads.run("owner", labels=ONE)
+    sidecar.until(owner, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "alone")
+    sidecar.until_quiet()
+
+    def is_vouched() -> bool:
+        told = sidecar.projection(owner)
+        return told is None or told.alone
+
+    group = kernel.groups()[neighbour]
+    assert is_vouched()
+    close(group)
+    for _ in range(WRITES):
+        began = time.monotonic()
+        (group / "cpuset.cpus").write_text(str(online()))
+        eventually(lambda: not is_vouched(), "the owner is told", seconds=BOUND_SECONDS)
+        record_property("told after", time.monotonic() - began)
+        stays(lambda: not is_vouched(), "it is told so", seconds=0.3)
+    said = "-neighbour is out of the sidecar's hand"
+    eventually(lambda: any(said in each for each in sidecar.status().problems), "it is said which one")
+    eventually(lambda: not kernel.allowed(neighbour) & LAST, "the engine puts it back", seconds=5)
+    stays(lambda: not is_vouched(), "it is not alone before a minute of calm", seconds=2.0)
