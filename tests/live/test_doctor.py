@@ -12,7 +12,7 @@ from sidecar.cli.doctor.inotify_checks import listening
 from sidecar.config.config import Config
 from sidecar.hand.inotify_limits import inotify_use
 from tests.live.containers import Containers
-from tests.live.sidecarprocess import SidecarProcess
+from tests.live.sidecarprocess import SHIPPED, SidecarProcess
 from tests.live.waiting import eventually
 
 pytestmark = pytest.mark.live
@@ -46,3 +46,20 @@ def test_the_daemon_opens_the_inotify_instances_that_doctor_counts(
     (alone / str(sidecar.pid)).symlink_to(f"/proc/{sidecar.pid}")
     eventually(lambda: inotify_use(alone).instances >= counted, "it listens")
     assert inotify_use(alone).instances == counted
+
+
+@pytest.mark.skipif(not SHIPPED, reason="needs root and setpriv, to take rights from the daemon")
+@pytest.mark.parametrize("rights", ["-all", "-all,+sys_nice,+dac_override"], ids=["none", "both"])
+def test_doctor_speaks_of_the_daemon_and_not_of_itself(rights: str, sidecar: SidecarProcess) -> None:
+    """It has all rights itself."""
+    sidecar.wrapper = ("setpriv", "--bounding-set", rights, "--inh-caps", "-all", "--no-new-privs")
+    sidecar.start()
+    eventually(lambda: sidecar.status().hand, "it is known whether there is a hand")
+    sidecar.wrapper = ()
+    found = {each["question"]: each for each in json.loads(sidecar.command("doctor", "--json").stdout)}
+    has_rights = rights != "-all"
+    urgency = found["urgency"]
+    assert f"process {sidecar.pid})" in urgency["says"]
+    assert (urgency["verdict"] == "ok") == has_rights
+    assert ("modes" in found) != has_rights
+    assert found["births"]["verdict"] == "ok"
