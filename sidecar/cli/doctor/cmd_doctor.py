@@ -187,6 +187,7 @@ def examine(config: Config, kernel: Kernel, ask: Callable[[str], EngineReport]) 
             is_running=is_running,
             outdated=last.outdated if last else "",
             is_ready=last is None or last.status.is_ready,
+            is_vouched=is_running is True and last is not None and not last.outdated,
         ),
         *check_projections(config.projections, mountinfo),
         *(

@@ -226,17 +226,24 @@ def check_rules(config: Config, report: EngineReport) -> Iterator[Finding]:
 
 
 def check_state_dir(
-    path: str, mountinfo: str, *, is_running: bool | None, outdated: str = "", is_ready: bool = True
+    path: str,
+    mountinfo: str,
+    *,
+    is_running: bool | None,
+    outdated: str = "",
+    is_ready: bool = True,
+    is_vouched: bool = False,
 ) -> Iterator[Finding]:
     """Check that the state can be recorded, and survives a reboot; and that a daemon that runs vouches for what it
     tells: `outdated` says why that may be out of date, "" if it is not. One that is not ready waits for its engine.
+    With `is_vouched` it has just written there, whatever this command may write.
     """
     if is_running and outdated:
         cure = "free the disk if it is full; else see its log, and restart it"
         if not is_ready:
             cure = "make its engine answer: it goes on by itself then"
         yield Finding("daemon", Verdict.FAIL, outdated, cure)
-    if trouble := _unwritable(path):
+    if not is_vouched and (trouble := _unwritable(path)):
         cure = "mount a writable volume there, or set state_dir"
         yield Finding("state directory", Verdict.FAIL, trouble, cure)
         return

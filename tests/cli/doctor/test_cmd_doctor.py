@@ -201,6 +201,8 @@ def test_directories_that_cannot_be_written_or_will_not_last(tmp_path: Path) -> 
     (tmp_path / "file").write_text("")
     for check in (check_projections(f"{tmp_path}/file/x", DISK), check_projections("/dev/null/x", DISK)):
         assert told(check)[0][1] == "fail"
+    vouched = check_state_dir("/dev/null/x", DISK, is_running=True, is_vouched=True)
+    assert [each[1] for each in told(vouched)] == ["ok", "ok"], "the daemon writes there, which this command may not"
 
 
 @pytest.mark.parametrize(
