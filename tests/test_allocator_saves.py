@@ -75,7 +75,7 @@ async def test_what_needs_no_books_leaves_before_they_are_on_disk(
         [ContainerSeen(created, 4)],
         [msgspec.structs.replace(held, number=2, ended=5), CpusetApplied(created.key, 3, None, 6)],
         [ContainerSeen(running, 7)],
-        [CpusetWritten(created.key, 6, CPUSet.of(1), 8)],
+        [CpusetWritten(created.key, 7, CPUSet.of(1), 8)],
         [ContainerSeen(msgspec.structs.replace(running, cpuset="0", effective=CPUSet.of(1)), 9)],
     )
     last = len(recorder.calls) - recorder.calls[::-1].index("order b") - 1
