@@ -23,15 +23,20 @@ _PROMISED = (RefusalCode.CPUS_LOST, RefusalCode.AWAITS_PLACE)
 
 
 def not_handed_on(reality: Reality) -> Iterator[str]:
-    """Yield successors that did not get the CPUs of a container that is gone, though they ask for the same."""
+    """Yield successors that did not get the CPUs of a container that is gone, though they ask for the same. Of several
+    that are gone, one gets those of the newest grant.
+    """
     before, world = reality.planned_from, reality.world
     if not _decides(world) or before.topology != world.topology or before.settings != world.settings:
         return
-    for left in _left(before, world):
+    gone = list(_left(before, world))
+    for left in gone:
+        newer = [each for each in gone if each.since > left.since and each.demand.role == left.demand.role]
         heirs = [
             each
             for key, each in world.containers.items()
             if not world.is_absent(key) and key.engine == left.container.engine and _is_heir(before, each, left)
+            if not any(_is_heir(before, each, other) and _has_taken_over(world, each, other) for other in newer)
         ]
         if heirs and not any(_has_taken_over(world, heir, left) for heir in heirs) and not _is_handed_on(world, left):
             now = [world.state.assignments.get(each.view.key) for each in heirs]

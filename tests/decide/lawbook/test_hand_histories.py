@@ -79,6 +79,7 @@ def test_histories_with_a_hand_break_no_law(first: int, last: int) -> None:
         pytest.param(95204415, id="two that ask for the same, one of which is stuck where the other one would not fit"),
         pytest.param(94502283, id="what is kept for a successor, and settings that leave the pool nothing beside it"),
         pytest.param(94504077, id="a CPU that goes for a whole core of the pool, and one that comes in its place"),
+        pytest.param(96404530, id="a successor of two, both of which were found to be gone at once"),
         pytest.param(96050026, id="an owner whose runtime asks, at rest before everything was looked at again"),
     ],
 )
