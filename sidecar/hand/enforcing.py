@@ -99,7 +99,8 @@ class Enforcer:
             group.writes.looked(now, is_lost=False)
             self._tell_pin(group)
             was_late = group.is_closed
-            self._write(group, fd)
+            # If nobody wrote it, what it should have has changed, for those inside as well.
+            self._write(group, fd, has_changed=not is_foreign)
             if was_late:
                 self._tell(GroupWritten(group.id))
             self._note(group, began, self._looked_again(group, fd) if is_foreign else now, is_new=is_foreign)

@@ -6,6 +6,7 @@ import inspect
 import os
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +18,7 @@ from sidecar.decide.facts import ContainerView, Phase
 from sidecar.decide.orders import Answers, Update
 from sidecar.hand import inner_groups
 from sidecar.hand.inner_groups import InnerGroups
+from sidecar.hand.standing_answers import StandingAnswers
 from sidecar.ports import GroupBorn, GroupGone, GroupWritten
 from state.cpuset import EMPTY, CPUSet
 from tests.support.deep_groups import nested as deep
@@ -90,6 +92,17 @@ def test_a_newborn_leaves_what_groups_inside_it_have(stage: FileStage) -> None:
     assert stage.hand.hold(OWNED).stuck == EMPTY
     assert cpus(stage, paths) == ["0", "0"]
     stage.hand.hold(ALL)
+    assert cpus(stage, paths) == ["0-1", "0-1"]
+
+
+def test_news_of_the_hands_own_write_that_come_late_widen_what_is_inside_too(stage: FileStage) -> None:
+    """They are read with the next answers, before any group is brought to these."""
+    paths = nested(stage, INSIDE)
+    stage.hand.hold(OWNED)
+    with stage.hand._lock:
+        [group] = [each for each in stage.hand._table.groups() if each.id == ONE]
+        stage.hand._enforcer.hold(StandingAnswers(ALL))
+        stage.hand._enforcer.settle(group, time.monotonic())
     assert cpus(stage, paths) == ["0-1", "0-1"]
 
 

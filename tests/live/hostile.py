@@ -133,10 +133,10 @@ class HostileTenant:
             self._repin()
 
     def _rename(self) -> bool:
-        """Rename one that was placed: whoever may create a container with a name of the unmanaged is left alone. Return
-        False if there is none.
+        """Rename one that was placed, by the engine's record or else at its birth: whoever may create a container
+        with a name of the unmanaged is left alone. Return False if there is none.
         """
-        placed = [each for each in self._snapshot() if self._is_placed(each)]
+        placed = [each for each in self._snapshot() if self._is_placed(each)] or self._snapshot()[:1]
         if not placed:
             return False
         name = self._chance.choice([UNMANAGED, self._victim])
