@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from sidecar.host.cgroup.host_kernel import find_hierarchy
+from sidecar.status.document import SharingStatus
 from tests.live.alonejudge import judged_alone
 from tests.live.containers import Containers
 from tests.live.engineapi import ApiError, EngineApi, api_at
@@ -115,6 +116,18 @@ def running(sidecar: SidecarProcess) -> SidecarProcess:
     """Return a daemon that is ready."""
     sidecar.start()
     return sidecar
+
+
+@pytest.fixture
+def guarded_pair(own_engine: PrivateEngine, sidecar: SidecarProcess, workloads: Containers) -> tuple[str, str]:
+    """Start a sidecar with a hand that takes no inventory for an hour, an owner that is alone, and a neighbour."""
+    sidecar.configure(hand="auto", reconcile_period="1h")
+    sidecar.start()
+    assert not sidecar.has_logged("the engine alone changes CPUs"), sidecar.log()
+    neighbour, owner = workloads.run("neighbour"), workloads.run("owner", labels={"cpuset.exclusive": "1"})
+    sidecar.until(owner, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "alone")
+    sidecar.until_quiet()
+    return owner, neighbour
 
 
 @pytest.fixture

@@ -7,10 +7,8 @@ from typing import Final
 
 import pytest
 
-from sidecar.status.document import SharingStatus
 from state.cpuset import CPUSet
 from tests.live.births import command_line, judged
-from tests.live.containers import Containers
 from tests.live.kernelview import KernelView, online
 from tests.live.privateengine import PrivateEngine
 from tests.live.sidecarprocess import LAST, REST, SidecarProcess
@@ -18,8 +16,6 @@ from tests.live.waiting import PATIENCE, eventually, stays
 from tests.support.hand.writing_loops import Loops, build, writing
 
 pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(120 * PATIENCE)]
-
-ONE: Final = {"cpuset.exclusive": "1"}
 
 BOUND_SECONDS: Final = 3.0
 """From the first write of a loop until an owner reads that it is not alone: some tenths of one on an idle host."""
@@ -30,33 +26,21 @@ systemd_only = pytest.mark.skipif(
 )
 
 
-@pytest.fixture
-def pair(own_engine: PrivateEngine, sidecar: SidecarProcess, workloads: Containers) -> tuple[str, str]:
-    """Start a sidecar with a hand that takes no inventory for an hour, an owner that is alone, and a neighbour."""
-    sidecar.configure(hand="auto", reconcile_period="1h")
-    sidecar.start()
-    assert not sidecar.has_logged("the engine alone changes CPUs"), sidecar.log()
-    neighbour, owner = workloads.run("neighbour"), workloads.run("owner", labels=ONE)
-    sidecar.until(owner, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "alone")
-    sidecar.until_quiet()
-    return owner, neighbour
-
-
-def are_right(kernel: KernelView, pair: tuple[str, str]) -> bool:
+def are_right(kernel: KernelView, guarded_pair: tuple[str, str]) -> bool:
     """Return whether the owner is alone on its CPU."""
-    owner, neighbour = pair
+    owner, neighbour = guarded_pair
     return (kernel.allowed(owner), kernel.allowed(neighbour)) == (LAST, REST)
 
 
 @systemd_only
 def test_a_reload_of_systemd_moves_nobody(
-    pair: tuple[str, str], own_engine: PrivateEngine, kernel: KernelView, tmp_path: Path
+    guarded_pair: tuple[str, str], own_engine: PrivateEngine, kernel: KernelView, tmp_path: Path
 ) -> None:
     """systemd writes its units' properties again; before the engine's record they are not the sidecar's."""
-    with judged(kernel, pair[0], tmp_path) as seen:
+    with judged(kernel, guarded_pair[0], tmp_path) as seen:
         for _ in range(3):
             own_engine.systemctl("daemon-reload")
-            stays(lambda: are_right(kernel, pair), "nobody moved", seconds=1.0)
+            stays(lambda: are_right(kernel, guarded_pair), "nobody moved", seconds=1.0)
     seen.is_clean()
 
 
@@ -64,37 +48,37 @@ def test_a_reload_of_systemd_moves_nobody(
 @systemd_only
 @pytest.mark.parametrize("which", ["owner", "neighbour"])
 def test_a_property_of_a_scope_is_put_right(
-    which: str, pair: tuple[str, str], own_engine: PrivateEngine, kernel: KernelView
+    which: str, guarded_pair: tuple[str, str], own_engine: PrivateEngine, kernel: KernelView
 ) -> None:
     """`systemctl set-property` writes the cpuset of a unit: the hand overwrites it, without an inventory."""
-    id, wrong = (pair[0], CPUSet.of(min(online()))) if which == "owner" else (pair[1], LAST)
+    id, wrong = (guarded_pair[0], CPUSet.of(min(online()))) if which == "owner" else (guarded_pair[1], LAST)
     scope = f"{'docker' if own_engine.program == 'dockerd' else 'libpod'}-{id}.scope"
     own_engine.systemctl("set-property", "--runtime", scope, f"AllowedCPUs={wrong}")
-    eventually(lambda: are_right(kernel, pair), "it is back", seconds=5)
-    stays(lambda: are_right(kernel, pair), "it stays", seconds=1.0)
+    eventually(lambda: are_right(kernel, guarded_pair), "it is back", seconds=5)
+    stays(lambda: are_right(kernel, guarded_pair), "it stays", seconds=1.0)
 
 
 def test_an_update_of_memory_moves_nobody(
-    pair: tuple[str, str], own_engine: PrivateEngine, kernel: KernelView, tmp_path: Path
+    guarded_pair: tuple[str, str], own_engine: PrivateEngine, kernel: KernelView, tmp_path: Path
 ) -> None:
     """The engine writes all that it has recorded, also before the sidecar's record came there."""
-    with judged(kernel, pair[0], tmp_path) as seen:
-        for id in pair:
+    with judged(kernel, guarded_pair[0], tmp_path) as seen:
+        for id in guarded_pair:
             command_line(own_engine, "update", "--memory", "256m", *swap(own_engine), id)
-            stays(lambda: are_right(kernel, pair), "nobody moved", seconds=0.5)
+            stays(lambda: are_right(kernel, guarded_pair), "nobody moved", seconds=0.5)
     seen.is_clean()
 
 
 @pytest.mark.intrudes("a neighbour is updated onto the CPU of the owner")
 @pytest.mark.parametrize("which", ["owner", "neighbour"])
 def test_an_update_of_cpus_is_put_right(
-    which: str, pair: tuple[str, str], own_engine: PrivateEngine, kernel: KernelView
+    which: str, guarded_pair: tuple[str, str], own_engine: PrivateEngine, kernel: KernelView
 ) -> None:
     """A tenant updates its own container: it is back at once."""
-    id, wrong = (pair[0], REST) if which == "owner" else (pair[1], LAST)
+    id, wrong = (guarded_pair[0], REST) if which == "owner" else (guarded_pair[1], LAST)
     command_line(own_engine, "update", "--cpuset-cpus", str(wrong), id)
-    eventually(lambda: are_right(kernel, pair), "it is back", seconds=5)
-    stays(lambda: are_right(kernel, pair), "it stays", seconds=1.0)
+    eventually(lambda: are_right(kernel, guarded_pair), "it is back", seconds=5)
+    stays(lambda: are_right(kernel, guarded_pair), "it stays", seconds=1.0)
 
 
 @pytest.mark.intrudes("a process writes the neighbour's cpuset in a loop")
@@ -107,10 +91,10 @@ def test_an_update_of_cpus_is_put_right(
     ],
 )
 def test_no_owner_is_told_that_it_is_alone_beside_a_loop(
-    loops: Loops, pair: tuple[str, str], sidecar: SidecarProcess, kernel: KernelView, tmp_path: Path
+    loops: Loops, guarded_pair: tuple[str, str], sidecar: SidecarProcess, kernel: KernelView, tmp_path: Path
 ) -> None:
     """From some tenths of a second after its first write on, and for as long as it goes on; with its name."""
-    owner, neighbour = pair
+    owner, neighbour = guarded_pair
 
     def is_alone() -> bool:
         told = sidecar.projection(owner)
@@ -123,19 +107,19 @@ def test_no_owner_is_told_that_it_is_alone_beside_a_loop(
         stays(lambda: not is_alone(), "it is told so", seconds=2.0)
         said = "-neighbour faster than it is surely corrected"
         eventually(lambda: any(said in each for each in sidecar.status().problems), "it is said which one")
-    eventually(lambda: are_right(kernel, pair), "it is back", seconds=5)
+    eventually(lambda: are_right(kernel, guarded_pair), "it is back", seconds=5)
 
 
 @pytest.mark.intrudes("a neighbour is updated onto the CPU of the owner")
 def test_updates_by_a_person_are_no_loop(
-    pair: tuple[str, str], own_engine: PrivateEngine, sidecar: SidecarProcess, kernel: KernelView
+    guarded_pair: tuple[str, str], own_engine: PrivateEngine, sidecar: SidecarProcess, kernel: KernelView
 ) -> None:
     """Twenty in a row: each is put right, and the owner is alone before and after."""
     for _ in range(20):
-        command_line(own_engine, "update", "--cpuset-cpus", str(LAST), pair[1])
-    eventually(lambda: are_right(kernel, pair), "it is back", seconds=5)
+        command_line(own_engine, "update", "--cpuset-cpus", str(LAST), guarded_pair[1])
+    eventually(lambda: are_right(kernel, guarded_pair), "it is back", seconds=5)
     sidecar.until_quiet()
-    eventually(lambda: (told := sidecar.projection(pair[0])) and told.alone, "it is told alone")
+    eventually(lambda: (told := sidecar.projection(guarded_pair[0])) and told.alone, "it is told alone")
     assert not any("faster" in each for each in sidecar.status().problems), sidecar.status()
 
 

@@ -10,20 +10,25 @@ from typing import Final
 
 import pytest
 
-from sidecar.status.document import SharingStatus
-from tests.live.containers import Containers
 from tests.live.kernelview import KernelView, online
-from tests.live.privateengine import PrivateEngine
-from tests.live.sidecarprocess import LAST, SidecarProcess
+from tests.live.sidecarprocess import LAST, SHIPPED, SidecarProcess
 from tests.live.waiting import PATIENCE, eventually, stays
 
 pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(120 * PATIENCE)]
 
-ONE: Final = {"cpuset.exclusive": "1"}
 FEWER: Final = ("setpriv", "--bounding-set", "-all", "--inh-caps", "-all", "--no-new-privs")
 BOUND_SECONDS: Final = 1.0
 """From a write that nothing undoes until an owner reads it: some milliseconds on an idle host."""
 WRITES: Final = 10
+
+
+@pytest.fixture(autouse=True)
+def fewer(sidecar: SidecarProcess) -> None:
+    """Have the sidecar started without powers, before others start it. A user's own has none."""
+    if os.geteuid() != 0:
+        pytest.skip("a sidecar with fewer powers is started by root")
+    if sidecar.wrapper == SHIPPED:
+        sidecar.wrapper = FEWER
 
 
 def closed(group: Path) -> None:
@@ -45,22 +50,13 @@ def given_away(group: Path) -> None:
 @pytest.mark.parametrize("close", [closed, read_only, given_away])
 def test_no_owner_is_told_that_it_is_alone_beside_a_container_that_closed_its_cgroup(
     close: Callable[[Path], None],
-    own_engine: PrivateEngine,
+    guarded_pair: tuple[str, str],
     sidecar: SidecarProcess,
-    workloads: Containers,
     kernel: KernelView,
     record_property: Callable[[str, object], None],
 ) -> None:
     """From its first write on: no inventory is needed, and the engine puts it back each time."""
-    if os.geteuid() != 0:
-        pytest.skip("a sidecar with fewer powers is started by root")
-    sidecar.wrapper = FEWER
-    sidecar.configure(hand="auto", reconcile_period="1h")
-    sidecar.start()
-    assert not sidecar.has_logged("the engine alone changes CPUs"), sidecar.log()
-    neighbour, owner = workloads.run("neighbour"), workloads.run("owner", labels=ONE)
-    sidecar.until(owner, lambda it: it.sharing is SharingStatus.EXCLUSIVE and it.is_settled, "alone")
-    sidecar.until_quiet()
+    owner, neighbour = guarded_pair
 
     def is_vouched() -> bool:
         told = sidecar.projection(owner)

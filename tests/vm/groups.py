@@ -55,7 +55,12 @@ LIFE: Final = (
     "tests/live/test_shortage.py",
     "tests/live/test_daemon.py",
 )
-HAND: Final = ("tests/live/test_hand_births.py", "tests/live/test_hand_stops.py", "tests/live/test_hand_writes.py")
+HAND: Final = (
+    "tests/live/test_hand_births.py",
+    "tests/live/test_hand_stops.py",
+    "tests/live/test_hand_writes.py",
+    "tests/live/test_shut_cgroups.py",
+)
 OFFLINE: Final = {"CPUSET_TESTS_OFFLINE": "1"}
 """The right to take CPUs of this machine offline: never asked for where anybody else is."""
 
