@@ -52,7 +52,7 @@ from sidecar.decide.container.place import cpus_of
 from sidecar.decide.facts import Phase
 from sidecar.decide.moves.limits import update_to
 from sidecar.decide.moves.newborn_answers import standing_answers
-from sidecar.decide.moves.records import awaits_record, is_record_alone, records_wait
+from sidecar.decide.moves.records import awaits_record, having_waited, is_record_alone, records_wait
 from sidecar.decide.moves.release import released_to, way_out
 from sidecar.decide.moves.settled import awaits_answer, desires, is_there, is_written
 from sidecar.decide.moves.signals import signals, stops
@@ -191,7 +191,9 @@ def _updates(world: World) -> tuple[World, tuple[ApplyCpuset, ...]]:
     orders: list[ApplyCpuset] = []
     containers = dict(world.containers)
     state, number = world.state, world.numbers
-    for container, cpus in _most_urgent(world):
+    urgent, is_none_left = _most_urgent(world)
+    world = having_waited(world, is_none_left=is_none_left)
+    for container, cpus in urgent:
         view, update = container.view, update_to(world, container, cpus)
         is_record = container.is_by_hand and container.place.seen == cpus
         order = ApplyCpuset(view.key, number, update, live=not container.is_idle and not is_record)
@@ -206,19 +208,24 @@ def _updates(world: World) -> tuple[World, tuple[ApplyCpuset, ...]]:
     return world, tuple(orders)
 
 
-def _most_urgent(world: World) -> list[tuple[Container, CPUSet]]:
-    """Return the changes for which there are slots, each as a container and its target CPUs, the most urgent first."""
+def _most_urgent(world: World) -> tuple[list[tuple[Container, CPUSet]], bool]:
+    """Return the changes for which there are slots, each as a container and its target CPUs, the most urgent first; and
+    whether none is left.
+    """
     found: list[Change] = []
+    is_none_left = True
     for is_patient in (False, True):
         each_lane = [each for each in world.containers.values() if _is_patient(each) is is_patient]
         busy = sum(_holds_slot(each) for each in each_lane)
         if busy >= SLOTS or len(each_lane) == busy:
+            is_none_left &= len(each_lane) == busy
             continue
         # With the last slot, newcomers alone are asked: it is theirs.
         asked = each_lane if busy < SWEEP_SLOTS else filter(_is_newcomer, each_lane)
         urgent = nsmallest(SLOTS - busy, changes(world, asked))
         found += [each for place, each in enumerate(urgent, busy) if place < SWEEP_SLOTS or each[0] == 0]
-    return [(container, cpus) for _, _, container, cpus in found]
+        is_none_left &= busy < SWEEP_SLOTS and len(urgent) < SLOTS - busy
+    return [(container, cpus) for _, _, container, cpus in found], is_none_left
 
 
 def _is_patient(container: Container) -> bool:

@@ -4,10 +4,13 @@ but each costs the engine a process of its own, and that holds up what is being 
 1. A plain newcomer's waits until it has lasted for a moment: most of them are gone by then.
 2. Those of all that have no grant wait for an owner that is on its way: one that was just created and may be starting,
    or one that the hand is writing. For a container that is created for later they wait no longer than for a newcomer.
+3. They wait for no more than `MOST_OWNERS` in a row, however many follow: once there was another, they wait for none
+   until all of them are ordered.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from sidecar.decide.container.container import Container
@@ -15,11 +18,18 @@ from sidecar.decide.container.grip import Closed, Writing
 from sidecar.decide.covering import will_cover
 from sidecar.decide.facts import Phase
 from sidecar.decide.moves.plain import is_plain
-from sidecar.decide.world import World
+from sidecar.decide.world import World, replace
+from state.key import ContainerKey
 
 RECORD_SECONDS: Final = 5.0
 """How long a record waits for a newcomer. To update one that is being started delays whatever follows, and on a busy
 host a start takes more than a second.
+"""
+
+
+MOST_OWNERS: Final = 5
+"""For so many owners, one after the other or at once, records wait: so for 25 seconds at most. Of more, tenants could
+keep the records of others back for as long as they like.
 """
 
 
@@ -42,10 +52,38 @@ def is_owner_to_come(world: World, container: Container) -> bool:
 
 
 def records_wait(world: World) -> bool:
-    """Return whether an owner is on its way, for which the records of others wait (2)."""
+    """Return whether an owner is on its way, for which the records of others wait (2, 3)."""
+    if world.hand is None or not (coming := _on_their_way(world)):
+        return False
+    return len(coming | world.hand.waited_for) <= MOST_OWNERS
+
+
+def having_waited(world: World, *, is_none_left: bool) -> World:
+    """Return the world that knows for which owners records have waited since all were last ordered (3). `is_none_left`:
+    none is left that could be ordered now; one follows each write of the hand.
+    """
+    hand = world.hand
+    if hand is None:
+        return world
+    if is_none_left and not records_wait(world) and not _is_any_written(world.containers.values()):
+        waited_for: frozenset[ContainerKey] = frozenset()
+    elif len(hand.waited_for) <= MOST_OWNERS:
+        waited_for = hand.waited_for | _on_their_way(world)
+    else:
+        return world
+    return world if waited_for == hand.waited_for else replace(world, hand=replace(hand, waited_for=waited_for))
+
+
+def _is_any_written(containers: Iterable[Container]) -> bool:
+    return any(isinstance(each.grip, Writing) for each in containers)
+
+
+def _on_their_way(world: World) -> frozenset[ContainerKey]:
     owners = (world.containers.get(key) for key in world.state.assignments)
-    return any(
-        each is not None and (isinstance(each.grip, Writing) or is_owner_to_come(world, each)) for each in owners
+    return frozenset(
+        each.view.key
+        for each in owners
+        if each is not None and (isinstance(each.grip, Writing) or is_owner_to_come(world, each))
     )
 
 

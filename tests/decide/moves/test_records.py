@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sidecar.decide.facts import Purpose, ReleaseRequested
-from sidecar.decide.moves.records import is_record_alone
+from sidecar.decide.moves.records import MOST_OWNERS, is_record_alone
 from sidecar.decide.orders import ApplyCpuset
 from state.cpuset import CPUSet
 from state.topology import uniform
@@ -49,6 +49,13 @@ def _create(host: HandReality, labels: dict[str, str]) -> Real:
     return real
 
 
+def _remove(host: HandReality, real: Real) -> None:
+    """Remove a container."""
+    host.remove(real)
+    _look(host, real)
+    _go_on(host)
+
+
 def _look(host: HandReality, real: Real) -> None:
     host.begin_look(real.key)
     host.deliver_look(len(host.looks) - 1)
@@ -86,6 +93,31 @@ def test_they_wait_no_longer_than_for_a_newcomer() -> None:
     host.time_out(host.timers.index(timer))
     _go_on(host)
     assert recorded(plain) == {POOL}
+
+
+def test_they_wait_for_so_many_owners_in_a_row_and_no_more() -> None:
+    """A tenant creates owners without a pause, each before the one before has gone, and starts none."""
+    host, plain = host_with(6)
+    last = create_owner(host, 1)
+    for _ in range(MOST_OWNERS - 1):
+        owner = create_owner(host, 1)
+        _remove(host, last)
+        last = owner
+        assert recorded(plain) == {WHOLE}
+    create_owner(host, 1)
+    assert recorded(plain) == {CPUSet.parse("0,3-7")}
+    _remove(host, last)
+    assert {each.effective for each in plain} <= {CPUSet.parse("0,2-7"), CPUSet.parse("0-1,3-7")}
+    assert recorded(plain) == {CPUSet.parse("0,3-7")}, "all were ordered: so they wait again"
+
+
+def test_they_do_not_wait_for_many_at_once() -> None:
+    host, plain = host_with(6)
+    owners = [_create(host, {"cpuset.exclusive": "1"}) for _ in range(MOST_OWNERS + 1)]
+    for each in owners:
+        _look(host, each)
+    _go_on(host)
+    assert recorded(plain) == {CPUSet.parse("0,7")}
 
 
 def test_what_the_hand_cannot_write_does_not_wait() -> None:
