@@ -1,5 +1,6 @@
 """`cpuset-sidecar`, killed at one step of an order with two legs, as soon as a file is there. At a step that is of one
-container, its id must be in the file: the first order may be to one that is just born, and change nothing.
+container, its id must be in the file: the first order may be to one that is just born. One that changes nothing is no
+step either: beside an id is the cpuset that the kernel has.
 
 STOP_AT=STEP STOP_IF=FILE python -m tests.live.mortal run --config FILE
 """
@@ -20,10 +21,12 @@ from sidecar.decide.facts import CpusetApplied, CpusetFailed
 from sidecar.decide.orders import ApplyCpuset, HoldAnswers, WriteCpuset
 
 
-def die(container: str = "") -> None:
-    """End by SIGKILL, if the file is there and has the id of the container that this step is of."""
+def die(container: str = "", becomes: object = None) -> None:
+    """End by SIGKILL, if the file is there and has the id of the container that this step is of, which `becomes`
+    another cpuset than it has there.
+    """
     armed = Path(os.environ["STOP_IF"])
-    if armed.exists() and container in armed.read_text():
+    if armed.exists() and container in (text := armed.read_text()) and f"{container} {becomes}\n" not in text:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -56,7 +59,7 @@ def written() -> None:
     def write_many(self: HandOrders, orders: Sequence[WriteCpuset]) -> None:
         for order in orders:
             honest(self, (order,))
-            die(order.container.id)
+            die(order.container.id, order.update.cpus)
 
     HandOrders.write_many = write_many  # type: ignore[method-assign]
 
