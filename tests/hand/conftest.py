@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from sidecar.hand import reflex_queue
-from tests.support.hand.stages import MemoryStage, Stage, v1_stage, v2_stage
+from tests.support.hand import stages
+from tests.support.hand.stages import FILE_STAGES, FileStage, MemoryStage, Stage
 
 SOURCE = Path(reflex_queue.__file__).with_name("reflex.c")
 
@@ -27,15 +28,18 @@ def reflex(tmp_path_factory: pytest.TempPathFactory) -> str | None:
     return str(made)
 
 
-@pytest.fixture(params=["v1", "v1 with the reflex", "v2", "v2 with the reflex", "simulated"])
+@pytest.fixture(params=FILE_STAGES)
+def file_stage(request: pytest.FixtureRequest, tmp_path: Path, reflex: str | None) -> Iterator[FileStage]:
+    """Yield a stage of files, before its hand begins."""
+    with stages.file_stage(request.param, tmp_path, reflex) as opened:
+        yield opened
+
+
+@pytest.fixture(params=[*FILE_STAGES, "simulated"])
 def stage(request: pytest.FixtureRequest, tmp_path: Path, reflex: str | None) -> Iterator[Stage]:
     """Yield a stage with Docker's parent, before its hand begins."""
-    version, _, has_reflex = request.param.partition(" with ")
-    if has_reflex and reflex is None:
-        pytest.skip("needs a C compiler")
-    if version == "simulated":
+    if request.param == "simulated":
         yield MemoryStage()
         return
-    opening = {"v1": v1_stage, "v2": v2_stage}[version]
-    with opening(tmp_path, reflex if has_reflex else None) as opened:
+    with stages.file_stage(request.param, tmp_path, reflex) as opened:
         yield opened

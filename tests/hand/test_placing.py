@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import pytest
 
@@ -17,27 +16,23 @@ from sidecar.hand.cgroup_hand import CgroupHand
 from sidecar.hand.enforcing import Enforcer
 from sidecar.hand.groups import WatchedGroup
 from state.cpuset import CPUSet
-from tests.support.hand.stages import FileStage, until, v1_stage, v2_stage
+from tests.support.hand.stages import FileStage, until
 
 IDS = [f"{number}" * 64 for number in range(5)]
 POOL, OWN, BOTH = CPUSet.of(0), CPUSet.of(1), CPUSet.of(0, 1)
 
 
-@pytest.fixture(params=["v1", "v1 with the reflex", "v2", "v2 with the reflex"])
-def stage(request: pytest.FixtureRequest, tmp_path: Path, reflex: str | None) -> Iterator[FileStage]:
-    """Yield five containers in the pool, and a hand that has answered their births."""
-    version, _, has_reflex = request.param.partition(" with ")
-    if has_reflex and reflex is None:
-        pytest.skip("needs a C compiler")
-    with {"v1": v1_stage, "v2": v2_stage}[version](tmp_path, reflex if has_reflex else None) as made:
-        made.make("/docker")
-        made.begin()
-        made.hand.hold(Answers(others=BOTH))
-        for id in IDS:
-            made.make(at(id))
-        until(lambda: all(made.cpus(at(id)) == "0-1" for id in IDS))
-        made.grow_older()
-        yield made
+@pytest.fixture
+def stage(file_stage: FileStage) -> FileStage:
+    """Return five containers in the pool, and a hand that has answered their births."""
+    file_stage.make("/docker")
+    file_stage.begin()
+    file_stage.hand.hold(Answers(others=BOTH))
+    for id in IDS:
+        file_stage.make(at(id))
+    until(lambda: all(file_stage.cpus(at(id)) == "0-1" for id in IDS))
+    file_stage.grow_older()
+    return file_stage
 
 
 def at(id: str) -> str:

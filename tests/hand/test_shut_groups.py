@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,7 @@ from sidecar.hand.shut_groups import PAUSE_SECONDS, UNHEARD_SECONDS
 from sidecar.ports import GroupShut, GroupStuck, HandNews
 from state.cpuset import EMPTY, CPUSet
 from tests.support.hand.fewer_rights import without_modes
-from tests.support.hand.stages import FileStage, news_until, until, v1_stage, v2_stage
+from tests.support.hand.stages import FileStage, news_until, until, v1_stage
 from tests.support.keys import docker
 
 ONE, TWO, STRAY = "a" * 64, "b" * 64, "c" * 64
@@ -28,18 +28,14 @@ TENANT = 1234
 Closing = Callable[[Path], None]
 
 
-@pytest.fixture(params=["v1", "v1 with the reflex", "v2", "v2 with the reflex"])
-def stage(request: pytest.FixtureRequest, tmp_path: Path, reflex: str | None) -> Iterator[FileStage]:
-    """Yield a stage whose hand has answers, but not the right to pass over modes; groups are made with that right."""
-    version, _, has_reflex = request.param.partition(" with ")
-    if has_reflex and reflex is None:
-        pytest.skip("needs a C compiler")
-    with {"v1": v1_stage, "v2": v2_stage}[version](tmp_path, reflex if has_reflex else None) as opened:
-        opened.make("/docker")
-        with without_modes():
-            opened.begin()
-        held(opened)
-        yield opened
+@pytest.fixture
+def stage(file_stage: FileStage) -> FileStage:
+    """Return a stage whose hand has answers, but not the right to pass over modes; groups are made with that right."""
+    file_stage.make("/docker")
+    with without_modes():
+        file_stage.begin()
+    held(file_stage)
+    return file_stage
 
 
 def held(stage: FileStage) -> CPUSet:

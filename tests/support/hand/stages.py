@@ -6,7 +6,7 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -20,6 +20,8 @@ from tests.support.hand.simulated_hand import SimulatedHand
 
 V1: Final = Path("/sys/fs/cgroup/cpuset")
 _V1_LIMITS: Final = Path("/sys/fs/cgroup/cpu")
+
+FILE_STAGES: Final = ("v1", "v1 with the reflex", "v2", "v2 with the reflex")
 
 DEADLINE_SECONDS: Final = 5.0
 """For what takes the hand some hundred microseconds, on a machine with other work."""
@@ -162,6 +164,14 @@ def news_until(hand: Hand, is_last: Callable[[HandNews], bool]) -> list[HandNews
         return found
 
     return trio.run(heard)
+
+
+def file_stage(kind: str, directory: Path, reflex: str | None) -> AbstractContextManager[FileStage]:
+    """Open one of `FILE_STAGES`, with the library of the reflex if it is one with that; skip where there is none."""
+    version, _, has_reflex = kind.partition(" with ")
+    if has_reflex and reflex is None:
+        pytest.skip("needs a C compiler")
+    return {"v1": v1_stage, "v2": v2_stage}[version](directory, reflex if has_reflex else None)
 
 
 @contextmanager
