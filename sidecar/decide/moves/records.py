@@ -53,25 +53,27 @@ def is_owner_to_come(world: World, container: Container) -> bool:
 
 def records_wait(world: World) -> bool:
     """Return whether an owner is on its way, for which the records of others wait (2, 3)."""
-    if world.hand is None or not (coming := _on_their_way(world)):
-        return False
-    return len(coming | world.hand.waited_for) <= MOST_OWNERS
+    coming = _on_their_way(world)
+    return bool(coming) and len(coming | _waited_for(world)) <= MOST_OWNERS
 
 
 def having_waited(world: World, *, is_none_left: bool) -> World:
     """Return the world that knows for which owners records have waited since all were last ordered (3). `is_none_left`:
     none is left that could be ordered now; one follows each write of the hand.
     """
-    hand = world.hand
-    if hand is None:
+    hand, before, coming = world.hand, _waited_for(world), _on_their_way(world)
+    if hand is None or not (before or coming):
         return world
+    waited_for = before
     if is_none_left and not records_wait(world) and not _is_any_written(world.containers.values()):
-        waited_for: frozenset[ContainerKey] = frozenset()
-    elif len(hand.waited_for) <= MOST_OWNERS:
-        waited_for = hand.waited_for | _on_their_way(world)
-    else:
-        return world
-    return world if waited_for == hand.waited_for else replace(world, hand=replace(hand, waited_for=waited_for))
+        waited_for = frozenset()
+    elif len(before) <= MOST_OWNERS:
+        waited_for = before | coming
+    return world if waited_for == before else replace(world, hand=replace(hand, waited_for=waited_for))
+
+
+def _waited_for(world: World) -> frozenset[ContainerKey]:
+    return world.hand.waited_for if world.hand else frozenset()
 
 
 def _is_any_written(containers: Iterable[Container]) -> bool:
