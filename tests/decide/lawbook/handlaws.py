@@ -108,9 +108,13 @@ def alike_elsewhere(reality: Reality) -> Iterator[str]:
 
 
 def _is_left_to_its_first_write(reality: Reality, real: Real) -> bool:
-    """Return whether an owner was found running, and nothing was ordered yet: not all of its engine was looked at."""
+    """Return whether an owner was found running, and nothing was ordered yet: not all of its engine was looked at. What
+    is only called like one that may be below any parent counts as that one.
+    """
     hand = reality.hand if isinstance(reality, HandReality) else None
-    return hand is not None and hand.is_owner_found(real.id) and reality.world.is_absent(real.key)
+    if hand is None or not hand.is_owner_found(real.id):
+        return False
+    return reality.world.is_absent(hand.key_of(real.id, f"/{real.home}") or real.key)
 
 
 def alone_beside_newborns(reality: Reality) -> Iterator[str]:
