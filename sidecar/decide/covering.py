@@ -2,7 +2,8 @@
 
 1. The hand covers containers that the sidecar places, below a parent that it watches, once it holds an answer of their
    own. A group that existed before the hand answered births may be anywhere, so cover begins after a later look.
-2. Cover ends when the hand is lost, does not answer any more, or does not watch the parent any more.
+2. Cover ends when the hand is lost, does not answer any more, or does not watch the parent any more. A parent that it
+   was told to leave, because nothing named it, is none that it watches.
 3. A container that is left alone gets back what it would have without the hand. It is looked at again when the hand
    holds that. If all are let go, any may have started unseen, and may not be written back yet: until a look it may be
    where its birth was answered.
@@ -211,7 +212,7 @@ def _is_watched(world: World, hand: HandState, container: Container) -> bool:
         return False
     if container.view.is_glance and (container.view.found_below or not container.is_idle):
         # 9.
-        return container.view.found_below in hand.parents
+        return hand.surely_watches(container.view.found_below, world.contacts)
     parent = world.parent_of(container)
     if parent is None or parent in hand.unwatched:
         return False
@@ -219,7 +220,8 @@ def _is_watched(world: World, hand: HandState, container: Container) -> bool:
     if not parent_path(parent):
         # 6.
         return hand.watches_home(name) if has_set_home(world, name) else not hand.taken
-    return container.view.found_below in hand.parents or bool(_watched_as(world, hand, name, parent))
+    places = (container.view.found_below, *_watched_as(world, hand, name, parent))
+    return any(hand.surely_watches(each, world.contacts) for each in places)
 
 
 def birthplaces(world: World, key: ContainerKey) -> tuple[str, ...]:

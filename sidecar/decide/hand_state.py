@@ -59,10 +59,12 @@ class HandState(msgspec.Struct, frozen=True, kw_only=True):
 
     def watches_home(self, engine: str) -> bool:
         """Return whether births of an engine's containers that name no parent are surely below parents that it
-        watches.
+        watches: it was not told to leave one of them before a look showed that it is one.
         """
         home = {*self.home, *self.homes.get(engine, ())}
-        return bool(home) and home <= set(self.met) and not home & set(self.taken)
+        told = [{*each.home, *each.parents} for each in (self.held, self.sent) if each and not _has_defaults(each)]
+        is_watched = home <= set(self.met) and all(home <= each for each in told)
+        return bool(home) and is_watched and not home & set(self.taken)
 
     def answers_births_of(self, engine: str, contacts: Mapping[str, Contact]) -> bool:
         """Return whether it surely answers each birth of this engine: where containers are born that name no parent is
@@ -74,6 +76,21 @@ class HandState(msgspec.Struct, frozen=True, kw_only=True):
         if info is None or info.traits.has_default_parent:
             return self.watches_home(engine)
         return len(contacts) == 1 or not info.is_rootless
+
+    def surely_watches(self, path: str, contacts: Mapping[str, Contact]) -> bool:
+        """Return whether it watches this parent, and still does when it holds what it was sent: that no container named
+        any more, when this was sent, may be watched no more already. A default is watched though nothing names it.
+        """
+        held, sent = self.held, self.sent
+        if sent is None or path in sent.parents or path in sent.home:
+            return path in self.parents
+        infos = {None, *(each.info for each in contacts.values())}
+
+        def is_named_by(order: HoldAnswers) -> bool:
+            return any(may_mean(each, path, info) for each in order.parents for info in infos)
+
+        is_default = _has_defaults(sent) and (held is None or not is_named_by(held))
+        return path in self.parents and (is_default or is_named_by(sent))
 
     @property
     def is_answering(self) -> bool:
@@ -143,6 +160,11 @@ class HandState(msgspec.Struct, frozen=True, kw_only=True):
 
 def _is_answered(order: HoldAnswers | None, key: ContainerKey) -> bool:
     return order is not None and order.answers.own.get(key, order.answers.others) is not None
+
+
+def _has_defaults(order: HoldAnswers) -> bool:
+    """Return whether it watches all defaults that engines may have, and not only those that were found."""
+    return order.keeps_defaults or not order.home
 
 
 def is_insider(hand: HandState | None, key: ContainerKey) -> bool:

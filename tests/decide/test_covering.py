@@ -357,3 +357,43 @@ def test_what_the_hand_does_not_know_may_be_where_others_owned_cpus_till_now(new
     assert moved.sure_of(after(moved.containers[KEY], shown)) == POOL
     lost, _ = after_hand(told, HandLost("it is gone", SINCE + 3))
     assert lost.sure_of(lost.containers[KEY]) <= (POOL if is_sure else CPUSet())
+
+
+@pytest.mark.parametrize("is_glance", [False, True])
+@pytest.mark.parametrize(
+    ("held", "sent", "is_covered"),
+    [
+        pytest.param(("/late",), None, True, id="no answers are under way"),
+        pytest.param(("/late",), ("/late",), True, id="it stays"),
+        pytest.param(("/late",), ("late",), True, id="it stays, by another name"),
+        pytest.param((), (), True, id="a default, which nothing names"),
+        pytest.param(("/late",), (), False, id="it was told to leave it"),
+    ],
+)
+def test_a_parent_that_the_hand_was_told_to_leave_is_none_that_it_watches(
+    held: tuple[str, ...], sent: tuple[str, ...] | None, is_covered: bool, is_glance: bool
+) -> None:
+    """Nothing named it just now: a container that names it, as a look shows meanwhile, may be born unanswered."""
+    view = replace(_seen(0, is_glance=is_glance).view, cgroup_parent="/late", found_below="/late")
+    answers = Answers(others=POOL, own={KEY: POOL})
+    hand = HandState(parents=("/docker", "/late"), since=SINCE, held=HoldAnswers(1, answers, parents=held))
+    hand = hand if sent is None else replace(hand, sent=HoldAnswers(2, answers, parents=sent))
+    world = begin(State(policy="static"), uniform(cores=4), Settings(policy=PolicyName.STATIC))
+    seen = first_seen(view, Place(OTHER, OTHER), Wish(standing=Standing.MANAGED), 0, SINCE + 1)
+    world = _with(replace(world, hand=hand), seen)
+    assert covered(world, KEY, SINCE + 1).containers[KEY].is_covered is is_covered
+    assert told_of_answers(world).containers[KEY].is_covered is is_covered
+
+
+@pytest.mark.parametrize(("home", "is_watched"), [((), True), (("/docker",), False), (("/docker", "/other"), True)])
+def test_a_default_that_the_hand_was_told_to_leave_is_watched_once_it_is_told_that_it_is_one(
+    home: tuple[str, ...], is_watched: bool
+) -> None:
+    """All that engines may have are watched until one is found; an engine may be told another one later."""
+    found = {"docker": ("/docker", "/other")}
+    hand = HandState(parents=("/docker", "/other"), met=("/docker", "/other"), homes=found)
+    order = HoldAnswers(1, Answers(others=POOL), home=home)
+    assert replace(hand, held=order).watches_home("docker") is is_watched
+    assert replace(hand, held=HoldAnswers(1, Answers(others=POOL)), sent=order).watches_home("docker") is is_watched
+    kept = replace(order, keeps_defaults=True)
+    assert replace(hand, held=kept).watches_home("docker")

@@ -12,7 +12,7 @@ from sidecar.decide.orders import Answers, ApplyCpuset, WriteCpuset
 from sidecar.projection.projection_of import projection_of
 from state.cpuset import EMPTY, CPUSet, union
 from state.key import ContainerKey
-from tests.support.decide.glances import is_only_glanced_at, waited_for
+from tests.support.decide.glances import is_still_newborn, waited_for
 from tests.support.decide.handreality import HandReality
 from tests.support.decide.real import Real
 from tests.support.decide.reality import Reality
@@ -108,9 +108,13 @@ def alike_elsewhere(reality: Reality) -> Iterator[str]:
 
 
 def _is_left_to_its_first_write(reality: Reality, real: Real) -> bool:
-    """Return whether an owner was found running, and nothing was ordered yet: not all of its engine was looked at."""
+    """Return whether an owner was found running, and nothing was ordered yet: not all of its engine was looked at. What
+    is only called like one that may be below any parent counts as that one.
+    """
     hand = reality.hand if isinstance(reality, HandReality) else None
-    return hand is not None and hand.is_owner_found(real.id) and reality.world.is_absent(real.key)
+    if hand is None or not hand.is_owner_found(real.id):
+        return False
+    return reality.world.is_absent(hand.key_of(real.id, f"/{real.home}") or real.key)
 
 
 def alone_beside_newborns(reality: Reality) -> Iterator[str]:
@@ -147,10 +151,9 @@ def _may_be_before(reality: Reality, key: ContainerKey, answers: Answers) -> CPU
     among them is born as others are. One that was only glanced at, and has its first among them, keeps until then what
     its runtime writes, as others do, and leaves that with these.
     """
-    known, hand = reality.world.containers[key], reality.world.hand
+    known = reality.world.containers[key]
     may_be = CPUSet.from_mask(waited_for(reality, key, by_owner=False))
-    is_first = key in answers.own and hand is not None and hand.held is not None and key not in hand.held.answers.own
-    if is_first and is_only_glanced_at(reality.world, key):
+    if key in answers.own and is_still_newborn(reality.world, key):
         return CPUSet.from_mask(known.coming)
     if key in answers.own or answers.others is None or not known.is_idle:
         return may_be
@@ -192,7 +195,7 @@ def answered_wrongly(reality: Reality) -> Iterator[str]:
             there = container.place.configured if is_to_come else container.present
             entered = cpus - had - reserved - (EMPTY if is_to_come and container.is_covered else there)
             for other in world.state.assignments.keys() & world.containers.keys() - {key}:
-                may_be = CPUSet.from_mask(waited_for(reality, other))
+                may_be = CPUSet.from_mask(waited_for(reality, other, at_rest=is_to_come))
                 if container.is_held and is_later(container, world.containers[other]):
                     # It is born after its own answer, and before what waits behind either start.
                     may_be &= CPUSet.from_mask(world.containers[other].coming_by_hand)

@@ -133,6 +133,7 @@ def _conflicts(reality: Reality, order: ApplyCpuset, holds: CPUSet) -> list[str]
     entered = order.update.cpus - world.state.reserved
     # The kernel put one whose CPUs all went offline among all others: it enters nothing but what is exclusive.
     is_among_all = order.live and not container.place.seen & world.state.online
+    at_rest = container.is_idle and not container.is_starting
     if order.live:
         entered = entered - container.place.seen
     elif isinstance(container.start, Answered):
@@ -151,7 +152,7 @@ def _conflicts(reality: Reality, order: ApplyCpuset, holds: CPUSet) -> list[str]
             conflict = is_exclusive and bool(entered & world.state.assignments[id].cpus)
         if (
             conflict
-            and (both := entered & CPUSet.from_mask(waited_for(reality, id, by_owner=bool(holds))))
+            and (both := entered & CPUSet.from_mask(waited_for(reality, id, by_owner=bool(holds), at_rest=at_rest)))
             and not _is_newcomer_of_pool(order, holds)
         ):
             found.append(f"{container.view.name} was ordered onto {both}, where {other.view.name} may be")

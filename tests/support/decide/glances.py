@@ -49,13 +49,24 @@ def _is_anybodys(real: Real) -> bool:
     return isinstance(hand, ModelHand) and hand.key_of(real.id, f"/{real.home}") is None
 
 
-def waited_for(reality: Reality, key: ContainerKey, *, by_owner: bool = True) -> int:
+def is_still_newborn(world: World, key: ContainerKey) -> bool:
+    """Return whether the hand does not hold the first answer of its own of such a container yet: until then that one
+    keeps what its runtime writes, as what is not known does.
+    """
+    held = world.hand.held if world.hand else None
+    return is_only_glanced_at(world, key) and held is not None and key not in held.answers.own
+
+
+def waited_for(reality: Reality, key: ContainerKey, *, by_owner: bool = True, at_rest: bool = False) -> int:
     """Return where others may not go because of this container, as a mask. Where its group counts as anybody's, it is
-    born among the newborns of the pool, if with a grant or without: owners wait for those, and the pool does not.
+    born among the newborns of the pool, if with a grant or without: owners wait for those, and the pool does not. What
+    goes there while it is `at_rest` waits for no newborn (`plan`, 4).
     """
     known, real = reality.world.containers[key], reality.containers.get(key)
     if not is_only_glanced_at(reality.world, key):
         return known.footprint
+    if at_rest and is_still_newborn(reality.world, key):
+        return known.coming
     answer = _answer_to(reality, real) if real and (by_owner or not _is_anybodys(real)) else None
     return known.coming | (answer.mask if answer else 0)
 

@@ -117,6 +117,11 @@ class Real(ModelContainer):
         self.shown = self.shown if self.is_locked else self.effective
         self.be_compared_with_its_group()
 
+    def be_shown(self) -> None:
+        """Show where it runs, as the outcome of an order does that had no effect."""
+        self.shown = self.effective
+        self.be_compared_with_its_group()
+
     def be_compared_with_its_group(self) -> None:
         """Show whether it lacks CPUs of the group that it is in."""
         has = self.kernel.reached(self.home) if self.is_member else EMPTY

@@ -283,7 +283,7 @@ class Reality(Host):
             self.feed(CpusetApplied(order.container, order.number, effective, self.ticket()))
             return
         # The news says where it runs and what it is configured for.
-        real.be_compared_with_its_group()
+        real.be_shown()
         real.is_unseen = real.is_unseen and real.cpuset != str(order.update.cpus)
         self._failed(order, Failure.INEFFECTIVE, effective)
 
