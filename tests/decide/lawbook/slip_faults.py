@@ -1,7 +1,8 @@
-"""Planted faults about containers that are out of the hand's reach: in what is believed of them, and in what moves them."""
+"""Planted faults about containers that are out of the hand's reach: what is believed of them, and what moves them."""
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 
 import pytest
@@ -13,10 +14,8 @@ from sidecar.decide.container.grip_machine import GRIPS
 from sidecar.decide.container.news import GripNews, SlipTold
 from sidecar.decide.container.tables import same
 from sidecar.decide.hand_facts import HandFact, Slipped
-from sidecar.decide.hand_state import HandState
 from sidecar.decide.orders import Order
 from sidecar.decide.world import World, replace
-from sidecar.simulation.model_hand import ModelHand
 from state.cpuset import CPUSet
 from state.key import ContainerKey
 from tests.decide.lawbook import laws, sliplaws
@@ -65,12 +64,23 @@ def leaves_what_slipped_to_nobody(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Container, "is_by_hand", property(lambda each: each.is_covered and not each.is_idle))
 
 
-def forgets_what_slipped_before_it_was_known(patch: pytest.MonkeyPatch) -> None:
+def ignores_what_slips_before_it_is_known(patch: pytest.MonkeyPatch) -> None:
+    honest = wresting.after_slip
+
+    def after_slip(world: World, fact: Slipped) -> tuple[World, tuple[Order, ...]]:
+        return honest(world, fact) if fact.container in world.containers else (world, ())
+
+    patch.setattr(covering, "after_slip", after_slip)
+
+
+def believes_a_first_look_that_is_older(patch: pytest.MonkeyPatch) -> None:
+    """Take any first look at what slipped before for one that began after that."""
+    honest = wresting.looked_after_slip
+
     def looked_after_slip(world: World, key: ContainerKey, began: int) -> World:
-        return world
+        return honest(world, key, sys.maxsize)
 
     patch.setattr(covering, "looked_after_slip", looked_after_slip)
-    patch.setattr(HandState, "slipped", property(lambda hand: {}))
 
 
 def trusts_a_write_that_was_done_before(patch: pytest.MonkeyPatch) -> None:
@@ -80,23 +90,6 @@ def trusts_a_write_that_was_done_before(patch: pytest.MonkeyPatch) -> None:
         return container
 
     patch.setitem(GRIPS, (Writing, SlipTold), slipped)
-
-
-def guards_what_was_opened_again(patch: pytest.MonkeyPatch) -> None:
-    """Have the hand carry out an order that was under way, for a group that slipped and is open again."""
-    honest = ModelHand.write
-
-    def write(self: ModelHand, id: str, cpus: CPUSet) -> CPUSet:
-        if self._kernel.effective(id) is not None and not self._kernel.is_shut(id):
-            self._slipped.discard(id)
-        return honest(self, id, cpus)
-
-    patch.setattr(ModelHand, "write", write)
-
-
-def leaves_what_is_nobodys_any_more(patch: pytest.MonkeyPatch) -> None:
-    """Count a group that slipped as its container's, also if that has no answer of its own any more."""
-    patch.setattr(ModelHand, "_disown", lambda self: None)
 
 
 def takes_it_for_loose(patch: pytest.MonkeyPatch) -> None:
@@ -113,15 +106,14 @@ def takes_it_for_loose(patch: pytest.MonkeyPatch) -> None:
 _Slipping = partial(Fault, shuts=True)
 
 FAULTS = (
-    _Slipping(ignores_what_slips, laws.FOOTPRINTS),
+    _Slipping(ignores_what_slips, laws.FOOTPRINTS, first=58),
     _Slipping(believes_an_older_look, sliplaws.UNSURE),
     _Slipping(is_settled_beside_what_slipped, sliplaws.UNSURE),
     _Slipping(is_alone_beside_what_slipped, sliplaws.WRESTED),
     _Slipping(hears_the_first_write_alone, sliplaws.UNSURE),
     _Slipping(leaves_what_slipped_to_nobody, laws.ARRIVED),
-    _Slipping(forgets_what_slipped_before_it_was_known, laws.TOLD),
+    _Slipping(ignores_what_slips_before_it_is_known, sliplaws.WRESTED, first=291),
+    _Slipping(believes_a_first_look_that_is_older, laws.TOLD, first=101002102),
     _Slipping(trusts_a_write_that_was_done_before, sliplaws.UNSURE),
-    _Slipping(guards_what_was_opened_again, laws.COMES_TO_REST),
-    _Slipping(leaves_what_is_nobodys_any_more, laws.FOOTPRINTS),
     _Slipping(takes_it_for_loose, sliplaws.UNSURE),
 )

@@ -10,7 +10,7 @@ from sidecar.decide.hand_facts import HandLost, Overwritten, Slipped
 from sidecar.decide.hand_state import HandState
 from sidecar.decide.moves.alone import is_alone, neighbours
 from sidecar.decide.moves.settled import is_settled
-from sidecar.decide.orders import LookAgain
+from sidecar.decide.orders import Answers, HoldAnswers, LookAgain
 from sidecar.decide.sightings import sighted
 from sidecar.decide.step import step
 from sidecar.decide.world import World, replace
@@ -22,6 +22,7 @@ from tests.support.decide import strictstarts
 from tests.support.decide.real import Real
 from tests.support.decide.reality import Reality
 from tests.support.decide.stories import Story
+from tests.support.keys import docker
 
 OFF = {"cpuset.manage": "off"}
 
@@ -219,3 +220,20 @@ def test_one_that_slipped_before_it_was_known_counts_as_soon_as_it_is() -> None:
     calm, _ = after_hand(world, Overwritten(view.key, EMPTY, 0))
     assert told(slipped.ended + 1, calm) == (True, True, False)
     assert calm == unknown
+
+
+def test_one_that_slipped_while_its_engine_is_away_may_be_anywhere() -> None:
+    """Its grant is in the books, and no look shows where it is. Of what has no answer of its own the hand tells where
+    it is stuck. Calm ends neither: it stays where it is.
+    """
+    key, pool, own, online = docker("f" * 64), CPUSet.of(0), CPUSet.of(1), CPUSet.of(0, 1)
+    answers = Answers(others=pool, own={key: own}, owned=own)
+    hand = HandState(parents=("/docker",), held=HoldAnswers(number=1, answers=answers))
+    world = replace(Story().world, hand=hand)
+    assert hand.newborns(online) == pool.mask
+    world, _ = after_hand(world, Slipped(key, "it is closed", 9))
+    world, _ = after_hand(world, Overwritten(key, EMPTY, 0))
+    assert world.hand is not None
+    assert world.hand.newborns(online) == online.mask
+    without = replace(world.hand, held=HoldAnswers(number=2, answers=replace(answers, own={})))
+    assert without.newborns(online) == pool.mask
