@@ -60,7 +60,7 @@ from sidecar.decide.homes import has_set_home, home_of, with_home_shown
 from sidecar.decide.insiders import after_birth_inside, after_end_inside
 from sidecar.decide.orders import HoldAnswers, LookAgain, Order
 from sidecar.decide.world import World, replace
-from sidecar.decide.wresting import after_overwriting, after_slip
+from sidecar.decide.wresting import after_overwriting, after_slip, looked_after_slip
 from sidecar.systemd_names import parent_path
 from state.cpuset import EMPTY, CPUSet, union
 from state.key import ContainerKey
@@ -121,6 +121,7 @@ def _answers_to(hand: HandState, container: Container) -> tuple[CPUSet, ...]:
 
 def covered(world: World, key: ContainerKey, began: int) -> World:
     """Return the world after a look at this container: the hand covers it from now on, if it can (1)."""
+    world = looked_after_slip(world, key, began)
     container = world.containers.get(key)
     if world.hand is None or container is None:
         return world

@@ -13,6 +13,7 @@ import msgspec
 
 from sidecar.decide.contacts import Contact
 from sidecar.decide.facts import ContainerView, EngineInfo
+from sidecar.decide.hand_facts import Slipped
 from sidecar.decide.orders import HoldAnswers
 from sidecar.systemd_names import is_group_of_pod, parent_path
 from state.cpuset import EMPTY, CPUSet, union
@@ -50,6 +51,8 @@ class HandState(msgspec.Struct, frozen=True, kw_only=True):
     """By engine, where those were found."""
     wrested: frozenset[ContainerKey] = frozenset()
     """Containers whose cpuset another program writes more often than it surely undoes (`covering`)."""
+    slipped: Mapping[ContainerKey, Slipped] = {}
+    """What was told last of those that slipped and are not known yet (`wresting`)."""
     insiders: Mapping[ContainerKey, Insider] = {}
     """What was born inside owners' groups, and no look has shown since (`insiders`)."""
     waited_for: frozenset[ContainerKey] = frozenset()
@@ -148,6 +151,9 @@ class HandState(msgspec.Struct, frozen=True, kw_only=True):
         if not self.is_answering or self.held is None:
             orders = [each.answers.others for each in (self.held, self.sent) if each]
             return union(each for each in orders if each).mask
+        if any(map(self.has_own_answer, self.slipped)):
+            # It is no newborn that the hand tells of where it is stuck, and no look shows it.
+            return online.mask
         kept = self.held.answers.owned
         for each in (self.held, self.sent or self.held):
             # The pool's last CPU may be owned as well: a grant whose CPUs all went offline is answered with it.

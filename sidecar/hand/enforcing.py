@@ -122,6 +122,7 @@ class Enforcer:
         """Bring a group to the present answers. Return the CPUs where it may run in spite of them; EMPTY if none."""
         if self.answers and self.answers.for_newborn(self.called(group)) is None:
             return self._let_go(group, self.answers, now)
+        self._shut.disown(group, self.answers)
         expected = self._expected(group)
         is_right = expected is None or (group.line == expected and group.watch >= 0 and not group.is_closed)
         if group.footing is Footing.RELEASED or (is_right and group.shut is None):
@@ -228,6 +229,7 @@ class Enforcer:
         """Write an update into a group, which is guarded with it from now on. If groups inside it are in the way, it
         has its CPUs later. Raise OSError; it is then released.
         """
+        self._shut.refuse(group)
         fd = open_directory(group.parent.fd, group.name)
         try:
             group.footing, group.expected = Footing.KNOWN, str(update.cpus).encode()

@@ -8,11 +8,15 @@ The theory.
    told at once, and each write after it, but for those within `PAUSE_SECONDS` of the one before: they are told
    together.
 3. Without a watch nothing tells of its writes, and none can be made. So it is told again and again while it is there.
-4. A write that is refused for another reason shuts no group: on v1 a group cannot have what the one above it lacks.
+4. What was told stays true until another run: a group that is shut and was released is guarded no more, also if it is
+   opened again. Else an order that was under way might guard it against the engine, which alone moves it from then on.
+5. It is another run's as well that has no answer of its own any more: it is no container's then, and stuck where it is.
+6. A write that is refused for another reason shuts no group: on v1 a group cannot have what the one above it lacks.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from contextlib import suppress
@@ -54,7 +58,7 @@ class ShutGroups:
         self._release = release
 
     def _finds(self, group: WatchedGroup, error: OSError) -> bool:
-        """Return whether a group is shut, after this error (4)."""
+        """Return whether a group is shut, after this error (6)."""
         if not isinstance(error, PermissionError) or _is_open(group):
             return False
         if group.shut is None:
@@ -82,6 +86,17 @@ class ShutGroups:
         if is_known or not is_asked:
             self.tell(group, now)
         return True
+
+    def refuse(self, group: WatchedGroup) -> None:
+        """Raise PermissionError if an order for a group comes too late (4)."""
+        if group.shut and group.footing is Footing.RELEASED:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    def disown(self, group: WatchedGroup, answers: StandingAnswers | None) -> None:
+        """Count a group as newborn that was released, and has no answer of its own any more (5)."""
+        is_released = group.shut is not None and group.footing is Footing.RELEASED
+        if is_released and answers and not answers.is_own(self._called(group)):
+            group.footing, group.expected = Footing.NEWBORN, None
 
     def tell(self, group: WatchedGroup, now: float) -> None:
         """Tell of a group that is shut, now or soon (2)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -18,7 +18,7 @@ DEFAULT_PARENTS: Final = (f"/{ENGINE_GROUP}",)
 
 class ModelHand:
     """A hand that watches the groups of engines: what no answer names is of this `engine`. `parents` are those that are
-    watched now.
+    watched now. `tell_slip` is told of the container of a group that is shut: closed to it by what runs inside.
 
     `closed` are groups that it cannot write now, and `denied` those that it never can. `missed` are groups that no
     order has written, and that it could not write at their birth or after a foreign write. `may_watch` are parents that
@@ -33,11 +33,13 @@ class ModelHand:
         may_watch: Iterable[str] = (),
         denied: Collection[str] = (),
         called: Mapping[str, str] | None = None,
+        tell_slip: Callable[[ContainerKey], None] = lambda _: None,
     ) -> None:
         self._kernel = kernel
         self._engine = engine
         self._may_watch = frozenset(may_watch)
         self._called = {} if called is None else called
+        self._tell_slip = tell_slip
         self._home: frozenset[str] = frozenset(DEFAULT_PARENTS)
         self._answers = Answers()
         self._keys: dict[str, ContainerKey] = {}
@@ -52,6 +54,10 @@ class ModelHand:
         """
         self._pinned: dict[str, CPUSet] = {}
         """To which CPUs their engine had pinned groups that an order had written, when these were let go."""
+        self._slipped: set[str] = set()
+        """Groups that it found to be shut, also those that were opened since."""
+        self._unread: set[str] = set()
+        """Groups that existed before, and were shut already."""
         self._seen_born: set[str] = set()
         self._owed: dict[str, CPUSet] = {}
         """What groups had that were let go and could not be written: they get it as soon as they can be."""
@@ -70,6 +76,7 @@ class ModelHand:
         for id in self._kernel.running():
             if id not in self._taken_up() and self._is_watched(id):
                 self._found[id] = None
+                self._unread |= {id} if self._kernel.is_shut(id) else set()
 
     def close(self) -> None:
         """End: all groups stay as they are."""
@@ -96,6 +103,8 @@ class ModelHand:
         for table in (self._guarded, self._newborn, self._found, self._released, self._owed, self._pinned):
             for id in [id for id in table if id not in self._kernel.running()]:
                 del table[id]
+        self._slipped &= {*self._kernel.running()}
+        self._unread &= {*self._kernel.running()}
         for id in [id for id in self._guarded if self.answer_to(id) is None]:
             del self._guarded[id]
             stuck |= self._let_go(id, self._pin_of(id))
@@ -110,29 +119,40 @@ class ModelHand:
             # No order will write it.
             had = self._found.pop(id)
             self._newborn[id] = self._kernel.own(id) if had is None else had
-        for id in self._newborn:
+        self._disown()
+        self._read_opened()
+        for id in list(self._newborn):
             if self.answer_to(id) is None:
                 stuck |= self._let_go(id, self._newborn[id])
             stuck |= self._rewritten(id, self.answer_beside(id, self._newborn[id]))
         for id in list(self._found):
             stuck |= self._moved_off(id)
+        for id in [id for id in self._unread if id in self._found]:
+            # It tries these again and again, and tells soon afterwards.
+            is_shut = self._kernel.is_shut(id)
+            if not is_shut or self.answer_to(id) is not None:
+                self._unread.discard(id)
+                if is_shut:
+                    self._lose(id)
         return stuck
 
     def write(self, id: str, cpus: CPUSet) -> CPUSet:
         """Write a group, guard it, and return its CPUs. Raise CgroupGone or CgroupClosed."""
         if self._kernel.effective(id) is None or id in self._called:
             raise CgroupGone("it has no cgroup")
-        had = next((table[id] for table in (self._newborn, self._found, self._released) if id in table), None)
-        for table in (self._guarded, self._newborn, self._found):
-            table.pop(id, None)
-        self._released[id] = had
+        if id in self._slipped and id in self._released:
+            raise CgroupClosed("its cgroup was closed before")
+        self._release(id)
         if self._is_closed(id):
+            if self._kernel.is_shut(id) and self.answer_to(id) is not None:
+                self._lose(id)
             raise CgroupClosed("its cgroup cannot be written")
         try:
             self._kernel.answer(id, cpus)
         except Denied as error:
             raise CgroupClosed(str(error)) from error
         del self._released[id]
+        self._slipped.discard(id)
         self._guarded[id] = cpus
         return self._kernel.reached(id)
 
@@ -185,13 +205,20 @@ class ModelHand:
         for table in (self._guarded, self._newborn, self._found, self._released, self._owed, self._pinned):
             table.pop(container, None)
         self.closed.discard(container)
+        self._slipped.discard(container)
+        self._unread.discard(container)
         if self._is_watched(container):
             # Its runtime writes what the engine has configured while it sets it up.
             self._rewrite_newborn(container)
 
     def overwritten(self, container: str) -> None:
-        """Answer a foreign write."""
-        if container in self._guarded:
+        """Answer a foreign write. One into a group that is shut is told instead, also if that was opened again."""
+        if container in self._slipped and container in self._released:
+            self._tell(container)
+        elif container in self._taken_up() and self._kernel.is_shut(container):
+            if self.answer_to(container) is not None:
+                self._lose(container)
+        elif container in self._guarded:
             self._rewritten(container, self._guarded[container])
         elif container in self._newborn:
             self._rewrite_newborn(container)
@@ -202,6 +229,50 @@ class ModelHand:
         elif self._released.get(container) is not None:
             self._released[container] = self._kernel.own(container)
 
+    def has_slipped(self, id: str) -> bool:
+        """Return whether it found this group to be shut, and has not written it since."""
+        return id in self._slipped
+
+    def _disown(self) -> None:
+        """Count groups as newborn that were released because they slipped, and have no answer of their own any more."""
+        for id in [id for id in self._slipped if id in self._released and self.answer_to(id) is not None]:
+            if not self._is_own(id):
+                had = self._released.pop(id)
+                self._newborn[id] = self._kernel.own(id) if had is None else had
+
+    def _read_opened(self) -> None:
+        """Read what other programs wrote meanwhile into groups that no order wrote, and that are open again."""
+        for id in [id for id in self._slipped if not self._kernel.is_shut(id)]:
+            own = self._kernel.own(id)
+            if id in self._newborn and own != self.answer_beside(id, self._newborn[id]):
+                self._newborn[id] = own
+            elif id in self._found:
+                self._found[id] = None
+
+    def _lose(self, id: str, *, is_asked: bool = False) -> None:
+        """Leave a group that is shut as it is, and tell of it. One that has no answer of its own is tried again, and is
+        not told if where it may be `is_asked` now.
+        """
+        self._slipped.add(id)
+        is_known = id in self._guarded or id in self._released or self._is_own(id)
+        if is_known:
+            self._release(id)
+        if is_known or not is_asked:
+            self._tell(id)
+
+    def _tell(self, id: str) -> None:
+        if id in self._newborn or id in self._found:
+            self.missed.add(id)
+        if (key := self.key_of(id)) is not None:
+            self._tell_slip(key)
+
+    def _release(self, id: str) -> None:
+        """Leave a group as it is from now on."""
+        had = next((table[id] for table in (self._newborn, self._found, self._released) if id in table), None)
+        for table in (self._guarded, self._newborn, self._found):
+            table.pop(id, None)
+        self._released[id] = had
+
     def _rewrite_newborn(self, id: str) -> None:
         self._newborn[id] = self._kernel.own(id)
         if self._rewritten(id, self.answer_beside(id, self._newborn[id])):
@@ -210,6 +281,8 @@ class ModelHand:
     def _moved_off(self, id: str) -> CPUSet:
         """Move a group that was found off owned CPUs, if nothing else is known of it; or let it go."""
         owned = self._answers.owned
+        if self._kernel.is_shut(id) and self.answer_to(id) is not None and id in (self._unread | self._slipped):
+            return self._kernel.reached(id) if id in self._slipped else EMPTY
         # What it was written with counts: offline CPUs come back.
         written, had = self._kernel.own(id), self._found[id]
         theirs = written if had is None else had
@@ -244,6 +317,7 @@ class ModelHand:
 
     def _let_go(self, id: str, had: CPUSet | None) -> CPUSet:
         """Give a group back what it had; return where it stays if it could not be written just now."""
+        self._slipped.discard(id)
         if had is None or had == self._kernel.own(id):
             return EMPTY
         if self._is_closed(id):
@@ -265,6 +339,15 @@ class ModelHand:
     def _rewritten(self, id: str, cpus: CPUSet | None) -> CPUSet:
         if cpus is None:
             return EMPTY
+        if self._kernel.is_shut(id):
+            is_there = self._is_own(id) or self._kernel.reached(id) <= cpus
+            if id not in self._slipped and self._kernel.own(id) == cpus and is_there:
+                # There is nothing to write.
+                return EMPTY
+            # What it was written with cannot be read.
+            self._lose(id, is_asked=True)
+            return self._kernel.reached(id) - cpus
+        self._slipped.discard(id)
         if self._is_closed(id):
             # What it was written with counts as well: offline CPUs come back.
             return (self._kernel.reached(id) | self._kernel.own(id)) - cpus
@@ -285,7 +368,7 @@ class ModelHand:
         return {*self._guarded, *self._newborn, *self._found, *self._released}
 
     def _is_closed(self, id: str) -> bool:
-        return id in self.closed or id in self.denied
+        return id in self.closed or id in self.denied or self._kernel.is_shut(id)
 
     def _is_watched(self, container: str) -> bool:
         return self._parent_of(container) in self.parents

@@ -23,11 +23,14 @@ class Denied(Exception):
 
 @dataclasses.dataclass(slots=True)
 class Cgroup:
-    """The settings of one group, and the group above it ("" is the root). No CPUs: on version 2, all of that group."""
+    """The settings of one group, and the group above it ("" is the root). No CPUs: on version 2, all of that group.
+    `is_shut`: the owner or the mode of its files was changed, so that the watcher can neither read nor write them.
+    """
 
     cpus: CPUSet
     above: str = ""
     has_tasks: bool = True
+    is_shut: bool = False
 
 
 class GroupWatcher(Protocol):
@@ -109,6 +112,14 @@ class ModelKernel:
         self._see_that_it_has(self._groups[container].above, cpus)
         self._groups[container].cpus = cpus
         self._effective.clear()
+
+    def shut(self, container: str, *, is_shut: bool = True) -> None:
+        """Close a live container's group to the watcher, or open it again, as what runs inside may."""
+        self._groups[container].is_shut = is_shut
+
+    def is_shut(self, container: str) -> bool:
+        """Return whether an existing group is closed to the watcher."""
+        return self._groups[container].is_shut
 
     def above(self, container: str) -> str:
         """Return the group above an existing one."""

@@ -12,6 +12,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 
 from sidecar.decide.settings import Settings
 from tests.decide.lawbook.twolegs import STOPS, killed_at
@@ -31,12 +32,21 @@ def history(
     with_two: bool = False,
     wraps: bool = False,
     with_units: bool = False,
+    shuts: bool = False,
 ) -> Reality:
-    """Play the history of one seed, under one of these settings, and return the host at its end. Raise Broken."""
+    """Play the history of one seed, under one of these settings, and return the host at its end. Raise Broken. `shuts`:
+    tenants close their groups to the hand.
+    """
     rng = random.Random(seed)
     machine, begun_with = rng.choice(MACHINES), rng.choice(settings)
     ops = random_history(rng, 4 * length if with_hand else length)
-    return play(machine, begun_with, ops, with_hand=with_hand, with_two=with_two, with_units=with_units, wraps=wraps)
+    words = {"with_hand": with_hand, "with_two": with_two, "with_units": with_units, "wraps": wraps}
+    return play(machine, begun_with, ops, shuts=shuts, **words)
+
+
+def is_shutting(seed: int) -> bool:
+    """Return whether tenants close their groups in a long run's history of this seed with a hand: in one of three."""
+    return random.Random(~seed).randrange(3) == 0
 
 
 def main(
@@ -50,12 +60,14 @@ def main(
 ) -> int:
     """Play `count` histories, print progress and the broken ones; return 1 if any is broken."""
     began, failed = time.monotonic(), 0
+    play_one = partial(history, with_hand=with_hand, with_two=with_two, with_units=with_units, wraps=wraps)
     for seed in range(first, first + count):
+        shuts = with_hand and is_shutting(seed)
         try:
-            history(seed, with_hand=with_hand, with_two=with_two, with_units=with_units, wraps=wraps)
+            play_one(seed, shuts=shuts)
         except Broken as broken:
             failed += 1
-            print(f"seed {seed}: {broken}", flush=True)
+            print(f"seed {seed}{' with shuts' if shuts else ''}: {broken}", flush=True)
             if failed >= _MOST_BROKEN:
                 break
         if seed % 10_000 == 9_999:

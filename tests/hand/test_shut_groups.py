@@ -150,10 +150,26 @@ def test_an_order_that_meets_a_closed_group_fails_and_what_follows_is_heard(stag
     shut(stage)
     stage.overwrite(AT, "1")
     shut(stage)
-    (stage.root / AT[1:] / "cpuset.cpus").chmod(0o644)
-    assert order(stage) == POOL
-    stage.overwrite(AT, "0-1")
+
+
+def test_what_was_told_to_be_out_of_hand_is_guarded_no_more_in_this_run(stage: FileStage) -> None:
+    """Also if it is opened again: an order that was under way would be a guard against the engine."""
+    stage.make(AT)
     until(lambda: stage.cpus(AT) == "0")
+    order(stage)
+    closed(stage.root / AT[1:])
+    stage.overwrite(AT, "0-1")
+    shut(stage)
+    (stage.root / AT[1:] / "cpuset.cpus").chmod(0o644)
+    with pytest.raises(CgroupClosed, match="permission denied"):
+        order(stage)
+    stage.overwrite(AT, "1")
+    shut(stage)
+    assert stage.cpus(AT) == "1"
+    stage.remove(AT)
+    stage.make(AT)
+    until(lambda: stage.cpus(AT) == "0")
+    assert order(stage, BOTH) == BOTH
 
 
 def test_a_closed_directory_is_not_taken_for_one_that_is_gone(stage: FileStage) -> None:
@@ -204,6 +220,22 @@ def test_a_stray_that_is_shut_is_told_as_stuck_where_it_is(stage: FileStage, clo
     os.chown(group / "cpuset.cpus", 0, 0)
     assert held(stage) == EMPTY
     assert stage.cpus(AT_STRAY) == "0"
+
+
+def test_one_that_slipped_and_has_no_answer_of_its_own_any_more_is_stuck_where_it_is(stage: FileStage) -> None:
+    """It is nobody's then: its container was not known any more, or is not yet."""
+    stage.make(AT)
+    until(lambda: stage.cpus(AT) == "0")
+    closed(stage.root / AT[1:])
+    stage.overwrite(AT, "0-1")
+    shut(stage)
+    assert held(stage) == EMPTY
+    nobodys = Answers(others=POOL, own={docker(TWO): OWN}, owned=OWN)
+    with without_modes():
+        assert stage.hand.hold(nobodys).stuck >= OWN
+        (stage.root / AT[1:] / "cpuset.cpus").chmod(0o644)
+        assert stage.hand.hold(nobodys).stuck == EMPTY
+    assert stage.cpus(AT) == "0"
 
 
 def test_one_that_was_let_go_may_close_its_group(stage: FileStage) -> None:

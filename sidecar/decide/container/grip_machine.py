@@ -37,7 +37,7 @@ from sidecar.decide.container.news import (
 from sidecar.decide.container.place import Place
 from sidecar.decide.container.tables import Rule, same
 from sidecar.decide.facts import ContainerView
-from state.cpuset import EMPTY
+from state.cpuset import EMPTY, CPUSet
 
 _made = msgspec.structs.replace
 
@@ -45,6 +45,13 @@ _made = msgspec.structs.replace
 def is_same_run(before: ContainerView, view: ContainerView) -> bool:
     """Return whether two looks show the same run of a container, or the same rest."""
     return before.phase.is_live == view.phase.is_live and before.started_at == view.started_at
+
+
+def widened(grip: Grip, came: CPUSet, online: CPUSet) -> Grip:
+    """Return the grip after CPUs came online, to those that were: what may be anywhere by it may be on them too."""
+    if isinstance(grip, Guarded) or not grip.unsure or not online <= grip.unsure:
+        return grip
+    return _made(grip, unsure=grip.unsure | came)
 
 
 def _written_to(container: Container, news: WriteSent) -> Container:
@@ -98,10 +105,12 @@ def _loosened(container: Container, _: object) -> Container:
 
 def _done(container: Container, news: WriteDone) -> Container:
     """Guard it there; unless a look is newer, it is seen there. If the write was overlapped, or there is no hand any
-    more, nothing is guarded, and its CPUs are unsure.
+    more, nothing is guarded, and its CPUs are unsure. If it slipped meanwhile, it may be anywhere until a look.
     """
     grip, view = container.grip, container.view
     assert isinstance(grip, Writing)
+    if grip.slipped:
+        return _made(container, grip=Loose(grip.unsure | news.effective, is_moved=True, since=grip.slipped))
     if grip.is_overlapped:
         return _made(container, grip=Loose(grip.unsure | news.effective))
     is_news = news.ended > grip.looked
@@ -125,9 +134,9 @@ def _undone(container: Container, news: WriteUndone) -> Container:
     assert isinstance(grip, Writing)
     unsure = grip.unsure | grip.order.update.cpus
     if grip.is_overlapped or not container.is_covered:
-        return _made(container, grip=Loose(unsure))
+        return _made(container, grip=Loose(unsure, bool(grip.slipped), grip.slipped))
     unsure |= container.place.configured
-    return _made(container, grip=Closed(news.text, unsure, news.is_missing, news.ended))
+    return _made(container, grip=Closed(news.text, unsure, news.is_missing, max(news.ended, grip.slipped)))
 
 
 def _slipped(container: Container, news: SlipTold) -> Container:
@@ -139,10 +148,11 @@ def _slipped(container: Container, news: SlipTold) -> Container:
 
 
 def _slipped_meanwhile(container: Container, news: SlipTold) -> Container:
-    """Mark the write as overlapped: it may have been done before, and guards nothing. It may be anywhere."""
-    made = _ended(container, news)
-    assert isinstance(made.grip, Writing)
-    return _made(made, grip=_made(made.grip, unsure=made.grip.unsure | news.cpus))
+    """Note it: the write may have been done before, and guards nothing. It may be anywhere."""
+    grip = container.grip
+    assert isinstance(grip, Writing)
+    unsure = grip.unsure | news.cpus
+    return _made(container, grip=_made(grip, unsure=unsure, is_guarded=False, slipped=news.ended))
 
 
 def _answered_for(container: Container, news: AnswersTold) -> Container:

@@ -37,7 +37,7 @@ from typing import Final
 import msgspec
 
 from sidecar.decide.container.container import Container, Wish
-from sidecar.decide.container.grip_machine import GRIPS, is_same_run
+from sidecar.decide.container.grip_machine import GRIPS, is_same_run, widened
 from sidecar.decide.container.line import Barred, Doubt, Ends, Fault, FaultKind, Free, Line, Paused, Sent
 from sidecar.decide.container.news import (
     AnswerOverdue,
@@ -102,7 +102,8 @@ def after(container: Container, news: News) -> Container:
         case NotStopped():
             return _made(container, fault=Fault(FaultKind.NOT_STOPPED, news.text))
         case CpusCame():
-            return _made(container, place=news.place, doubts=_widened(container.doubts, news))
+            grip = widened(container.grip, news.came, news.online)
+            return _made(container, place=news.place, doubts=_widened(container.doubts, news), grip=grip)
         case CpusWent():
             return _made(container, doubts=with_doubt(container.doubts, Doubt(news.online, news.ends)))
         case Recognized():

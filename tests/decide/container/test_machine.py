@@ -15,6 +15,7 @@ from sidecar.decide.container.line import Barred, Doubt, Ends, Fault, FaultKind,
 from sidecar.decide.container.machine import LINES, after, first_seen
 from sidecar.decide.container.news import (
     AnswersTold,
+    CpusCame,
     Disputed,
     GripNews,
     HoldAnswered,
@@ -270,9 +271,31 @@ def test_a_write_that_was_done_before_its_group_slipped_guards_nothing() -> None
     """The two are told by different tasks."""
     write = WriteCpuset(VIEW.key, 8, Update(cpus=MINE))
     told = AnswersTold((MINE,), is_covered=True)
-    done = seen(VIEW, told, WriteSent(write), SlipTold("it is closed", EVERYWHERE, 6), WriteDone(MINE, 7))
-    assert CPUSet.from_mask(done.footprint) == EVERYWHERE
-    assert not done.is_guarded
+    writing = seen(VIEW, told, WriteSent(write), SlipTold("it is closed", EVERYWHERE, 6))
+    done = after(writing, WriteDone(MINE, 7))
+    for each in (writing, done):
+        assert CPUSet.from_mask(each.footprint) == EVERYWHERE
+        assert (each.sure, each.is_guarded) == (CPUSet(), False)
+    older, newer = (after(done, msgspec.structs.replace(looked(MINE), began=began)) for began in (5, 7))
+    assert (older.sure, newer.sure) == (CPUSet(), MINE)
+
+
+def test_a_write_that_fails_after_its_group_slipped_is_not_tried_again() -> None:
+    """Each attempt would be told as another slip, and the next one follow it."""
+    write = WriteCpuset(VIEW.key, 8, Update(cpus=MINE))
+    told, undone = AnswersTold((MINE,), is_covered=True), WriteUndone("it is closed", is_missing=False, ended=5)
+    closed = seen(VIEW, told, WriteSent(write), SlipTold("it is closed", EVERYWHERE, 6), undone)
+    assert not closed.is_by_hand
+    assert (CPUSet.from_mask(closed.footprint), closed.sure) == (EVERYWHERE, CPUSet())
+    older, newer = (after(closed, msgspec.structs.replace(looked(MINE), began=began)) for began in (5, 7))
+    assert (older.sure, newer.sure) == (CPUSet(), MINE)
+
+
+def test_what_slipped_from_the_hand_may_be_on_cpus_that_come_online() -> None:
+    told, came = AnswersTold((MINE,), is_covered=True), CPUSet.of(99)
+    slipped = seen(VIEW, told, SlipTold("it is closed", EVERYWHERE, 6))
+    widened = after(slipped, CpusCame(slipped.place, came, EVERYWHERE))
+    assert CPUSet.from_mask(widened.footprint) == EVERYWHERE | came
 
 
 def test_the_dead_never_start() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import pytest
 
@@ -20,12 +21,14 @@ HISTORIES = 10_000
 @dataclasses.dataclass(frozen=True)
 class Fault:
     """A rule that is broken in one place, by `plant`, and the `law` that catches it. `first` is the seed of a
-    history that shows it, where the search begins (`first_seeds`).
+    history that shows it, where the search begins (`first_seeds`). `shuts`: it shows where tenants close their groups
+    to the hand, and in no other history.
     """
 
     plant: Callable[[pytest.MonkeyPatch], None]
     law: Law[Reality]
     first: int = 0
+    shuts: bool = False
 
     @property
     def name(self) -> str:
@@ -41,9 +44,10 @@ class Fault:
         with_units: bool = False,
     ) -> int | None:
         """Return the first seed whose history breaks this law before any other; None if there is none."""
+        play_one = partial(history, with_hand=with_hand, with_two=with_two, with_units=with_units, shuts=self.shuts)
         for seed in range(self.first, self.first + HISTORIES):
             try:
-                history(seed, settings=settings, with_hand=with_hand, with_two=with_two, with_units=with_units)
+                play_one(seed, settings=settings)
             except Broken as broken:
                 if self.law in broken.laws:
                     return seed

@@ -62,6 +62,7 @@ def newborns_elsewhere(reality: Reality) -> list[str]:
         if (outside := (real.effective or EMPTY) & reality.world.state.online - newborns - as_another(reality, real))
         # The grant of a container that is not known yet is its own.
         and real.key not in reality.world.state.assignments
+        and not reality.is_unheard(real.key)
         and not _is_left_to_its_first_write(reality, real)
     ]
 
@@ -252,8 +253,8 @@ def never_covered(reality: Reality) -> list[str]:
 def without_its_pin(reality: Reality) -> Iterator[str]:
     """Yield containers that are pinned by hand and run elsewhere, since the hand did not give back what it took. What
     is older than the hand stays where an earlier one may have moved it, and so does what starts where a daemon that was
-    killed meanwhile, or had other settings, had told it to ("an answer to a start cannot be called back", 0049), and
-    what the kernel lets nobody write.
+    killed meanwhile, or had other settings, had told it to ("an answer to a start cannot be called back", 0049), what
+    the kernel lets nobody write, and what wrote its own group ("is left alone too", 0049).
     """
     held = reality.world.hand.held if reality.world.hand else None
     if not isinstance(reality, HandReality) or reality.hand is None or held is None or held.answers.others is None:
@@ -264,7 +265,9 @@ def without_its_pin(reality: Reality) -> Iterator[str]:
             continue
         if container.wish.standing is not Standing.STRANGER or not reality.hand.saw_born(real.id):
             continue
-        if real.told_before == real.started_at or real.id in {*reality.hand.closed, *reality.hand.denied}:
+        if real.started_at in (real.told_before, real.wrote_itself):
+            continue
+        if real.id in {*reality.hand.closed, *reality.hand.denied} or reality.kernel.is_shut(real.id):
             continue
         pinned, has = CPUSet.parse(real.limits.cpuset), reality.kernel.own(real.id)
         if pinned and has != pinned:

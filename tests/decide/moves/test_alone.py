@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from sidecar.decide.covering import after_hand
-from sidecar.decide.facts import Fact
+from sidecar.decide.facts import ContainerSeen, Fact
 from sidecar.decide.hand_facts import HandLost, Overwritten, Slipped
 from sidecar.decide.hand_state import HandState
 from sidecar.decide.moves.alone import is_alone, neighbours
 from sidecar.decide.moves.settled import is_settled
-from sidecar.decide.orders import LookAgain
+from sidecar.decide.orders import Answers, HoldAnswers, LookAgain
 from sidecar.decide.sightings import sighted
+from sidecar.decide.step import step
 from sidecar.decide.world import World, replace
 from sidecar.decide.wresting import MOST_UNDONE
 from state.cpuset import EMPTY, CPUSet
@@ -194,5 +195,45 @@ def test_no_owner_is_settled_beside_one_that_slipped_from_the_hand_until_a_look(
     assert told() == (True, False)
     story.world, _ = after_hand(story.world, Overwritten(plain.key, EMPTY, 0))
     assert told() == (True, True)
-    gone = replace(slipped, container=docker("f" * 64))
-    assert after_hand(story.world, gone) == (story.world, ())
+
+
+def test_one_that_slipped_before_it_was_known_counts_as_soon_as_it_is() -> None:
+    """It may close its group before its first look is over: an older one shows nothing. Calm ends that."""
+    story = Story()
+    rt = story.arrive("rt", 2)
+    plain = story.arrive("plain")
+    story.settle()
+    view = story.known(plain).view
+    unknown = replace(story.world, hand=HandState(parents=("/docker",)), containers={rt.key: story.known(rt)})
+    slipped = Slipped(view.key, "it is closed", story.known(plain).known + 2)
+    world, orders = after_hand(unknown, slipped)
+    assert orders == ()
+
+    def told(began: int, world: World) -> tuple[bool, bool, bool]:
+        """Whether the owner is settled and alone after a look, and another one is due."""
+        world, orders = step(world, (ContainerSeen(view, began),))
+        owner = world.containers[rt.key]
+        return is_settled(world, owner), is_alone(world, owner), LookAgain(view.key) in orders
+
+    assert told(slipped.ended - 1, world) == (False, False, True)
+    assert told(slipped.ended + 1, world) == (True, False, False)
+    calm, _ = after_hand(world, Overwritten(view.key, EMPTY, 0))
+    assert told(slipped.ended + 1, calm) == (True, True, False)
+    assert calm == unknown
+
+
+def test_one_that_slipped_while_its_engine_is_away_may_be_anywhere() -> None:
+    """Its grant is in the books, and no look shows where it is. Of what has no answer of its own the hand tells where
+    it is stuck. Calm ends neither: it stays where it is.
+    """
+    key, pool, own, online = docker("f" * 64), CPUSet.of(0), CPUSet.of(1), CPUSet.of(0, 1)
+    answers = Answers(others=pool, own={key: own}, owned=own)
+    hand = HandState(parents=("/docker",), held=HoldAnswers(number=1, answers=answers))
+    world = replace(Story().world, hand=hand)
+    assert hand.newborns(online) == pool.mask
+    world, _ = after_hand(world, Slipped(key, "it is closed", 9))
+    world, _ = after_hand(world, Overwritten(key, EMPTY, 0))
+    assert world.hand is not None
+    assert world.hand.newborns(online) == online.mask
+    without = replace(world.hand, held=HoldAnswers(number=2, answers=replace(answers, own={})))
+    assert without.newborns(online) == pool.mask

@@ -10,8 +10,8 @@ import enum
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 
-from sidecar.decide.facts import ContainerRemoved, ContainerSeen, ContainerView, Fact, Phase
-from sidecar.decide.hand_facts import AnswersHeld, CpusetWritten, HandLost, HandReady, WriteFailed
+from sidecar.decide.facts import ContainerRemoved, ContainerSeen, ContainerView, Fact, InventoryTaken, Phase
+from sidecar.decide.hand_facts import AnswersHeld, CpusetWritten, HandLost, HandReady, Overwritten, Slipped, WriteFailed
 from sidecar.decide.orders import ApplyCpuset, HoldAnswers, Order, WriteCpuset
 from sidecar.decide.settings import PolicyName, Settings
 from sidecar.decide.sightings import as_the_kernel_shows
@@ -57,6 +57,12 @@ class HandReality(Reality):
         """Whether the hand has ended, or holds its answers again for a group that is stuck, and that is not reported
         yet.
         """
+        self.slips: list[Slipped] = []
+        """What the hand tells of these, as far as that is not reported yet."""
+        self.wrested: dict[ContainerKey, int] = {}
+        """The containers of which that was reported, and the newest ticket, until it was told that they are calm."""
+        self.unsure: dict[ContainerKey, int] = {}
+        """The same, until a look that began later."""
         self.astray: set[int] = set()
         """The writes after which the kernel showed other CPUs, and that are not reported yet."""
         self.carried: HoldAnswers | None = None
@@ -81,8 +87,8 @@ class HandReality(Reality):
         """Return whether the hand could not write this container, and that is not reported yet: nothing undoes what
         others write into it meanwhile.
         """
-        failed = (fact for fact in self.hand_news if isinstance(fact, WriteFailed) and not fact.is_gone)
-        return any(fact.container == key for fact in failed)
+        failed = [fact.container for fact in self.hand_news if isinstance(fact, WriteFailed) and not fact.is_gone]
+        return key in failed or any(slip.container == key for slip in self.slips)
 
     @property
     def newly_stuck(self) -> CPUSet:
@@ -145,8 +151,10 @@ class HandReality(Reality):
 
     def begin_hand(self) -> None:
         """Let the daemon open the hand, once it has heard the end of an earlier one."""
-        if self.hand is None and not self.pulls and not self.hand_news:
-            self.hand = ModelHand(self.kernel, ENGINE, self.may_watch, denied=self.denied, called=self.called)
+        if self.hand is None and not self.pulls and not self.hand_news and not self.slips:
+            self.hand = ModelHand(
+                self.kernel, ENGINE, self.may_watch, denied=self.denied, called=self.called, tell_slip=self._slip
+            )
             self.carried = None
             # In some histories the configuration has the engine's default parent, in the others it is found.
             home = DEFAULT_PARENTS if self.is_home_told else ()
@@ -161,6 +169,57 @@ class HandReality(Reality):
         while self.act():
             pass
         self.hand_news.append(HandLost("it is gone", self.ticket()))
+
+    def _slip(self, key: ContainerKey) -> None:
+        self.slips.append(Slipped(key, "it is closed", self.ticket()))
+
+    def write_own(self, real: Real, cpus: CPUSet) -> None:
+        """Have a live container write its own cpuset. If the hand neither undoes nor tells that, it is unseen."""
+        before, told = real.effective, len(self.slips)
+        real.wrote_itself = real.started_at
+        self.kernel.write(real.id, cpus)
+        is_told = any(slip.container == real.key for slip in self.slips[told:])
+        is_told = is_told or (self.hand is not None and real.id in self.hand.missed)
+        if real.effective != before and not is_told:
+            real.meddled, real.is_unseen = cpus, True
+
+    def is_out_of_hand(self, real: Real) -> bool:
+        """Return whether the group of a live container is shut, or the hand found it so in this run."""
+        return self.kernel.is_shut(real.id) or (self.hand is not None and self.hand.has_slipped(real.id))
+
+    def be_calm(self) -> bool:
+        """Report which containers were not written for a minute, in which older looks end; return whether any were."""
+        late = {slip.container for slip in self.slips} | {key for key in self.unsure if self.is_being_looked_at(key)}
+        calm = [Overwritten(key, EMPTY, 0) for key in self.wrested if key not in late]
+        for fact in calm:
+            self.feed(fact)
+        return bool(calm)
+
+    def _note_slips(self, facts: Sequence[Fact]) -> None:
+        for fact in facts:
+            match fact:
+                case Slipped() if self.world.hand:
+                    self.wrested[fact.container] = self.unsure[fact.container] = fact.ended
+                case Overwritten(times=0):
+                    self.wrested.pop(fact.container, None)
+                case CpusetWritten() if fact.ended > self.unsure.get(fact.container, fact.ended):
+                    # It was read back.
+                    del self.unsure[fact.container]
+                case HandLost():
+                    self.wrested, self.unsure = {}, {}
+                case ContainerSeen():
+                    self._be_sure(fact.view, fact.began)
+                case InventoryTaken():
+                    for view in fact.seen:
+                        self._be_sure(view, fact.began)
+                case _:
+                    pass
+
+    def _be_sure(self, view: ContainerView, began: int) -> None:
+        # A glance at one that is known tells the daemon nothing.
+        is_look = not view.is_glance or view.key not in self.world.containers
+        if is_look and began > self.unsure.get(view.key, began):
+            del self.unsure[view.key]
 
     def _end_hand(self) -> None:
         if self.hand:
@@ -178,6 +237,7 @@ class HandReality(Reality):
         self.new_answers_told = []
         self.is_lost = self.is_lost and not any(isinstance(fact, HandLost) for fact in facts)
         self.astray -= {fact.order for fact in facts if isinstance(fact, CpusetWritten)}
+        self._note_slips(facts)
         super().feed(*facts)
         hand = self.world.hand
         is_to_come = any(isinstance(fact, AnswersHeld) for fact in self.hand_news)
@@ -243,10 +303,19 @@ class HandReality(Reality):
                 self.has_missed = True
                 # What rested then may run by now.
                 self._hold(replace(self.carried, resting=frozenset()))
+        if self._is_slip_next():
+            self.feed(self.slips.pop(0))
+            return True
         if self.hand_news:
             self.feed(self.hand_news.pop(0))
             return True
         return False
+
+    def _is_slip_next(self) -> bool:
+        """Return whether a slip is told before the other news. Only those of the hand itself are in order with it."""
+        first = self.hand_news[0] if self.hand_news else None
+        is_first = first is None or isinstance(first, HandLost) or self.tickets % 2 == 1
+        return bool(self.slips) and not isinstance(first, HandReady) and is_first
 
     def unstick(self) -> bool:
         """Let the hand try again what it could not write; return whether there was anything."""
@@ -262,7 +331,7 @@ class HandReality(Reality):
 
     def go_on(self) -> bool:
         """Let one due thing happen, the hand's first."""
-        return self.hear() or self.act() or self.unstick() or super().go_on()
+        return self.hear() or self.act() or self.unstick() or super().go_on() or self.be_calm()
 
     def crash(self, fates: Sequence[bool], *, is_slow: bool = False, is_busy: bool = False) -> None:
         """Kill the daemon, and the hand with it; each of its orders was carried out, or never will be. Meanwhile other
@@ -277,6 +346,7 @@ class HandReality(Reality):
             else:
                 self.pulls.pop(0)
         self.pulls, self.hand_news, self.is_lost, self.has_missed, self.astray = [], [], False, False, set()
+        self.slips, self.wrested, self.unsure = [], {}, {}
         self._end_hand()
         ordered = {order.container for order in (*self.late, *self.flight)}
         for index, real in enumerate(self.containers.values()):

@@ -17,7 +17,7 @@ from state.demand import NumaRule
 from state.topology import Kind, Topology, uniform
 from tests.decide.lawbook.laws import LAWS
 from tests.support.churn import Mix, Verb
-from tests.support.decide import glances, hand_verbs, strictstarts
+from tests.support.decide import glances, hand_verbs, strictstarts, tenants
 from tests.support.decide.durations import otherwise_timed
 from tests.support.decide.handreality import HandReality
 from tests.support.decide.history_rules import change_rules
@@ -136,12 +136,13 @@ def play(
     with_two: bool = False,
     wraps: bool = False,
     with_units: bool = False,
+    shuts: bool = False,
 ) -> Reality:
     """Play a history and check every law after every step; at the end let everything come to rest, and check again.
     With two engines, it comes to rest before as well, as far as it can while one of them is away.
     """
     reality = begun(machine, settings, ops, 0, with_hand=with_hand, with_two=with_two, with_units=with_units)
-    reality.wraps = wraps
+    reality.wraps, reality.has_tenants = wraps, shuts
     for op in ops:
         going_on(reality, op)
         check(reality, When.STEP)
@@ -172,12 +173,10 @@ def begun(
         settings = replace(settings, may=EVERY_RIGHT)
     # In one of five the engine starts containers without its service.
     needs_service = not ops or ops[0][2] % 5 != 2
+    settings = _of_any(settings) if with_two else settings
     if with_hand:
-        temper = hand_verbs.temper_of(ops)
         kind_by_hand = TwoByHand if with_two else HandReality
-        by_hand = kind_by_hand(
-            machine, _of_any(settings) if with_two else settings, temper, needs_service=needs_service
-        )
+        by_hand = kind_by_hand(machine, settings, hand_verbs.temper_of(ops), needs_service=needs_service)
         if isinstance(by_hand, TwoByHand):
             by_hand.has_own_group = ops[0][2] % 2 == 1 if ops else False
         # In one of two the engine is long about some starts; without them the others meet each rare fault more often.
@@ -185,7 +184,7 @@ def begun(
         reality: Reality = by_hand
     else:
         kind = TwoEngines if with_two else OwningUnits if with_units else Reality
-        reality = kind(machine, _of_any(settings) if with_two else settings, needs_service=needs_service)
+        reality = kind(machine, settings, needs_service=needs_service)
     # One in seven has redeploys and priorities; without them the others meet each rare fault more often.
     reality.redeploys = bool(ops) and ops[0][1] % 14 in (3, 8)
     # In one of five, tenants lose and get their rights.
@@ -269,6 +268,7 @@ def going_on(reality: Reality, op: Op) -> None:
         verbs[what % len(verbs)](reality, who, how)
         if isinstance(reality, HandReality):
             hand_verbs.follow(reality, how)
+    tenants.act(reality, what, who, how)
 
 
 def _end_start(reality: Reality, who: int, how: int) -> None:

@@ -28,6 +28,8 @@ class Host(ModelHost[Real]):
         self.moments = 0
         self.is_ruled = False
         """Whether rules of the configuration come and go, and people release the CPUs of containers."""
+        self.has_tenants = False
+        """Whether containers close their own groups to the hand, if there is one (`tenants`)."""
         self.given_up: dict[ContainerKey, int] = {}
         """The containers that people released, with how often each had been started."""
         self.ended_unread: set[ContainerKey] = set()

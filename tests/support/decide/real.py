@@ -60,6 +60,8 @@ class Real(ModelContainer):
     """Whether somebody else ever changed its cpuset."""
     meddled: CPUSet = EMPTY
     """What another program last wrote into its cgroup, in the kernel alone."""
+    wrote_itself: str = ""
+    """When the run began in which it last wrote its own cpuset."""
     shown: CPUSet | None = None
     """Where the last look showed it, more than a glance."""
     had_all_of: CPUSet | None = None

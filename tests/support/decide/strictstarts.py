@@ -212,7 +212,9 @@ def _entered(reality: Reality, answer: AnswerStart, cpus: CPUSet) -> list[str]:
         if both := (cpus - world.state.reserved) & may_be:
             found.append(f"{name} was started on {both}, where {other.view.name} may be")
         real = reality.containers.get(id)
-        if real is None or real.is_unseen or reality.is_being_looked_at(id) or may_start_unanswered(reality, real):
+        if real is None or real.is_unseen or reality.is_unheard(id) or reality.is_being_looked_at(id):
+            continue
+        if may_start_unanswered(reality, real):
             continue
         # What was born unseen and is stuck is a newborn as yet: owners wait for it, and the pool does not.
         is_newborn = other.is_idle and not answer.exclusive
