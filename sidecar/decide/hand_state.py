@@ -56,7 +56,7 @@ class HandState(msgspec.Struct, frozen=True, kw_only=True):
     insiders: Mapping[ContainerKey, Insider] = {}
     """What was born inside owners' groups, and no look has shown since (`insiders`)."""
     waited_for: frozenset[ContainerKey] = frozenset()
-    """The owners for which records have waited since all were last ordered (`moves/records`)."""
+    """The owners for which records have waited since the last of these was ordered (`moves/records`)."""
     met: tuple[str, ...] = ()
     """All parents that it has ever watched: it watches one that is gone as soon as it is there again, if it is free."""
 

@@ -192,7 +192,8 @@ def _updates(world: World) -> tuple[World, tuple[ApplyCpuset, ...]]:
     containers = dict(world.containers)
     state, number = world.state, world.numbers
     urgent, is_none_left = _most_urgent(world)
-    world = having_waited(world, is_none_left=is_none_left)
+    is_last_ordered = is_none_left and any(is_record_alone(world, container) for container, _ in urgent)
+    world = having_waited(world, is_last_ordered=is_last_ordered)
     for container, cpus in urgent:
         view, update = container.view, update_to(world, container, cpus)
         is_record = container.is_by_hand and container.place.seen == cpus

@@ -5,7 +5,7 @@ but each costs the engine a process of its own, and that holds up what is being 
 2. Those of all that have no grant wait for an owner that is on its way: one that was just created and may be starting,
    or one that the hand is writing. For a container that is created for later they wait no longer than for a newcomer.
 3. They wait for no more than `MOST_OWNERS` in a row, however many follow: once there was another, they wait for none
-   until all of them are ordered.
+   until all of them are ordered. What is right again by itself, as after an owner that never started, was not ordered.
 """
 
 from __future__ import annotations
@@ -57,15 +57,15 @@ def records_wait(world: World) -> bool:
     return bool(coming) and len(coming | _waited_for(world)) <= MOST_OWNERS
 
 
-def having_waited(world: World, *, is_none_left: bool) -> World:
-    """Return the world that knows for which owners records have waited since all were last ordered (3). `is_none_left`:
-    none is left that could be ordered now; one follows each write of the hand.
+def having_waited(world: World, *, is_last_ordered: bool) -> World:
+    """Return the world that knows for which owners records have waited since the last of these was ordered (3).
+    `is_last_ordered`: one is, and none is left that could be ordered now; one follows each write of the hand.
     """
     hand, before, coming = world.hand, _waited_for(world), _on_their_way(world)
     if hand is None or not (before or coming):
         return world
     waited_for = before
-    if is_none_left and not records_wait(world) and not _is_any_written(world.containers.values()):
+    if is_last_ordered and not _is_any_written(world.containers.values()):
         waited_for = frozenset()
     elif len(before) <= MOST_OWNERS:
         waited_for = before | coming

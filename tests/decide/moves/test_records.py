@@ -111,6 +111,18 @@ def test_they_wait_for_so_many_owners_in_a_row_and_no_more() -> None:
     assert recorded(plain) == {CPUSet.parse("0,3-7")}, "all were ordered: so they wait again"
 
 
+def test_records_that_are_right_for_an_instant_were_not_ordered() -> None:
+    """Each is gone before the next one comes, and the pool is whole in between."""
+    host, plain = host_with(6)
+    for _ in range(MOST_OWNERS):
+        owner = create_owner(host)
+        assert recorded(plain) == {WHOLE}
+        _remove(host, owner)
+        assert {each.effective for each in plain} == {WHOLE}
+    create_owner(host)
+    assert recorded(plain) == {POOL}
+
+
 def test_they_do_not_wait_for_many_at_once() -> None:
     host, plain = host_with(6)
     owners = [_create(host, {"cpuset.exclusive": "1"}) for _ in range(MOST_OWNERS + 1)]
