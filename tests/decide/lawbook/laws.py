@@ -151,11 +151,8 @@ def _conflicts(reality: Reality, order: ApplyCpuset, holds: CPUSet) -> list[str]
         conflict = is_exclusive or (bool(holds) and order.live and not is_among_all)
         if not order.live and not holds:
             conflict = is_exclusive and bool(entered & world.state.assignments[id].cpus)
-        if (
-            conflict
-            and (both := entered & CPUSet.from_mask(waited_for(reality, id, by_owner=bool(holds), at_rest=at_rest)))
-            and not _is_newcomer_of_pool(order, holds)
-        ):
+        may_be = waited_for(reality, id, by_owner=bool(holds), at_rest=at_rest) if conflict else 0
+        if (both := entered & CPUSet.from_mask(may_be)) and not _is_newcomer_of_pool(order, holds):
             found.append(f"{container.view.name} was ordered onto {both}, where {other.view.name} may be")
         granted = held(world.state.assignments[id], other) - world.state.lent if is_exclusive else EMPTY
         if both := entered & granted:
