@@ -77,7 +77,8 @@ def told_while_one_is_away(reality: Reality) -> Iterator[str]:
 
 def held_up(reality: Reality) -> Iterator[str]:
     """Yield containers of the engine that is reached which run elsewhere than they should, though no container of the
-    other one is in their way. One that is not known yet is a newborn: it is in the way of owners where it is stuck.
+    other one is in their way. One that is not known yet is a newborn: it is in the way of owners where it is stuck. One
+    whose start is held for CPUs of what is away may be elsewhere meanwhile, by an order of before.
     """
     world = reality.world
     if not isinstance(reality, TwoEngines) or world.is_releasing or world.settings.policy is PolicyName.NONE:
@@ -93,6 +94,8 @@ def held_up(reality: Reality) -> Iterator[str]:
         for key, each in grants.items()
         if reality.is_away(key)
     )
+    waits = (each for key, each in world.containers.items() if each.is_held and in_the_way & _granted(grants.get(key)))
+    held_back = union(CPUSet.from_mask(each.footprint) for each in waits)
     for key, container in world.containers.items():
         real = reality.containers.get(key)
         if reality.is_away(key) or real is None or real.effective is None or container.is_idle or real.is_locked:
@@ -100,13 +103,17 @@ def held_up(reality: Reality) -> Iterator[str]:
         if container.wish.standing is not Standing.MANAGED or container.view.in_shared_group or container.is_doubtful:
             continue
         if (grant := grants.get(key)) is None:
-            wanted = (policy.desired(world, container) or EMPTY) - granted_away - world.state.leaving
+            wanted = (policy.desired(world, container) or EMPTY) - granted_away - world.state.leaving - held_back
             if wanted - real.effective:
                 yield f"{real.name} should run on {wanted}, and runs on {real.effective}"
         elif not in_the_way & (grant.cpus | world.state.leaving | world.state.lent) and (
             real.effective != held(grant, container)
         ):
             yield f"{real.name} was granted {grant.cpus}, and runs on {real.effective}"
+
+
+def _granted(grant: Assignment | None) -> CPUSet:
+    return grant.cpus if grant else EMPTY
 
 
 def _stuck_unknown(reality: TwoEngines) -> CPUSet:
