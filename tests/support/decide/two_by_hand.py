@@ -50,6 +50,7 @@ class TwoByHand(HandReality, TwoEngines):
 
     def start(self, real: Real, now: float = 0.0) -> bool:
         """Start it. The kernel does not tell of which engine it is."""
+        self.hear_of_the_run_before(real)
         return Reality.start(self, real, now)
 
     def die(self, real: Real, now: float = 0.0, *, restarts: bool = False) -> None:
