@@ -251,8 +251,9 @@ class Births:
         self._writes.add(key, news.found, news.times, trio.current_time(), is_wrested=news.is_wrested)
 
     async def _shut(self, key: ContainerKey, news: GroupShut) -> None:
-        await self._outbox.send(Slipped(key, news.reason, self._tickets()))
+        # While the run that is known is still the one of which this is told.
         self._writes.add(key, news.found, 1, trio.current_time(), shut=news.reason)
+        await self._outbox.send(Slipped(key, news.reason, self._tickets()))
 
     def _count(self, *, answered: int = 0, unanswered: int = 0, overwritten: int = 0) -> None:
         before = self._board.births

@@ -15,6 +15,8 @@ from state.cpuset import CPUSet
 
 SWITCHED_OFF: Final = "the configuration switches the hand off"
 
+_KEEP_OUT: Final = "give the sidecar CAP_DAC_OVERRIDE, and recreate {} without a writable /sys/fs/cgroup"
+
 MOUNT: Final = "mount the host's /sys/fs/cgroup into the sidecar read-write"
 
 
@@ -124,13 +126,23 @@ def many_writes(name: str, found: CPUSet, times: int, *, is_wrested: bool = Fals
     return f"another program writes the cpuset of {name}, corrected each time: {often} so far, last to {written}"
 
 
-def out_of_hand(name: str, found: CPUSet, reason: str) -> str:
-    """Return that the owner or the mode of a container's cgroup was changed, so that it is `found` there, EMPTY if that
-    cannot be read, and the hand cannot correct it.
+def out_of_hand(name: str, found: CPUSet, reason: str, *, is_wrested: bool = True) -> str:
+    """Return that the owner or the mode of a container's cgroup was changed, so that the hand cannot correct it in this
+    run. It is `found` there last, EMPTY if that cannot be read; unless `is_wrested`, it was calm for a while.
     """
+    told = f"{name} is out of the sidecar's hand, as the owner or the mode of its cgroup was changed: {reason}"
+    if not is_wrested:
+        calm = "nothing was written there lately, and the engine alone moves it until its next start"
+        return f"{told}; {calm}: {_KEEP_OUT.format(name)}"
     place = f"it was last seen on {named(found)}" if found else "where it runs cannot be read"
+    return f"{told}; {place}, and no container is alone beside it: {_KEEP_OUT.format(name)}"
+
+
+def was_out_of_hand(name: str) -> str:
+    """Return that a container's cgroup was closed to the hand in an earlier run, so short a time ago that no other
+    counts as alone beside it.
+    """
     return (
-        f"{name} is out of the sidecar's hand, as the owner or the mode of its cgroup was changed: {reason}; "
-        f"{place}, and no container is alone beside it: give the sidecar CAP_DAC_OVERRIDE, and recreate {name} without "
-        "a writable /sys/fs/cgroup"
+        f"{name} was out of the sidecar's hand before its last start, as the owner or the mode of its cgroup had been "
+        f"changed: no container is alone beside it until a minute without that: {_KEEP_OUT.format(name)}"
     )
