@@ -15,8 +15,6 @@ from state.cpuset import CPUSet
 
 SWITCHED_OFF: Final = "the configuration switches the hand off"
 
-_KEEP_OUT: Final = "give the sidecar CAP_DAC_OVERRIDE, and recreate {} without a writable /sys/fs/cgroup"
-
 MOUNT: Final = "mount the host's /sys/fs/cgroup into the sidecar read-write"
 
 
@@ -126,6 +124,11 @@ def many_writes(name: str, found: CPUSet, times: int, *, is_wrested: bool = Fals
     return f"another program writes the cpuset of {name}, corrected each time: {often} so far, last to {written}"
 
 
+def keep_out(name: str) -> str:
+    """Return the cure where a container changed the owner or the mode of its cgroup."""
+    return f"give the sidecar CAP_DAC_OVERRIDE, and recreate {name} without a writable /sys/fs/cgroup"
+
+
 def out_of_hand(name: str, found: CPUSet, reason: str, *, is_wrested: bool = True) -> str:
     """Return that the owner or the mode of a container's cgroup was changed, so that the hand cannot correct it in this
     run. It is `found` there last, EMPTY if that cannot be read; unless `is_wrested`, it was calm for a while.
@@ -133,9 +136,9 @@ def out_of_hand(name: str, found: CPUSet, reason: str, *, is_wrested: bool = Tru
     told = f"{name} is out of the sidecar's hand, as the owner or the mode of its cgroup was changed: {reason}"
     if not is_wrested:
         calm = "nothing was written there lately, and the engine alone moves it until its next start"
-        return f"{told}; {calm}: {_KEEP_OUT.format(name)}"
+        return f"{told}; {calm}: {keep_out(name)}"
     place = f"it was last seen on {named(found)}" if found else "where it runs cannot be read"
-    return f"{told}; {place}, and no container is alone beside it: {_KEEP_OUT.format(name)}"
+    return f"{told}; {place}, and no container is alone beside it: {keep_out(name)}"
 
 
 def was_out_of_hand(name: str) -> str:
@@ -144,5 +147,10 @@ def was_out_of_hand(name: str) -> str:
     """
     return (
         f"{name} was out of the sidecar's hand before its last start, as the owner or the mode of its cgroup had been "
-        f"changed: no container is alone beside it until a minute without that: {_KEEP_OUT.format(name)}"
+        f"changed: no container is alone beside it until a minute without that: {keep_out(name)}"
     )
+
+
+def unverified(name: str, cpus: CPUSet, reason: str) -> str:
+    """Return that an engine accepted an order for a container, and that its cgroup cannot be read."""
+    return f"the engine accepted {named(cpus)}, but where {name} runs cannot be read: {reason}: {keep_out(name)}"
