@@ -8,6 +8,7 @@ from typing import Final
 from sidecar.decide.container.container import Container
 from sidecar.decide.container.grip import Closed, Guarded
 from sidecar.decide.covering import is_answered, may_cover
+from sidecar.decide.homes import has_set_home
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
 from sidecar.words.counts import counted, named
@@ -108,7 +109,31 @@ def leg_told(world: World, container: Container) -> str:
     if taken := taken_around(world, container):
         return f"The engine alone changes its CPUs: {taken}."
     parent = container.view.cgroup_parent
+    if not parent and (why := home_missing(world, container)):
+        return f"The engine alone changes its CPUs: {why}."
     return f"The engine alone changes its CPUs: its cgroup parent{f' {parent}' if parent else ''} is not watched."
+
+
+def no_such_home(parents: Sequence[str]) -> str:
+    """Return that the parents are not there that `hand` names as the engine's default."""
+    return f"the cgroup {' and '.join(parents)}, which `hand` names, was not found"
+
+
+def home_missing(world: World, container: Container) -> str:
+    """Return that a container that names no parent may be born where the configuration says, and that the hand has not
+    found that parent, with the cure; "" if it has.
+    """
+    hand, view = world.hand, container.view
+    missing = [each for each in hand.home if each not in (*hand.met, *hand.taken)] if hand else []
+    if hand is None or not missing or not has_set_home(world, view.engine):
+        return ""
+    told = no_such_home(missing)
+    if view.found_below not in hand.parents:
+        return f"{told}: correct `hand`, and restart the sidecar"
+    return (
+        f"{told}, and its next start may be there: births below {view.found_below}, where it was found, are answered "
+        f'all the same; set `hand = "{view.found_below}"`, and restart the sidecar'
+    )
 
 
 def many_writes(name: str, found: CPUSet, times: int, *, is_wrested: bool = False) -> str:

@@ -30,10 +30,11 @@ from sidecar.cli.doctor.front_checks import check_exec, check_fronts, fronts_her
 from sidecar.cli.doctor.group_checks import check_parents, check_shared_group
 from sidecar.cli.doctor.hand_checks import (
     check_hand,
+    check_home,
     check_modes,
     check_speed,
-    check_taken,
     closed_reason,
+    missing_home,
     taken_parents,
     told_closed,
     tried_urgency,
@@ -235,10 +236,10 @@ def _check_hand(config: Config, report: EngineReport, asked: AskedProcess, close
     """Yield what answers births and hears writes: nothing of speed where nothing answers, nothing under policy none."""
     if config.policy is PolicyName.NONE or find_hierarchy(config.cgroup) is None:
         return
-    yield from check_hand(config, closed)
     has_hand = closed is None and _answers(config)
+    yield from check_hand(config, closed, _taken(config, report, is_running=asked.is_running) if has_hand else ())
     if has_hand:
-        yield from check_taken(_taken(config, report, is_running=asked.is_running))
+        yield from check_home(missing_home(config, report.engine.name if report.engine else ""), report.views)
         urgency = asked.urgency() if asked.daemon else tried_urgency()
         yield from check_speed(asked.library(), urgency, asked)
         yield from check_modes(asked)
