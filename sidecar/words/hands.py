@@ -11,7 +11,7 @@ from sidecar.decide.covering import is_answered, may_cover
 from sidecar.decide.homes import has_set_home
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
-from sidecar.words.counts import counted, named
+from sidecar.words.counts import agree, counted, named
 from state.cpuset import CPUSet
 
 SWITCHED_OFF: Final = "the configuration switches the hand off"
@@ -85,6 +85,16 @@ def stuck_told(world: World) -> str:
     return (
         f"newborn groups on {named(hand.stuck)}, below {' and '.join(hand.parents)}, cannot be written, so no "
         "container is alone there: if they outlast their containers, remove them"
+    )
+
+
+def parents_shut(parents: Sequence[str]) -> str:
+    """Return that the hand may not enter these parents any more, with the cure."""
+    below, them = " and ".join(parents), agree(len(parents), "it", "them")
+    return (
+        f"the owner or the mode of {below} was changed, so no birth below {them} is answered, and the engine alone "
+        f"changes CPUs there: give the sidecar CAP_DAC_OVERRIDE, or give {them} back to root with mode 755, below "
+        "/sys/fs/cgroup"
     )
 
 

@@ -11,8 +11,9 @@ from sidecar.decide.hand_facts import Overwritten, Slipped
 from sidecar.decide.hand_state import HandState
 from sidecar.decide.sightings import sighted
 from sidecar.decide.world import replace
+from sidecar.observe.births import SHUT_SECONDS
 from sidecar.observe.foreign_writes import CALM_SECONDS
-from sidecar.ports import GroupOverwritten, GroupShut
+from sidecar.ports import GroupOverwritten, GroupShut, GroupStuck
 from state.cpuset import EMPTY, CPUSet
 from tests.observe.test_births import ONE, Bench
 from tests.support.keys import docker
@@ -78,6 +79,24 @@ async def test_a_group_that_is_closed_to_the_hand_is_a_fact_and_a_problem_with_i
     assert bench.lines.getvalue().count("the cgroup of a container is closed to the sidecar") == 1
     await shut(bench, EMPTY, "it is closed")
     assert "where it runs cannot be read" in await told(bench)
+
+
+async def test_a_parent_that_is_closed_is_a_problem_until_it_is_opened(
+    bench: Bench, nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Nothing tells of that, so it is looked for. A group that is closed by itself accuses no parent."""
+    nursery.start_soon(bench.births.run, lambda engine: bench.hand)
+    await bench.next()
+    bench.hand._send.send_nowait(GroupStuck(f"/docker/{ONE}"))
+    assert not await told(bench)
+    bench.hand.closed = ("/docker",)
+    bench.hand._send.send_nowait(GroupStuck(f"/docker/{ONE}"))
+    said = await told(bench)
+    for part in ("mode of /docker was changed", "no birth below it is answered", "CAP_DAC_OVERRIDE", "mode 755"):
+        assert part in said
+    bench.hand.closed = ()
+    await trio.sleep(SHUT_SECONDS + 1)
+    assert not await told(bench)
 
 
 async def test_what_was_closed_before_a_restart_is_not_said_to_be_closed(bench: Bench, nursery: trio.Nursery) -> None:
