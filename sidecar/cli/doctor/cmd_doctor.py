@@ -30,7 +30,6 @@ from sidecar.cli.doctor.front_checks import check_exec, check_fronts, fronts_her
 from sidecar.cli.doctor.group_checks import check_parents, check_shared_group
 from sidecar.cli.doctor.hand_checks import (
     check_hand,
-    check_home,
     check_modes,
     check_speed,
     closed_reason,
@@ -237,9 +236,10 @@ def _check_hand(config: Config, report: EngineReport, asked: AskedProcess, close
     if config.policy is PolicyName.NONE or find_hierarchy(config.cgroup) is None:
         return
     has_hand = closed is None and _answers(config)
-    yield from check_hand(config, closed, _taken(config, report, is_running=asked.is_running) if has_hand else ())
+    taken = _taken(config, report, is_running=asked.is_running) if has_hand else ()
+    missing = missing_home(config, report.engine.name if report.engine else "") if has_hand else ()
+    yield from check_hand(config, closed, taken, missing=missing, views=report.views)
     if has_hand:
-        yield from check_home(missing_home(config, report.engine.name if report.engine else ""), report.views)
         urgency = asked.urgency() if asked.daemon else tried_urgency()
         yield from check_speed(asked.library(), urgency, asked)
         yield from check_modes(asked)

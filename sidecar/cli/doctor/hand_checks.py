@@ -72,14 +72,6 @@ def missing_home(config: Config, engine: str) -> tuple[str, ...]:
         files.close()
 
 
-def check_home(missing: Sequence[str], views: Sequence[ContainerView]) -> Iterator[Finding]:
-    """Check that containers that name no cgroup parent are born where `hand` says: while some run, it is there."""
-    if missing and any(each.phase.is_live and not each.cgroup_parent for each in views):
-        says = f"{no_such_home(missing)}, and containers run that name no cgroup parent: the engine alone changes CPUs"
-        cure = "set `hand` to the engine's own default parent (`--cgroup-parent`), or leave it out; then restart"
-        yield Finding("parents", Verdict.WARN, says, cure)
-
-
 def _is_taken(files: GroupFiles, path: str) -> bool:
     try:
         fd = files.open_path(path)
@@ -105,10 +97,19 @@ def tried_urgency() -> Urgency:
     return got[0] if got else Urgency.ORDINARY
 
 
-def check_hand(config: Config, closed: str | None, taken: Sequence[str] = ()) -> Iterator[Finding]:
-    """Check that births are answered by the kernel first, or say why not. `closed` as `closed_reason` returns it, and
-    `taken` as `taken_parents`: another sidecar answers there.
+def check_hand(
+    config: Config,
+    closed: str | None,
+    taken: Sequence[str] = (),
+    *,
+    missing: Sequence[str] = (),
+    views: Sequence[ContainerView] = (),
+) -> Iterator[Finding]:
+    """Check that births are answered by the kernel first, or say why not. `closed` as `closed_reason` returns it,
+    `taken` as `taken_parents`, where another sidecar answers, and `missing` as `missing_home`. That counts while some
+    of these containers run and name no parent: the engine makes its own for the first of them.
     """
+    is_missing = bool(missing) and any(each.phase.is_live and not each.cgroup_parent for each in views)
     if config.hand == "off":
         yield Finding("births", Verdict.OK, no_hand(SWITCHED_OFF))
     elif config.shared_slice:
@@ -119,6 +120,10 @@ def check_hand(config: Config, closed: str | None, taken: Sequence[str] = ()) ->
     elif taken:
         problem, cure = parents_taken(taken)
         yield Finding("births", Verdict.WARN, f"cgroups can be written, but {problem}", cure)
+    elif is_missing:
+        says = f"{no_such_home(missing)}, and containers run that name no cgroup parent: the engine alone moves these"
+        cure = "set `hand` to the engine's own default parent (`--cgroup-parent`), or leave it out; then restart"
+        yield Finding("births", Verdict.WARN, says, cure)
     else:
         yield Finding("births", Verdict.OK, "cgroups can be written: each birth is answered by the kernel first")
 

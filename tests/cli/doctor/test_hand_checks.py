@@ -9,7 +9,6 @@ import pytest
 from sidecar.cli.doctor.daemon_process import AskedProcess
 from sidecar.cli.doctor.hand_checks import (
     check_hand,
-    check_home,
     check_modes,
     check_speed,
     missing_home,
@@ -132,13 +131,13 @@ def test_a_configured_parent_that_is_not_there_is_a_warning(tmp_path: Path) -> N
         )
         missing = missing_home(Config(cgroup=str(stage.root), hand="/nowhere"), "docker")
     assert missing == ("/nowhere",)
-    [finding] = check_home(missing, [running])
+    [finding] = check_hand(Config(), None, missing=missing, views=[running])
     assert finding.verdict is Verdict.WARN
     assert "/nowhere" in finding.says
     assert "set `hand`" in finding.cure
     for views in ([], [replace(running, phase=Phase.EXITED)], [replace(running, cgroup_parent="/a")]):
-        assert list(check_home(missing, views)) == []
-    assert list(check_home((), [running])) == []
+        [finding] = check_hand(Config(), None, missing=missing, views=views)
+        assert finding.verdict is Verdict.OK
 
 
 def test_the_urgency_is_tried_in_a_thread_of_its_own() -> None:
