@@ -21,7 +21,9 @@ class AstrayKind(enum.StrEnum):
     STUCK = "stuck"
     """The processes are elsewhere, and cannot be moved."""
     UNKNOWN = "unknown"
-    """It could not be found out: its cgroup cannot be read, or there was an unexpected error."""
+    """It could not be found out: there was an unexpected error."""
+    UNREADABLE = "unreadable"
+    """It could not be found out: the sidecar may not read its cgroup."""
 
 
 class Astray(msgspec.Struct, frozen=True, kw_only=True):

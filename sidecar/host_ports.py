@@ -68,6 +68,11 @@ class Kernel(Protocol):
         none.
         """
 
+    def why_unreadable(self, view: ContainerView) -> str:
+        """Return why the sidecar may not read the CPUs of a live container's own cgroup, so that it counts as on all of
+        the cgroup above; "" if it may.
+        """
+
     def topology(self) -> Topology:
         """Return the machine as it is now. Raise StateError if it cannot be understood."""
 

@@ -243,6 +243,10 @@ class Hand(Protocol):
         """The parents that are not watched because another process watches them."""
 
     @property
+    def shut(self) -> tuple[str, ...]:
+        """Those of the watched parents that it may not enter: their owner or mode was changed."""
+
+    @property
     def home(self) -> tuple[str, ...]:
         """Where containers that name no parent are born, if the hand was told; else nothing."""
 

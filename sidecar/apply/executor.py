@@ -57,6 +57,7 @@ from sidecar.host_ports import Kernel
 from sidecar.log import Log, LogLevel
 from sidecar.ports import Engine, Tickets
 from sidecar.words.counts import named
+from sidecar.words.hands import unverified
 from sidecar.words.refusals import sentence
 from sidecar.words.units import noun
 from state.cpuset import EMPTY, CPUSet
@@ -111,6 +112,8 @@ class Executor:
         self._log = log
         self._crashes = Crashes(board, log)
         self._pauses: dict[ContainerKey, Backoff] = {}
+        self._ineffective: dict[ContainerKey, str] = {}
+        """Why orders had no effect, as it was logged last, until one has."""
         self._shields: set[trio.CancelScope] = set()
         self._unanswered: set[int] = set()
         self._is_stopping = False
@@ -192,6 +195,7 @@ class Executor:
             return
         if isinstance(outcome, CpusetApplied) or outcome.failure is Failure.GONE:
             self._pauses.pop(order.container, None)
+            self._ineffective.pop(order.container, None)
             return
         with self._crashes.contained(order.container, "order"):
             self._log_failure(order, outcome)
@@ -208,6 +212,10 @@ class Executor:
         # CPUs that went offline are told once for the machine, and the next decision is without them.
         is_hotplug = outcome.effective is not None and bool(self._offline(order, outcome.effective))
         is_usual = is_hotplug or (outcome.failure is not Failure.LOST and self._has_ended(order))
+        if outcome.failure is Failure.INEFFECTIVE:
+            # Each retry has the same reason.
+            is_usual |= self._ineffective.get(order.container) == outcome.reason
+            self._ineffective[order.container] = outcome.reason
         self._log.say(LogLevel.DEBUG if is_usual else LogLevel.WARNING, "an order failed", fields)
 
     async def _tell_if_late(self, order: ApplyCpuset) -> None:
@@ -225,13 +233,19 @@ class Executor:
         except StateError as error:
             return CpusetFailed(order.container, order.number, Failure.LOST, str(error), self._tickets())
         if effective is not None and effective != order.update.cpus:
-            if offline := self._offline(order, effective):
-                why = f"{named(offline)} went offline"
-            else:
-                why = f"the kernel shows {effective}{self._above(order)}"
-            reason = f"the engine accepted {named(order.update.cpus)}, but {why}"
+            reason = self._why_ineffective(order, effective)
             return CpusetFailed(order.container, order.number, Failure.INEFFECTIVE, reason, self._tickets(), effective)
         return CpusetApplied(order.container, order.number, effective, self._tickets())
+
+    def _why_ineffective(self, order: ApplyCpuset, effective: CPUSet) -> str:
+        container = self._board.latest.containers.get(order.container)
+        if container and (unreadable := self._kernel.why_unreadable(container.view)):
+            return unverified(container.view.name, order.update.cpus, unreadable)
+        if offline := self._offline(order, effective):
+            why = f"{named(offline)} went offline"
+        else:
+            why = f"the kernel shows {effective}{self._above(order)}"
+        return f"the engine accepted {named(order.update.cpus)}, but {why}"
 
     def _has_ended(self, order: ApplyCpuset) -> bool:
         """Return whether it ran when it was ordered to move, and runs no more: engines have errors for that."""

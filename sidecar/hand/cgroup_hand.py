@@ -21,6 +21,7 @@ A loop of foreign writes is answered each time, up to `MOST_ANSWERS` in a second
 from __future__ import annotations
 
 import errno
+import os
 import threading
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -145,6 +146,12 @@ class CgroupHand:
         """The parents that are not watched because another process has locked them, as paths as well."""
         with self._lock:
             return self._tree.taken
+
+    @property
+    def shut(self) -> tuple[str, ...]:
+        """The watched parents that this process may not enter, as paths as well."""
+        with self._lock:
+            return tuple(path for path in self._tree.parents if _is_shut(self._table.parents[path].fd))
 
     @property
     def urgency(self) -> Urgency:
@@ -380,3 +387,14 @@ class CgroupHand:
                 self._news.add(HandBroken(error.strerror or str(error)))
             else:
                 self._news.add(HandBroken("its thread failed unexpectedly: the log has the error", error))
+
+
+def _is_shut(directory: int) -> bool:
+    """Return whether this process lacks the right to pass through an open directory."""
+    try:
+        os.stat(".", dir_fd=directory)
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return False

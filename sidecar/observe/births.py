@@ -13,6 +13,7 @@ One that could not be opened from the first is not tried again: what it lacks, a
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -44,14 +45,18 @@ from sidecar.ports import (
     ParentWritten,
     Tickets,
 )
-from sidecar.words.hands import no_hand, parents_taken, stuck_told
+from sidecar.words.hands import no_hand, parents_shut, parents_taken, stuck_told
 from state.cpuset import EMPTY
 from state.key import ContainerKey
 from state.model import State
 
 _PARENTS: Final = "cgroup parents"
-_STUCK: Final = "newborn cgroups"
 """The place of the problem that another hand watches a parent."""
+_STUCK: Final = "newborn cgroups"
+_SHUT: Final = "closed cgroup parents"
+
+SHUT_SECONDS: Final = 5.0
+"""Between two looks at parents that are closed: nothing tells that one was opened again."""
 
 
 class UseHand(Protocol):
@@ -160,6 +165,7 @@ class Births:
             self._use(None)
             self._board.report(_PARENTS, None)
             self._board.report(_STUCK, None)
+            self._board.report(_SHUT, None)
             hand.close()
 
     async def _follow_opened(self, hand: Hand, engine: str) -> None:
@@ -176,12 +182,20 @@ class Births:
             await self._ready(hand, hand.parents, hand.taken)
             while True:
                 news: Sequence[HandNews] = ()
-                with trio.move_on_at(self._writes.calm_at()):
+                again = trio.current_time() + SHUT_SECONDS if _SHUT in self._board.problems else math.inf
+                with trio.move_on_at(min(self._writes.calm_at(), again)):
                     news = await hand.news()
+                if again < math.inf or any(isinstance(each, GroupStuck | GroupShut) for each in news):
+                    self._tell_shut(hand.shut)
                 for key in self._writes.forget_calm(trio.current_time()):
                     await self._outbox.send(Overwritten(key, EMPTY, 0))
                 await self._take(hand, engine, news)
         raise broke[0]
+
+    def _tell_shut(self, parents: tuple[str, ...]) -> None:
+        problem = parents_shut(parents) if parents else None
+        if self._board.report(_SHUT, problem) and problem:
+            self._log.warning(problem)
 
     async def _engine_other_than(self, engine: str) -> str:
         """Wait for an engine of another name, and return that."""
@@ -251,8 +265,9 @@ class Births:
         self._writes.add(key, news.found, news.times, trio.current_time(), is_wrested=news.is_wrested)
 
     async def _shut(self, key: ContainerKey, news: GroupShut) -> None:
-        await self._outbox.send(Slipped(key, news.reason, self._tickets()))
+        # While the run that is known is still the one of which this is told.
         self._writes.add(key, news.found, 1, trio.current_time(), shut=news.reason)
+        await self._outbox.send(Slipped(key, news.reason, self._tickets()))
 
     def _count(self, *, answered: int = 0, unanswered: int = 0, overwritten: int = 0) -> None:
         before = self._board.births

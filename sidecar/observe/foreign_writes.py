@@ -11,11 +11,12 @@ from typing import Final
 import msgspec
 
 from sidecar.board import Board
-from sidecar.decide.container.container import Standing
+from sidecar.decide.container.container import Container, Standing
+from sidecar.decide.container.grip import Closed
 from sidecar.decide.facts import ContainerView
 from sidecar.decide.world import World
 from sidecar.log import Log
-from sidecar.words.hands import many_writes, out_of_hand
+from sidecar.words.hands import many_writes, out_of_hand, was_out_of_hand
 from sidecar.words.units import noun
 from state.cpuset import CPUSet
 from state.key import ContainerKey
@@ -59,23 +60,41 @@ class ForeignWrites:
         return calm
 
 
+class _Shut(msgspec.Struct, frozen=True):
+    """Why the hand could not write a container, told when the newest run that was known of it had this start."""
+
+    reason: str
+    run: str
+
+    def is_true(self, known: Container | None) -> bool:
+        """Return whether that is still so, for all that is known: a container gets another cgroup at its next start."""
+        if known is None or known.is_idle:
+            return False
+        if isinstance(known.grip, Closed):
+            return not known.grip.is_missing
+        # One that is not covered is never known as closed.
+        return not known.is_guarded and known.view.started_at == self.run
+
+
 class _Rewritten(msgspec.Struct, frozen=True):
-    """The problem of a container that is written again and again, `found` last. `shut` is why the hand cannot write it
-    itself, "" if it can.
-    """
+    """The problem of a container that is written again and again, `found` last; or that was `shut` to the hand."""
 
     key: ContainerKey
     found: CPUSet
     times: int
-    shut: str = ""
+    shut: _Shut | None = None
 
     def __call__(self, world: World) -> str:
         """Return it as a clause; "" if the container is gone."""
         known = world.containers.get(self.key)
-        if known and self.shut:
-            return out_of_hand(known.view.name, self.found, self.shut)
-        is_wrested = world.hand is not None and self.key in world.hand.wrested
-        return many_writes(known.view.name, self.found, self.times, is_wrested=is_wrested) if known else ""
+        if known is None:
+            return ""
+        is_wrested, name = world.hand is not None and self.key in world.hand.wrested, known.view.name
+        if self.shut is None:
+            return many_writes(name, self.found, self.times, is_wrested=is_wrested)
+        if world.hand and self.shut.is_true(known):
+            return out_of_hand(name, self.found, self.shut.reason, is_wrested=is_wrested)
+        return was_out_of_hand(name) if is_wrested and not known.is_idle else ""
 
 
 class ToldWrites:
@@ -88,7 +107,9 @@ class ToldWrites:
         self._log = log
         self._kind = kind
         self._writes = ForeignWrites()
-        self._shut: dict[ContainerKey, str] = {}
+        self._shut: dict[ContainerKey, _Shut] = {}
+        self._calm_shut: set[ContainerKey] = set()
+        """Those of them that are calm: a problem as long as they are shut."""
 
     def add(
         self, key: ContainerKey, found: CPUSet, times: int, now: float, *, is_wrested: bool = False, shut: str = ""
@@ -97,20 +118,21 @@ class ToldWrites:
         that the hand cannot undo, and `shut` is why.
         """
         total = self._writes.add(key, times, now)
-        if shut:
-            self._shut[key] = shut
-        shut = self._shut.get(key, "")
+        self._calm_shut.discard(key)
         known = self._board.latest.containers.get(key)
-        if known is None or (total < MANY and not is_wrested and not shut):
+        if shut:
+            self._shut[key] = _Shut(shut, known.view.started_at if known else "")
+        told_shut = self._shut.get(key)
+        if known is None or (total < MANY and not is_wrested and not told_shut):
             # One of another engine is none of ours.
             return
         is_first = self._place(key) not in self._board.problems
-        self._board.report(self._place(key), _Rewritten(key, found, total, shut))
+        self._board.report(self._place(key), _Rewritten(key, found, total, told_shut))
         if is_first:
             what = noun(key)
             happens = (
                 f"the cgroup of a {what} is closed to the sidecar"
-                if shut
+                if told_shut
                 else f"another program writes the CPUs of a {what}"
             )
             self._log.warning(happens, **{what: known.view.name}, cpus=found)
@@ -120,9 +142,14 @@ class ToldWrites:
         return self._writes.calm_at()
 
     def forget_calm(self, now: float) -> tuple[ContainerKey, ...]:
-        """Forget the containers that are calm again, and return them: they are no problem any more."""
-        calm = self._writes.forget_calm(now)
-        for key in calm:
+        """Forget the containers that are calm again, and return them: they are no problem any more, but for those that
+        the hand cannot write in this run.
+        """
+        calm, known = self._writes.forget_calm(now), self._board.latest.containers
+        self._calm_shut |= {key for key in calm if key in self._shut}
+        over = {key for key in self._calm_shut if not self._shut[key].is_true(known.get(key))}
+        self._calm_shut -= over
+        for key in {*calm, *over} - self._calm_shut:
             self._shut.pop(key, None)
             self._board.report(self._place(key), None)
         return calm

@@ -21,6 +21,7 @@ from sidecar.astray import Astray
 from sidecar.beat import beat, next_beat
 from sidecar.board import Board
 from sidecar.crashes import Crashes
+from sidecar.decide.container.grip import Closed
 from sidecar.decide.container.line import FaultKind
 from sidecar.decide.facts import Fact, TopologyRead
 from sidecar.host_ports import CpuEars, Kernel
@@ -190,8 +191,16 @@ class _Watch:
         return bool(self._due or self._astray or self._unreadable) or self._is_doubtful()
 
     def _is_doubtful(self) -> bool:
-        """Return whether an order failed as orders do on a host that needs mending."""
-        return any(each.fault.kind in _SUSPICIOUS for each in self._board.latest.containers.values() if each.fault)
+        """Return whether an order failed as on a host that needs mending, and not because a container closed its
+        cgroup.
+        """
+        world = self._board.latest
+        wrested = world.hand.wrested if world.hand else ()
+        return any(
+            each.fault.kind in _SUSPICIOUS and not isinstance(each.grip, Closed) and key not in wrested
+            for key, each in world.containers.items()
+            if each.fault
+        )
 
     def _say_unreadable(self, reason: str) -> None:
         if reason and reason != self._unreadable:

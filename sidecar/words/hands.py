@@ -8,9 +8,10 @@ from typing import Final
 from sidecar.decide.container.container import Container
 from sidecar.decide.container.grip import Closed, Guarded
 from sidecar.decide.covering import is_answered, may_cover
+from sidecar.decide.homes import has_set_home
 from sidecar.decide.settings import PolicyName
 from sidecar.decide.world import World
-from sidecar.words.counts import counted, named
+from sidecar.words.counts import agree, counted, named
 from state.cpuset import CPUSet
 
 SWITCHED_OFF: Final = "the configuration switches the hand off"
@@ -87,6 +88,16 @@ def stuck_told(world: World) -> str:
     )
 
 
+def parents_shut(parents: Sequence[str]) -> str:
+    """Return that the hand may not enter these parents any more, with the cure."""
+    below, them = " and ".join(parents), agree(len(parents), "it", "them")
+    return (
+        f"the owner or the mode of {below} was changed, so no birth below {them} is answered, and the engine alone "
+        f"changes CPUs there: give the sidecar CAP_DAC_OVERRIDE, or give {them} back to root with mode 755, below "
+        "/sys/fs/cgroup"
+    )
+
+
 def leg_told(world: World, container: Container) -> str:
     """Return by which leg a container is moved, as a sentence; "" if it does not run, or is not moved, and while it is
     not known whether there is a hand.
@@ -108,7 +119,31 @@ def leg_told(world: World, container: Container) -> str:
     if taken := taken_around(world, container):
         return f"The engine alone changes its CPUs: {taken}."
     parent = container.view.cgroup_parent
+    if not parent and (why := home_missing(world, container)):
+        return f"The engine alone changes its CPUs: {why}."
     return f"The engine alone changes its CPUs: its cgroup parent{f' {parent}' if parent else ''} is not watched."
+
+
+def no_such_home(parents: Sequence[str]) -> str:
+    """Return that the parents are not there that `hand` names as the engine's default."""
+    return f"the cgroup {' and '.join(parents)}, which `hand` names, was not found"
+
+
+def home_missing(world: World, container: Container) -> str:
+    """Return that a container that names no parent may be born where the configuration says, and that the hand has not
+    found that parent, with the cure; "" if it has.
+    """
+    hand, view = world.hand, container.view
+    missing = [each for each in hand.home if each not in (*hand.met, *hand.taken)] if hand else []
+    if hand is None or not missing or not has_set_home(world, view.engine):
+        return ""
+    told = no_such_home(missing)
+    if view.found_below not in hand.parents:
+        return f"{told}: correct `hand`, and restart the sidecar"
+    return (
+        f"{told}, and its next start may be there: births below {view.found_below}, where it was found, are answered "
+        f'all the same; set `hand = "{view.found_below}"`, and restart the sidecar'
+    )
 
 
 def many_writes(name: str, found: CPUSet, times: int, *, is_wrested: bool = False) -> str:
@@ -124,13 +159,33 @@ def many_writes(name: str, found: CPUSet, times: int, *, is_wrested: bool = Fals
     return f"another program writes the cpuset of {name}, corrected each time: {often} so far, last to {written}"
 
 
-def out_of_hand(name: str, found: CPUSet, reason: str) -> str:
-    """Return that the owner or the mode of a container's cgroup was changed, so that it is `found` there, EMPTY if that
-    cannot be read, and the hand cannot correct it.
+def keep_out(name: str) -> str:
+    """Return the cure where a container changed the owner or the mode of its cgroup."""
+    return f"give the sidecar CAP_DAC_OVERRIDE, and recreate {name} without a writable /sys/fs/cgroup"
+
+
+def out_of_hand(name: str, found: CPUSet, reason: str, *, is_wrested: bool = True) -> str:
+    """Return that the owner or the mode of a container's cgroup was changed, so that the hand cannot correct it in this
+    run. It is `found` there last, EMPTY if that cannot be read; unless `is_wrested`, it was calm for a while.
     """
+    told = f"{name} is out of the sidecar's hand, as the owner or the mode of its cgroup was changed: {reason}"
+    if not is_wrested:
+        calm = "nothing was written there lately, and the engine alone moves it until its next start"
+        return f"{told}; {calm}: {keep_out(name)}"
     place = f"it was last seen on {named(found)}" if found else "where it runs cannot be read"
+    return f"{told}; {place}, and no container is alone beside it: {keep_out(name)}"
+
+
+def was_out_of_hand(name: str) -> str:
+    """Return that a container's cgroup was closed to the hand in an earlier run, so short a time ago that no other
+    counts as alone beside it.
+    """
     return (
-        f"{name} is out of the sidecar's hand, as the owner or the mode of its cgroup was changed: {reason}; "
-        f"{place}, and no container is alone beside it: give the sidecar CAP_DAC_OVERRIDE, and recreate {name} without "
-        "a writable /sys/fs/cgroup"
+        f"{name} was out of the sidecar's hand before its last start, as the owner or the mode of its cgroup had been "
+        f"changed: no container is alone beside it until a minute without that: {keep_out(name)}"
     )
+
+
+def unverified(name: str, cpus: CPUSet, reason: str) -> str:
+    """Return that an engine accepted an order for a container, and that its cgroup cannot be read."""
+    return f"the engine accepted {named(cpus)}, but where {name} runs cannot be read: {reason}: {keep_out(name)}"

@@ -6,6 +6,7 @@ from typing import Final, assert_never
 
 from sidecar.astray import Astray, AstrayKind
 from sidecar.words.counts import agree, named
+from sidecar.words.hands import keep_out
 
 _CURE: Final = "mount /sys/fs/cgroup writable into the sidecar and run it with the host's PID namespace (pid: host)"
 
@@ -33,6 +34,11 @@ def told(astray: Astray) -> str:
             return (
                 f"{astray.container}: whether its processes left its cgroup when a CPU went offline is not known "
                 f"({astray.error})"
+            )
+        case AstrayKind.UNREADABLE:
+            return (
+                f"{astray.container}: whether its processes left its cgroup when a CPU went offline is not known "
+                f"({astray.error}): {keep_out(astray.container)}"
             )
     assert_never(astray.kind)
 

@@ -124,6 +124,26 @@ def test_each_later_write_is_told_as_well(stage: FileStage, close: Closing) -> N
         shut(stage)
 
 
+def shut_parents(stage: FileStage) -> list[str]:
+    """Return the parents that the hand may not enter."""
+    with without_modes():
+        return list(stage.hand.shut)
+
+
+def test_a_parent_that_is_closed_is_told_from_a_group_that_is(stage: FileStage) -> None:
+    """A birth below it cannot be answered, and is told."""
+    stage.make(AT)
+    until(lambda: stage.cpus(AT) == "0")
+    closed_as_a_whole(stage.root / AT[1:])
+    assert shut_parents(stage) == []
+    closed_above(stage.root / AT[1:])
+    assert shut_parents(stage) == ["/docker"]
+    stage.make(AT_STRAY)
+    news_until(stage.hand, lambda each: isinstance(each, GroupStuck) and each.path == AT_STRAY)
+    (stage.root / AT[1:]).parent.chmod(0o755)
+    assert shut_parents(stage) == []
+
+
 def test_a_loop_of_writes_is_told_ten_times_in_a_second(stage: FileStage) -> None:
     """Each has its container looked at, and none at the end goes untold."""
     stage.make(AT)

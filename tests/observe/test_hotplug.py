@@ -16,8 +16,10 @@ from trio.testing import MockClock
 from sidecar.astray import Astray, AstrayKind
 from sidecar.board import Board
 from sidecar.decide.contacts import Away, Ready
+from sidecar.decide.container.grip import Closed
 from sidecar.decide.container.line import Fault, FaultKind
 from sidecar.decide.facts import ContainerView, Fact, TopologyRead
+from sidecar.decide.hand_state import HandState
 from sidecar.decide.reconcile import begin
 from sidecar.decide.world import replace
 from sidecar.log import Log, LogLevel
@@ -75,6 +77,9 @@ class Kernel:
         if self.is_failing:
             raise RecursionError("nobody expected it")
         return self.troubles
+
+    def why_unreadable(self, view: ContainerView) -> str:
+        return ""
 
     def topology(self) -> Topology:
         self.asked.append("topology")
@@ -321,6 +326,25 @@ async def test_an_order_that_failed_has_the_host_mended_though_nothing_is_heard(
     assert "mend" in bench.kernel.asked
     await trio.sleep(60)
     assert 55 <= bench.kernel.asked.count("mend") <= 65
+
+
+@only_hearing
+async def test_an_order_that_failed_as_a_container_closed_its_cgroup_is_no_hint_of_cpus_that_went(
+    autojump_clock: MockClock, bench: Bench
+) -> None:
+    """Else it would be said that nothing is known of CPUs that went offline, where none did."""
+    await trio.sleep(60)
+    bench.kernel.asked.clear()
+    story = Story(MACHINE)
+    plain = story.known(story.arrive("plain", starts=False))
+    failed = Fault(FaultKind.INEFFECTIVE, "where plain runs cannot be read")
+    bench.board.post(bench.board.latest.with_container(replace(plain, fault=failed, grip=Closed("permission denied"))))
+    await trio.sleep(5)
+    hand = HandState(parents=("/docker",), wrested=frozenset({plain.view.key}))
+    world = replace(bench.board.latest, hand=hand)
+    bench.board.post(world.with_container(replace(plain, fault=failed)))
+    await trio.sleep(5)
+    assert "mend" not in bench.kernel.asked
 
 
 @only_hearing

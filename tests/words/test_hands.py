@@ -77,6 +77,23 @@ def test_a_container_is_told_by_which_leg_it_is_moved() -> None:
     assert leg_told(elsewhere, container).endswith("its cgroup parent is not watched.")
 
 
+def test_a_container_below_another_parent_than_the_configured_one_is_told_so() -> None:
+    """Births there are answered, so it is not said that its parent is not watched; the cure is said."""
+    story = Story()
+    container = story.known(story.arrive("web"))
+    found = msgspec.structs.replace(container, view=replace(container.view, found_below="/second"))
+    hand = replace(HAND, home=("/nowhere",), parents=("/second",), met=("/second",))
+    told = leg_told(replace(story.world, hand=hand), found)
+    assert told.startswith("The engine alone changes its CPUs: the cgroup /nowhere, which `hand` names, was not found")
+    for part in ("births below /second", 'set `hand = "/second"`', "restart"):
+        assert part in told
+    elsewhere = leg_told(replace(story.world, hand=hand), container)
+    assert "/second" not in elsewhere
+    assert "correct `hand`" in elsewhere
+    there = replace(hand, met=("/nowhere", "/second"), unwatched=("",))
+    assert leg_told(replace(story.world, hand=there), container).endswith("its cgroup parent is not watched.")
+
+
 @pytest.mark.parametrize("reason", [SWITCHED_OFF, unwritable("/sys/fs/cgroup")], ids=["off", "read-only"])
 def test_a_container_of_a_host_without_a_hand_is_told_why(reason: str) -> None:
     """Where the sidecar moves it: not at rest, nor under the policy none."""

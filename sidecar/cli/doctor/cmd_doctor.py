@@ -32,8 +32,8 @@ from sidecar.cli.doctor.hand_checks import (
     check_hand,
     check_modes,
     check_speed,
-    check_taken,
     closed_reason,
+    missing_home,
     taken_parents,
     told_closed,
     tried_urgency,
@@ -235,10 +235,11 @@ def _check_hand(config: Config, report: EngineReport, asked: AskedProcess, close
     """Yield what answers births and hears writes: nothing of speed where nothing answers, nothing under policy none."""
     if config.policy is PolicyName.NONE or find_hierarchy(config.cgroup) is None:
         return
-    yield from check_hand(config, closed)
     has_hand = closed is None and _answers(config)
+    taken = _taken(config, report, is_running=asked.is_running) if has_hand else ()
+    missing = missing_home(config, report.engine.name if report.engine else "") if has_hand else ()
+    yield from check_hand(config, closed, taken, missing=missing, views=report.views)
     if has_hand:
-        yield from check_taken(_taken(config, report, is_running=asked.is_running))
         urgency = asked.urgency() if asked.daemon else tried_urgency()
         yield from check_speed(asked.library(), urgency, asked)
         yield from check_modes(asked)

@@ -10,6 +10,7 @@ from typing import Final
 from sidecar.cli.doctor.daemon_process import DAC_OVERRIDE, AskedProcess
 from sidecar.cli.doctor.host_checks import Finding, Verdict
 from sidecar.config.config import Config
+from sidecar.decide.facts import ContainerView
 from sidecar.failures import CgroupClosed
 from sidecar.hand.group_access import open_groups
 from sidecar.hand.group_files import GroupFiles
@@ -18,7 +19,7 @@ from sidecar.hand.parents import default_parents
 from sidecar.hand.reflex_queue import Library
 from sidecar.hand.urgency import Urgency, hurry
 from sidecar.status.document import HandStatus
-from sidecar.words.hands import SWITCHED_OFF, no_hand, parents_taken, reflex_told
+from sidecar.words.hands import SWITCHED_OFF, no_hand, no_such_home, parents_taken, reflex_told
 
 _PRIORITIES: Final = {Urgency.REAL_TIME: "real-time priority", Urgency.RAISED: "a raised priority"}
 
@@ -56,6 +57,21 @@ def taken_parents(config: Config, engine: str) -> tuple[str, ...]:
         files.close()
 
 
+def missing_home(config: Config, engine: str) -> tuple[str, ...]:
+    """Return where `hand` says that this engine's containers are born, if there is no such cgroup; nothing else."""
+    if config.hand in ("auto", "off"):
+        return ()
+    try:
+        files, manager = open_groups(config.cgroup)
+    except CgroupClosed:
+        return ()
+    try:
+        paths = tuple(sorted(default_parents(engine, manager, config.hand)))
+        return () if any(os.path.isdir(f"{files.root}{path}") for path in paths) else paths
+    finally:
+        files.close()
+
+
 def _is_taken(files: GroupFiles, path: str) -> bool:
     try:
         fd = files.open_path(path)
@@ -81,8 +97,19 @@ def tried_urgency() -> Urgency:
     return got[0] if got else Urgency.ORDINARY
 
 
-def check_hand(config: Config, closed: str | None) -> Iterator[Finding]:
-    """Check that births are answered by the kernel first, or say why not. `closed` as `closed_reason` returns it."""
+def check_hand(
+    config: Config,
+    closed: str | None,
+    taken: Sequence[str] = (),
+    *,
+    missing: Sequence[str] = (),
+    views: Sequence[ContainerView] = (),
+) -> Iterator[Finding]:
+    """Check that births are answered by the kernel first, or say why not. `closed` as `closed_reason` returns it,
+    `taken` as `taken_parents`, where another sidecar answers, and `missing` as `missing_home`. That counts while some
+    of these containers run and name no parent: the engine makes its own for the first of them.
+    """
+    is_missing = bool(missing) and any(each.phase.is_live and not each.cgroup_parent for each in views)
     if config.hand == "off":
         yield Finding("births", Verdict.OK, no_hand(SWITCHED_OFF))
     elif config.shared_slice:
@@ -90,6 +117,13 @@ def check_hand(config: Config, closed: str | None) -> Iterator[Finding]:
     elif closed is not None:
         cure = "until then a new container may start on exclusive CPUs; see docs/how-to/the-kernel-first.md"
         yield Finding("births", Verdict.WARN, no_hand(closed), cure)
+    elif taken:
+        problem, cure = parents_taken(taken)
+        yield Finding("births", Verdict.WARN, f"cgroups can be written, but {problem}", cure)
+    elif is_missing:
+        says = f"{no_such_home(missing)}, and containers run that name no cgroup parent: the engine alone moves these"
+        cure = "set `hand` to the engine's own default parent (`--cgroup-parent`), or leave it out; then restart"
+        yield Finding("births", Verdict.WARN, says, cure)
     else:
         yield Finding("births", Verdict.OK, "cgroups can be written: each birth is answered by the kernel first")
 
@@ -99,13 +133,6 @@ def check_modes(asked: AskedProcess) -> Iterator[Finding]:
     if not asked.may(DAC_OVERRIDE):
         says = "CAP_DAC_OVERRIDE is missing: a container that changes the modes of its own cgroup keeps its CPUs"
         yield Finding("modes", Verdict.WARN, f"{says} {asked.told}", "add the capability: cap_add: [DAC_OVERRIDE]")
-
-
-def check_taken(taken: Sequence[str]) -> Iterator[Finding]:
-    """Check that no other sidecar watches the engine's cgroup parents."""
-    if taken:
-        problem, cure = parents_taken(taken)
-        yield Finding("parents", Verdict.WARN, problem, cure)
 
 
 def check_speed(library: Library, urgency: Urgency | None, asked: AskedProcess) -> Iterator[Finding]:

@@ -47,7 +47,7 @@ from sidecar.host.machine.sysfs import CPU_DIR, read_topology
 from sidecar.host.machine.uevents import hear_cpus
 from sidecar.host_ports import CpuEars, WriteEars
 from state.cpuset import CPUSet
-from state.errors import CPUSetError, StateError
+from state.errors import CPUSetError, FileUnreadable, StateError
 from state.inotify import Deaf
 from state.topology import Topology
 
@@ -154,6 +154,21 @@ class HostKernel:
         does.
         """
         return reason(confining(view, cpus, cgroup=self._cgroup, proc=self._proc))
+
+    def why_unreadable(self, view: ContainerView) -> str:
+        """Return why the sidecar may not read the CPUs of a live container's own cgroup, as the port describes."""
+        hierarchy = find_hierarchy(self._cgroup) if has_place(view) else None
+        directory = find_directory(hierarchy, view, self._proc) if hierarchy else None
+        if hierarchy is None or directory is None:
+            return ""
+        why = ""
+        for name in _FILES[hierarchy.version]:
+            try:
+                if read_or_raise(f"{directory}/{name}", denied=True) is not None:
+                    return ""
+            except FileUnreadable as error:
+                why = why or str(error)
+        return why
 
     def _leftover_cpus(self, view: ContainerView) -> CPUSet | None:
         """Return where a container runs that its engine does not call live; None if it has no processes, or of one that

@@ -125,7 +125,7 @@ class Mender:
         """Move a container's processes back into its group (2). Return why that failed; None if it did not."""
         places = [place for each in others if (place := find_directory(each, view, self._proc))]
         if unreadable := _why_unreadable(directory):
-            return Astray(kind=AstrayKind.UNKNOWN, container=view.name, error=unreadable)
+            return Astray(kind=AstrayKind.UNREADABLE, container=view.name, error=unreadable)
         if _has_lost_cpus(directory):
             self._emptied[view.id] = view.started_at
         reason = ""

@@ -125,6 +125,10 @@ class HostedKernel:
         """Return which cgroup above keeps it from some of these CPUs; "" if none."""
         return "" if view.key.engine == HOST else self._kernel.confinement(view, cpus)
 
+    def why_unreadable(self, view: ContainerView) -> str:
+        """Return why its own cgroup may not be read; "" if it may."""
+        return "" if view.key.engine == HOST else self._kernel.why_unreadable(view)
+
     def topology(self) -> Topology:
         """Return the machine as it is now."""
         return self._kernel.topology()

@@ -310,6 +310,8 @@ class OddKernel:
     def parent_of(self, view: ContainerView) -> str:
         return ""
 
+    why_unreadable = parent_of
+
     def confinement(self, view: ContainerView, cpus: CPUSet) -> str:
         return ""
 

@@ -11,13 +11,15 @@ from sidecar.cli.doctor.hand_checks import (
     check_hand,
     check_modes,
     check_speed,
-    check_taken,
+    missing_home,
     taken_parents,
     told_closed,
     tried_urgency,
 )
 from sidecar.cli.doctor.host_checks import Verdict
 from sidecar.config.config import Config
+from sidecar.decide.facts import ContainerView, Phase
+from sidecar.decide.world import replace
 from sidecar.hand.reflex_queue import Library
 from sidecar.hand.urgency import Urgency
 from sidecar.status.document import HandStatus
@@ -112,11 +114,30 @@ def test_a_parent_that_another_sidecar_watches_is_a_warning(tmp_path: Path) -> N
         assert taken_parents(config, "docker") == ()
         stage.begin()
         assert taken_parents(config, "docker") == ("/docker",)
-    [finding] = check_taken(("/docker",))
-    assert finding.verdict is Verdict.WARN
+    [finding] = check_hand(config, None, ("/docker",))
+    assert finding.verdict is Verdict.WARN, "and no other line says that each birth is answered"
     assert "/docker" in finding.says
     assert "--cgroup-parent" in finding.cure
-    assert list(check_taken(())) == []
+
+
+def test_a_configured_parent_that_is_not_there_is_a_warning(tmp_path: Path) -> None:
+    """While containers run that name none: the engine makes its parent for the first of them."""
+    running = ContainerView(id="a", name="a", phase=Phase.RUNNING)
+    with v2_stage(tmp_path, None) as stage:
+        stage.make("/second")
+        there = Config(cgroup=str(stage.root), hand="/second")
+        assert (
+            missing_home(there, "docker") == missing_home(Config(cgroup=str(stage.root), hand="auto"), "docker") == ()
+        )
+        missing = missing_home(Config(cgroup=str(stage.root), hand="/nowhere"), "docker")
+    assert missing == ("/nowhere",)
+    [finding] = check_hand(Config(), None, missing=missing, views=[running])
+    assert finding.verdict is Verdict.WARN
+    assert "/nowhere" in finding.says
+    assert "set `hand`" in finding.cure
+    for views in ([], [replace(running, phase=Phase.EXITED)], [replace(running, cgroup_parent="/a")]):
+        [finding] = check_hand(Config(), None, missing=missing, views=views)
+        assert finding.verdict is Verdict.OK
 
 
 def test_the_urgency_is_tried_in_a_thread_of_its_own() -> None:

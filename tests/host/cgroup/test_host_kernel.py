@@ -309,6 +309,29 @@ def test_what_cannot_be_read_for_lack_of_descriptors_is_not_absent(
         kernel.effective_cpus(view())
 
 
+def test_what_a_container_closed_is_told_from_what_it_runs_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look counts it as on all of the group above. One file that may be read is enough."""
+    base = v1(tmp_path)
+    group(base, "docker", "cpuset.effective_cpus", "0-3")
+    group(base, f"docker/{ID}", "cpuset.cpus", "2")
+    group(base, f"docker/{ID}", "cpuset.effective_cpus", "2")
+    kernel = HostKernel(cgroup=tmp_path, proc=tmp_path / "proc")
+    assert kernel.why_unreadable(view()) == ""
+    plain, closed = os.open, ["cpuset.cpus"]
+
+    def denied(path: str, *rest: int, **others: int) -> int:
+        if ID in str(path) and any(str(path).endswith(name) for name in closed):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return plain(path, *rest, **others)
+
+    monkeypatch.setattr(os, "open", denied)
+    assert kernel.why_unreadable(view()) == ""
+    closed.append("cpuset.effective_cpus")
+    assert str(kernel.effective_cpus(view())) == "0-3"
+    assert "permission denied" in kernel.why_unreadable(view())
+    assert kernel.why_unreadable(view(phase=Phase.EXITED)) == ""
+
+
 @pytest.mark.parametrize(
     "path", ["system.slice/ssh.service", "system.slice/system-getty.slice/getty@tty1.service", "a"]
 )

@@ -349,3 +349,4 @@ def test_a_group_that_may_not_be_read_has_not_lost_its_last_cpu(tree: Tree, monk
     (trouble,) = tree.kernel.mend([view(pid=42)])
     assert "permission denied" in told(trouble)
     assert "last CPU" not in told(trouble)
+    assert "CAP_DAC_OVERRIDE" in told(trouble), "the cure"

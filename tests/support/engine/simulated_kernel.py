@@ -25,6 +25,8 @@ class SimulatedKernel(ModelKernel):
         self._uses: dict[str, SimulatedUse] = {}
         """Of containers that were told to be busy; all others are idle."""
         self.hears_cpus: CpuEars | None = None
+        self.closed: dict[str, str] = {}
+        """Why containers' groups may not be read."""
 
     def effective_cpus(self, view: ContainerView) -> CPUSet | None:
         """Return the CPUs that a live container may run on now; None if it has no group."""
@@ -46,6 +48,10 @@ class SimulatedKernel(ModelKernel):
         above = self.reached(ENGINE_GROUP)
         is_live = self.effective(view.id) is not None
         return f": the cgroup above it has CPUs {above} only" if is_live and not cpus <= above else ""
+
+    def why_unreadable(self, view: ContainerView) -> str:
+        """Return what a test says of a container."""
+        return self.closed.get(view.id, "")
 
     def usage(self, view: ContainerView) -> Usage | None:
         """Return what a container has used since its start; None if it has no group."""

@@ -43,6 +43,11 @@ class KernelHand:
         return self._hand.parents
 
     @property
+    def shut(self) -> tuple[str, ...]:
+        """As the port says."""
+        return ()
+
+    @property
     def taken(self) -> tuple[str, ...]:
         """None."""
         return ()

@@ -59,6 +59,8 @@ class SimulatedHand:
         """Groups inside those of owners that were told, by their paths, and the ids of these."""
         self.is_shut = False
         """Whether it was closed."""
+        self.closed: tuple[str, ...] = ()
+        """The parents that it may not enter."""
         self._send, self._receive = trio.open_memory_channel[HandNews](math.inf)
 
     # What happens on the host.
@@ -123,6 +125,11 @@ class SimulatedHand:
     def parents(self) -> tuple[str, ...]:
         """The parents that are there."""
         return tuple(sorted(self._there))
+
+    @property
+    def shut(self) -> tuple[str, ...]:
+        """As the port says, and as a test has it."""
+        return self.closed
 
     @property
     def taken(self) -> tuple[str, ...]:
