@@ -288,8 +288,8 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         be empty. Where an order leads that an earlier run of the sidecar left in the engine is not known. Nor is
         what the engine has configured, as long as a glance alone shows the container: what the kernel shows is sure.
         One that would start inside another container gets what that has then. What a lost hand may have moved is sure
-        of nothing until a look, and so is what a hand could not write: it may be another run, moved before. What
-        slipped while it was written is sure of nothing until that is over.
+        of nothing until a look or a write, and so is what a hand could not write: it may be another run, moved before.
+        What slipped while it was written is sure of nothing until that is over.
         """
         if not self.view.phase.is_live and is_inside_a_container(self.view.cgroup_parent, self.view.pod):
             return EMPTY
@@ -299,7 +299,7 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             return EMPTY
         if isinstance(self.grip, Closed) and self.grip.unsure:
             return EMPTY
-        if isinstance(self.grip, Writing) and self.grip.slipped:
+        if isinstance(self.grip, Writing) and (self.grip.slipped or self.grip.is_moved):
             return EMPTY
         mask = self.place.seen.mask
         if self.view.is_glance and self.starts_as_configured and (self.answers or self.pulled or self.is_disputed):

@@ -24,7 +24,8 @@ class Loose(msgspec.Struct, frozen=True, tag="loose"):
 class Writing(msgspec.Struct, frozen=True, tag="writing"):
     """A write is outstanding. `is_guarded`: an earlier write still guards it. `looked` is the ticket of the newest look
     meanwhile. `is_overlapped`: one showed another run, so the write may have met either. `slipped` is the ticket of the
-    newest slip meanwhile, 0 without one: the write may have been done before, and guards nothing.
+    newest slip meanwhile, 0 without one: the write may have been done before, and guards nothing. `is_moved`: it may
+    have been moved before, so until the write is done it is sure of nothing.
     """
 
     order: WriteCpuset
@@ -33,6 +34,7 @@ class Writing(msgspec.Struct, frozen=True, tag="writing"):
     looked: int = 0
     is_overlapped: bool = False
     slipped: int = 0
+    is_moved: bool = False
 
 
 class Guarded(msgspec.Struct, frozen=True, tag="guarded"):

@@ -56,14 +56,14 @@ def widened(grip: Grip, came: CPUSet, online: CPUSet) -> Grip:
 
 def _written_to(container: Container, news: WriteSent) -> Container:
     """Make the write outstanding. CPUs of the one before that the kernel did not give are unsure until it is done: it
-    gives them as soon as it can.
+    gives them as soon as it can. If it may have been moved before, it is sure of nothing until then.
     """
-    grip, unsure = container.grip, EMPTY
+    grip, unsure, is_moved = container.grip, EMPTY, False
     if isinstance(grip, Loose):
-        unsure = grip.unsure
+        unsure, is_moved = grip.unsure, grip.is_moved
     elif isinstance(grip, Guarded) and not grip.cpus <= container.place.seen:
         unsure = grip.cpus
-    return _made(container, grip=Writing(news.order, unsure, is_guarded=isinstance(grip, Guarded)))
+    return _made(container, grip=Writing(news.order, unsure, isinstance(grip, Guarded), is_moved=is_moved))
 
 
 def _surer(container: Container, news: Looked) -> Container:
@@ -173,12 +173,15 @@ def _answered_for(container: Container, news: AnswersTold) -> Container:
 
 def _let_go(container: Container, news: LetGo) -> Container:
     """Know of no write, and be unsure of where the hand put it, or lets it go, unless its start is held: then it has no
-    cgroup. An older look does not end that. It was not moved if all of that is where it was seen, and no write of it
-    failed.
+    cgroup. An older look does not end that. It was not moved if all of that is where it was seen, no write of it
+    failed, and it was not moved before.
     """
+    grip = container.grip
     unsure = EMPTY if container.is_held else container.pulled | news.cpus
     put = {container.pulled, news.cpus} - {EMPTY}
-    is_either = isinstance(container.grip, Closed) and bool(container.grip.unsure)
+    is_either = isinstance(grip, Closed) and bool(grip.unsure)
+    if isinstance(grip, Loose) and grip.is_moved and not container.is_held:
+        unsure, is_either = unsure | grip.unsure, True
     is_moved = bool(unsure) and not isinstance(container.grip, Guarded) and (is_either or put != {container.place.seen})
     return _made(container, grip=Loose(unsure, is_moved, news.ended))
 

@@ -267,6 +267,18 @@ def test_what_slipped_from_the_hand_may_be_anywhere_until_a_look_that_began_late
         assert (older.sure, newer.sure) == (CPUSet(), MINE)
 
 
+def test_what_slipped_before_it_was_covered_is_sure_of_nothing_until_it_is_written() -> None:
+    """Also if it is let go meanwhile, as when the hand holds other answers."""
+    slipped = seen(VIEW, SlipTold("it is closed", EVERYWHERE, 6))
+    let_go = after(slipped, LetGo(MINE))
+    write, told = WriteCpuset(VIEW.key, 8, Update(cpus=MINE)), AnswersTold((MINE,), is_covered=True)
+    for before in (slipped, let_go):
+        writing = after(after(before, told), WriteSent(write))
+        for each in (before, writing):
+            assert (CPUSet.from_mask(each.footprint), each.sure) == (EVERYWHERE, CPUSet())
+        assert after(writing, WriteDone(MINE, 7)).sure == MINE
+
+
 def test_a_write_that_was_done_before_its_group_slipped_guards_nothing() -> None:
     """The two are told by different tasks."""
     write = WriteCpuset(VIEW.key, 8, Update(cpus=MINE))

@@ -40,6 +40,7 @@ def test_histories_of_tenants_that_close_their_groups_break_no_law(
         pytest.param(101001009, False, id="a slip that is told before the first look"),
         pytest.param(101002102, False, id="a first look that is older than a slip"),
         pytest.param(101002279, False, id="one that slipped, and has no answer of its own any more"),
+        pytest.param(104000261, False, id="one that slipped, was let go, and is written then"),
         pytest.param(101004324, True, id="one that slips while its engine is away"),
     ],
 )
