@@ -40,7 +40,17 @@ from sidecar.hand.group_files import GroupFiles
 from sidecar.hand.group_names import ParentKind
 from sidecar.hand.group_places import GroupPlaces
 from sidecar.hand.groups import Footing, GroupTable, WatchedGroup
-from sidecar.hand.libc_calls import IN_CREATE, IN_DELETE, IN_ISDIR, IN_MODIFY, IN_Q_OVERFLOW, InotifyEvent, Queue
+from sidecar.hand.libc_calls import (
+    IN_CREATE,
+    IN_DELETE,
+    IN_ISDIR,
+    IN_MODIFY,
+    IN_MOVED_FROM,
+    IN_MOVED_TO,
+    IN_Q_OVERFLOW,
+    InotifyEvent,
+    Queue,
+)
 from sidecar.hand.news_room import NewsRoom
 from sidecar.hand.owners_groups import OwnersGroups
 from sidecar.hand.parents import default_parents, wanted_parents
@@ -320,17 +330,18 @@ class CgroupHand:
     def _take_other(self, event: InotifyEvent, now: float) -> None:
         if event.mask & IN_Q_OVERFLOW:
             self._read_all(now)
-        elif event.mask & IN_ISDIR and event.mask & IN_CREATE:
-            for group in self._tree.created(event.watch, event.name, Footing.NEWBORN, now):
-                if event.cookie and group.name == event.name:
+        elif event.mask & IN_ISDIR and event.mask & (IN_CREATE | IN_MOVED_TO):
+            is_renamed = bool(event.mask & IN_MOVED_TO)
+            for group in self._tree.created(event.watch, event.name, Footing.NEWBORN, now, is_renamed=is_renamed):
+                if event.cookie and group.name == event.name and not is_renamed:
                     group.watch, group.is_answered = event.cookie, True
                     self._table.by_watch[group.watch] = group
                 self._welcome(group, now)
             self._inside.created(event.watch, event.name)
             self._tell_parents(now)
-        elif event.mask & IN_ISDIR and event.mask & IN_DELETE:
+        elif event.mask & IN_ISDIR and event.mask & (IN_DELETE | IN_MOVED_FROM):
             self._inside.deleted(event.watch, event.name)
-            if gone := self._tree.deleted(event.watch, event.name):
+            if gone := self._tree.deleted(event.watch, event.name, is_renamed=bool(event.mask & IN_MOVED_FROM)):
                 self._inside.forget(gone.path)
                 self._news.add(GroupGone(gone.id, gone.path))
             self._tell_parents(now)
