@@ -235,7 +235,8 @@ class CgroupHand:
                     self._watcher.wake()
             return self._enforcer.effective(groups[-1])
         except OSError as error:
-            reason = f"the cgroup {groups[0].path} cannot be written: {state_files.reason(error)}"
+            shut = next((each.shut.reason for each in groups if each.shut), "")
+            reason = shut or f"the cgroup {groups[0].path} cannot be written: {state_files.reason(error)}"
             is_gone = error.errno == errno.ENODEV or not self._enforcer.is_there(groups[-1])
             raise (CgroupGone if is_gone else CgroupClosed)(reason) from error
 
