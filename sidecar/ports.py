@@ -168,8 +168,9 @@ class GroupStuck(msgspec.Struct, frozen=True):
 
 class GroupShut(msgspec.Struct, frozen=True):
     """The hand may neither guard nor move this container's cgroup any more: the owner or the mode of its files was
-    changed. `found` is where it is now, EMPTY if that cannot be read either; `reason` is for people. Told at once, and
-    after each later write, a tenth of a second apart or more.
+    changed, or on v1 of those of a group inside it. `found` is where it is now, EMPTY if that cannot be read either;
+    `reason` is for people. Told at once, and after each later write, a tenth of a second apart or more; again and again
+    if nothing tells of writes, or it is one inside.
     """
 
     id: str

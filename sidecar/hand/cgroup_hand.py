@@ -21,7 +21,6 @@ A loop of foreign writes is answered each time, up to `MOST_ANSWERS` in a second
 from __future__ import annotations
 
 import errno
-import os
 import threading
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -41,12 +40,13 @@ from sidecar.hand.group_files import GroupFiles
 from sidecar.hand.group_names import ParentKind
 from sidecar.hand.group_places import GroupPlaces
 from sidecar.hand.groups import Footing, GroupTable, WatchedGroup
-from sidecar.hand.libc_calls import IN_CREATE, IN_DELETE, IN_ISDIR, IN_MODIFY, IN_Q_OVERFLOW, InotifyEvent, Queue
+from sidecar.hand.libc_calls import COMES, GOES, IN_ISDIR, IN_MODIFY, IN_Q_OVERFLOW, RENAMED, InotifyEvent, Queue
 from sidecar.hand.news_room import NewsRoom
 from sidecar.hand.owners_groups import OwnersGroups
 from sidecar.hand.parents import default_parents, wanted_parents
 from sidecar.hand.placing import order_many
 from sidecar.hand.reflex_queue import open_queue
+from sidecar.hand.shut_groups import is_impassable
 from sidecar.hand.standing_answers import StandingAnswers, parsed
 from sidecar.hand.urgency import Urgency
 from sidecar.hand.watched_tree import WatchedTree
@@ -151,7 +151,7 @@ class CgroupHand:
     def shut(self) -> tuple[str, ...]:
         """The watched parents that this process may not enter, as paths as well."""
         with self._lock:
-            return tuple(path for path in self._tree.parents if _is_shut(self._table.parents[path].fd))
+            return tuple(path for path in self._tree.parents if is_impassable(self._table.parents[path].fd))
 
     @property
     def urgency(self) -> Urgency:
@@ -232,7 +232,8 @@ class CgroupHand:
                     self._watcher.wake()
             return self._enforcer.effective(groups[-1])
         except OSError as error:
-            reason = f"the cgroup {groups[0].path} cannot be written: {state_files.reason(error)}"
+            shut = next((each.shut.reason for each in groups if each.shut), "")
+            reason = shut or f"the cgroup {groups[0].path} cannot be written: {state_files.reason(error)}"
             is_gone = error.errno == errno.ENODEV or not self._enforcer.is_there(groups[-1])
             raise (CgroupGone if is_gone else CgroupClosed)(reason) from error
 
@@ -327,17 +328,18 @@ class CgroupHand:
     def _take_other(self, event: InotifyEvent, now: float) -> None:
         if event.mask & IN_Q_OVERFLOW:
             self._read_all(now)
-        elif event.mask & IN_ISDIR and event.mask & IN_CREATE:
-            for group in self._tree.created(event.watch, event.name, Footing.NEWBORN, now):
-                if event.cookie and group.name == event.name:
+        elif event.mask & IN_ISDIR and event.mask & COMES:
+            is_renamed = bool(event.mask & RENAMED)
+            for group in self._tree.created(event.watch, event.name, Footing.NEWBORN, now, is_renamed=is_renamed):
+                if event.cookie and group.name == event.name and not is_renamed:
                     group.watch, group.is_answered = event.cookie, True
                     self._table.by_watch[group.watch] = group
                 self._welcome(group, now)
             self._inside.created(event.watch, event.name)
             self._tell_parents(now)
-        elif event.mask & IN_ISDIR and event.mask & IN_DELETE:
+        elif event.mask & IN_ISDIR and event.mask & GOES:
             self._inside.deleted(event.watch, event.name)
-            if gone := self._tree.deleted(event.watch, event.name):
+            if gone := self._tree.deleted(event.watch, event.name, is_renamed=bool(event.mask & RENAMED)):
                 self._inside.forget(gone.path)
                 self._news.add(GroupGone(gone.id, gone.path))
             self._tell_parents(now)
@@ -387,14 +389,3 @@ class CgroupHand:
                 self._news.add(HandBroken(error.strerror or str(error)))
             else:
                 self._news.add(HandBroken("its thread failed unexpectedly: the log has the error", error))
-
-
-def _is_shut(directory: int) -> bool:
-    """Return whether this process lacks the right to pass through an open directory."""
-    try:
-        os.stat(".", dir_fd=directory)
-    except PermissionError:
-        return True
-    except OSError:
-        return False
-    return False

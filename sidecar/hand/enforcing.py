@@ -18,6 +18,7 @@ from sidecar.hand.due import Due
 from sidecar.hand.group_files import CPUS, GroupFiles, watchable
 from sidecar.hand.group_places import GroupPlaces
 from sidecar.hand.groups import Footing, GroupTable, WatchedGroup
+from sidecar.hand.inner_groups import ClosedInside
 from sidecar.hand.libc_calls import IN_MODIFY, Queue, close, open_directory, read_line, write_line
 from sidecar.hand.shut_groups import ShutGroups
 from sidecar.hand.standing_answers import StandingAnswers, parsed
@@ -56,12 +57,12 @@ class Enforcer:
         self._due = due
         self._tell = tell
         self._denials = Denials(due, tell, self._is_denied)
-        self._shut = ShutGroups(files, due, tell, self.called, self.release)
+        self._shut = ShutGroups(files, due, tell, self.called, self.release, self.settle)
         self.answers: StandingAnswers | None = None
 
     def hold(self, answers: StandingAnswers) -> None:
         """Answer all births from now on with these."""
-        self.answers = answers
+        self.answers = self._shut.answers = answers
         others, own = answers.lines
         self._queue.answer(others, {id: (self._places.number_of(id), line) for id, line in own.items()})
 
@@ -297,7 +298,7 @@ class Enforcer:
         try:
             self._put_whole(group, fd, line, has_changed=has_changed)
         except OSError as error:
-            if error.errno == errno.EBUSY:
+            if error.errno == errno.EBUSY or isinstance(error, ClosedInside):
                 # What is inside has other CPUs: they would be in the way of the plain answer too.
                 raise
             plain = self.answers.for_newborn(self.called(group)) if self.answers and group.theirs else None

@@ -29,13 +29,14 @@ class Footing(enum.Enum):
 
 class ClosedGroup:
     """What is known of a group that was closed to the hand (`shut_groups`): the `reason`, for people; when it was told
-    last, and whether it is due to be told again.
+    last, and whether it is due to be told again. `is_inside`: one inside it is.
     """
 
-    __slots__ = ("is_due", "reason", "told_at")
+    __slots__ = ("is_due", "is_inside", "reason", "told_at")
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, *, is_inside: bool = False) -> None:
         self.reason = reason
+        self.is_inside = is_inside
         self.told_at = -math.inf
         self.is_due = False
 

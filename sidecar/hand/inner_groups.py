@@ -15,8 +15,8 @@ The theory.
    looks at all cpusets of the host for each write (Linux 6), so ten times the groups take a hundred times as long.
 
 5. Groups inside come and go, and others write them meanwhile: one that is gone is passed over, and any other error of
-   one is EBUSY of the outermost, which is tried again. A tenant that widens both meanwhile gains one walk more, which
-   changes what is not narrow yet.
+   one is EBUSY of the outermost, which is tried again. One that may not be opened is told by its path. A tenant that
+   widens both meanwhile gains one walk more, which changes what is not narrow yet.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from typing import Final
 
 from sidecar.hand.group_files import CPUS
 from sidecar.hand.group_names import ParentKind, recognized
-from sidecar.hand.libc_calls import close, directories, open_directory, read_line, write_line
+from sidecar.hand.libc_calls import close, directories, may_open, open_directory, read_line, write_line
 from sidecar.hand.standing_answers import parsed
 from sidecar.host.cgroup.descent import Descent
 from state.cpuset import EMPTY, CPUSet
@@ -46,6 +46,18 @@ MOST_TOLD: Final = 100
 
 _Above = tuple[CPUSet, CPUSet, list[tuple[bytes, int]]]
 """A group that is being changed: its CPUs before and after, and what is left inside."""
+
+
+MOST_SHOWN: Final = 200
+"""Characters of the path of a group inside: a tenant chooses how long it is."""
+
+
+class ClosedInside(PermissionError):
+    """A group inside one, or that itself, may not be opened. `below` is its path from there, "" for that itself."""
+
+    def __init__(self, below: str) -> None:
+        super().__init__(errno.EACCES, os.strerror(errno.EACCES))
+        self.below = below
 
 
 class InnerGroups:
@@ -94,39 +106,41 @@ class InnerGroups:
 
     def _steps(self, outermost: int, line: bytes) -> Generator[None]:
         # The generator outlives the descriptor of the caller.
-        at = Descent(outermost, open_directory, close)
+        at, names = Descent(outermost, open_directory, close), list[bytes]()
         try:
             before, after = parsed(read_line(at.fd, CPUS)) or EMPTY, parsed(line) or EMPTY
-            stack = [_entered(at.fd, before, after)]
+            with _told_if_closed(at, names):
+                stack = [_entered(at.fd, before, after)]
             while stack:
                 before, after, inside = stack[-1]
                 if inside:
                     name, inode = inside.pop()
-                    with _errors_of_one_inside():
+                    with _errors_of_one_inside(at, names):
                         at.down(name)
-                        if self._enter(at.fd, inode, stack):
+                        names.append(name)
+                        if self._enter(at, names, inode, stack):
                             self._tell(name)
                         else:
-                            _leave(at)
+                            _leave(at, names)
                 else:
                     stack.pop()
                     # Only now, since one inside may have had more.
-                    with _errors_of_one_inside() if stack else nullcontext():
+                    with _errors_of_one_inside(at, names) if stack else nullcontext():
                         write_line(at.fd, CPUS, str(after).encode())
                     if stack:
-                        _leave(at)
+                        _leave(at, names)
                 yield
         finally:
             at.close()
 
-    def _enter(self, group: int, inode: int, stack: list[_Above]) -> bool:
-        """Begin with an open group inside the last of the stack; return whether it changes, and is the last then. One
-        that is gone meanwhile does not.
+    def _enter(self, at: Descent, names: list[bytes], inode: int, stack: list[_Above]) -> bool:
+        """Begin with the group at this place, inside the last of the stack; return whether it changes, and is the last
+        then. One that is gone meanwhile does not.
         """
         before, after, _ = stack[-1]
-        with _errors_of_one_inside():
-            if changed := self._changed(group, inode, before, after):
-                stack.append(_entered(group, *changed))
+        with _errors_of_one_inside(at, names):
+            if changed := self._changed(at.fd, inode, before, after):
+                stack.append(_entered(at.fd, *changed))
                 return True
         return False
 
@@ -162,8 +176,9 @@ def _entered(group: int, before: CPUSet, after: CPUSet) -> _Above:
     return before, after, directories(group, b".")
 
 
-def _leave(at: Descent) -> None:
+def _leave(at: Descent, names: list[bytes]) -> None:
     """Go to the group above; raise EBUSY if the way is lost."""
+    names.pop()
     try:
         at.up()
     except OSError as error:
@@ -171,10 +186,37 @@ def _leave(at: Descent) -> None:
 
 
 @contextmanager
-def _errors_of_one_inside() -> Iterator[None]:
-    """Pass over a group that is gone; raise EBUSY for any other error (5)."""
+def _told_if_closed(at: Descent, names: list[bytes]) -> Iterator[None]:
+    """Raise ClosedInside if the group at this place, which has these names, may not be opened. The kernel gives the
+    same error for CPUs that the group above it lacks.
+    """
     try:
         yield
+    except PermissionError as error:
+        if isinstance(error, ClosedInside) or not _is_closed(at.fd):
+            raise
+        path = ascii(os.fsdecode(b"/".join(names)))[1:-1]
+        raise ClosedInside(path if len(path) <= MOST_SHOWN else f"{path[:MOST_SHOWN]}…") from error
+
+
+def _is_closed(group: int) -> bool:
+    try:
+        if may_open(group, CPUS):
+            directories(group, b".")
+            return False
+    except OSError as error:
+        return isinstance(error, PermissionError)
+    return True
+
+
+@contextmanager
+def _errors_of_one_inside(at: Descent, names: list[bytes]) -> Iterator[None]:
+    """Pass over a group that is gone; raise ClosedInside, and EBUSY for any other error (5)."""
+    try:
+        with _told_if_closed(at, names):
+            yield
+    except ClosedInside:
+        raise
     except OSError as error:
         if error.errno not in (errno.ENOENT, errno.ENODEV):
             raise OSError(errno.EBUSY, os.strerror(errno.EBUSY)) from error

@@ -26,8 +26,13 @@ _GETDENTS: Final = getattr(_LIBC, "getdents64", None) or _LIBC.getdents
 """The second is its name in musl."""
 
 IN_MODIFY: Final = 0x00000002
+IN_MOVED_FROM: Final = 0x00000040
+IN_MOVED_TO: Final = 0x00000080
 IN_CREATE: Final = 0x00000100
 IN_DELETE: Final = 0x00000200
+COMES: Final = IN_CREATE | IN_MOVED_TO
+GOES: Final = IN_DELETE | IN_MOVED_FROM
+RENAMED: Final = IN_MOVED_FROM | IN_MOVED_TO
 IN_DELETE_SELF: Final = 0x00000400
 IN_UNMOUNT: Final = 0x00002000
 IN_Q_OVERFLOW: Final = 0x00004000
@@ -53,8 +58,8 @@ _LINE_BYTES: Final = 4096
 
 class InotifyEvent(NamedTuple):
     """One event: the watch, what happened (IN_*), and the name in a watched directory. For a watched file it is b"", or
-    the line of a foreign write that was answered already. `cookie` is the watch of a newborn that was answered already,
-    or how many microseconds a foreign write stood that was; 0 for others.
+    the line of a foreign write that was answered already. `cookie` is the watch of a newborn (IN_CREATE) that was
+    answered already, or how many microseconds a foreign write (IN_MODIFY) stood that was.
     """
 
     watch: int

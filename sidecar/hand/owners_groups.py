@@ -19,14 +19,13 @@ from typing import Final
 from sidecar.hand.group_files import GroupFiles, watchable
 from sidecar.hand.group_names import ParentKind, recognized
 from sidecar.hand.groups import path_below
-from sidecar.hand.libc_calls import IN_CREATE, IN_DELETE, IN_ONLYDIR, Queue, close, directories, open_directory
+from sidecar.hand.libc_calls import Queue, close, directories, open_directory
+from sidecar.hand.watched_tree import TREE_MASK
 from sidecar.host.cgroup.descent import Descent
 from sidecar.ports import GroupBorn, GroupGone, HandNews
 
 MOST_GROUPS: Final = 256
 """Watched groups of one owner, its own included: a system in a container has some dozens. Each is an inotify watch."""
-
-_MASK: Final = IN_CREATE | IN_DELETE | IN_ONLYDIR
 
 
 class _Owner:
@@ -136,7 +135,7 @@ class OwnersGroups:
         """Watch an open group (1). Return the names of those in it; none if there is no watch for it."""
         if len(owner.watches) >= MOST_GROUPS:
             return []
-        watch = owner.watches[path] = self._queue.watch(watchable(fd), _MASK)
+        watch = owner.watches[path] = self._queue.watch(watchable(fd), TREE_MASK)
         self._at[watch] = owner, path
         return [name for name, _ in directories(fd, b".")]
 

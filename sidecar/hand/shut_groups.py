@@ -11,7 +11,10 @@ The theory.
 4. What was told stays true until another run: a group that is shut and was released is guarded no more, also if it is
    opened again. Else an order that was under way might guard it against the engine, which alone moves it from then on.
 5. It is another run's as well that has no answer of its own any more: it is no container's then, and stuck where it is.
-6. A write that is refused for another reason shuts no group: on v1 a group cannot have what the one above it lacks.
+6. On v1 a closed group inside another shuts that as well: it cannot leave CPUs that the one inside has, neither by the
+   hand nor by its engine, which writes none inside. So the hand tries again and again, with the answer that is held for
+   it, and the walk that its engine does not make: until the run is over, as it may be closed again.
+7. A write that is refused for another reason shuts no group: on v1 a group cannot have what the one above it lacks.
 """
 
 from __future__ import annotations
@@ -23,12 +26,14 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
+from sidecar.hand.bringing import brings
 from sidecar.hand.due import Due
 from sidecar.hand.group_files import CPUS, GroupFiles
-from sidecar.hand.groups import ClosedGroup, Footing, WatchedGroup
-from sidecar.hand.libc_calls import may_open
+from sidecar.hand.groups import ClosedGroup, Footing, WatchedGroup, path_below
+from sidecar.hand.inner_groups import ClosedInside
+from sidecar.hand.libc_calls import may_open, read_line
 from sidecar.hand.standing_answers import StandingAnswers
-from sidecar.ports import GroupShut, GroupStuck, HandNews
+from sidecar.ports import GroupShut, GroupStuck, GroupWritten, HandNews
 from state import files as state_files
 from state.cpuset import EMPTY, CPUSet
 
@@ -36,11 +41,17 @@ PAUSE_SECONDS: Final = 0.1
 """Between two reports of one group: each has its container looked at."""
 UNHEARD_SECONDS: Final = 1.0
 """Between two reports of a group without a watch."""
+INSIDE_SECONDS: Final = 1.0
+"""Between two attempts on a group with a closed one inside."""
+STILL_SECONDS: Final = 20.0
+"""Between two reports of such a group, whose own cpuset is watched: people read of it until a minute without."""
+_REST_SECONDS: Final = 0.015
+"""Between two steps through the groups inside."""
 
 
 class ShutGroups:
     """Tells of groups that are shut. `called` returns the id of a group's container, "" if it is none's; `release`
-    guards a group no more. All is called under the hand's lock.
+    guards a group no more, `settle` tries again to bring one to its answer. All is called under the hand's lock.
     """
 
     def __init__(
@@ -50,19 +61,28 @@ class ShutGroups:
         tell: Callable[[HandNews], None],
         called: Callable[[WatchedGroup], str],
         release: Callable[[WatchedGroup], None],
+        settle: Callable[[WatchedGroup, float], None],
     ) -> None:
         self._files = files
         self._due = due
         self._tell = tell
         self._called = called
         self._release = release
+        self._settle = settle
+        self.answers: StandingAnswers | None = None
+        """Those that are held."""
 
-    def _finds(self, group: WatchedGroup, error: OSError) -> bool:
-        """Return whether a group is shut, after this error (6)."""
-        if not isinstance(error, PermissionError) or _is_open(group):
+    def _finds(self, group: WatchedGroup, error: OSError, now: float) -> bool:
+        """Return whether a group is shut, after this error (7)."""
+        inside = error if isinstance(error, ClosedInside) else None
+        if not isinstance(error, PermissionError) or (inside is None and _is_open(group)):
             return False
         if group.shut is None:
-            group.shut = ClosedGroup(f"the cgroup {group.path} cannot be written: {state_files.reason(error)}")
+            path = path_below(group.path, inside.below.encode()) if inside and inside.below else group.path
+            reason = f"the cgroup {path} cannot be written: {state_files.reason(error)}"
+            group.shut = ClosedGroup(reason, is_inside=inside is not None)
+            if inside:
+                self._due.at(now + INSIDE_SECONDS, partial(self._bring, group, group.shut))
         return True
 
     def lose(
@@ -78,7 +98,9 @@ class ShutGroups:
         is, and is not told if where it may be `is_asked` now: that is done with all answers that are held. Return
         whether it is shut.
         """
-        if not answers or answers.for_newborn(called := self._called(group)) is None or not self._finds(group, error):
+        if not answers or answers.for_newborn(called := self._called(group)) is None:
+            return False
+        if not self._finds(group, error, now):
             return False
         is_known = group.footing in (Footing.KNOWN, Footing.RELEASED) or answers.is_own(called)
         if is_known:
@@ -138,6 +160,35 @@ class ShutGroups:
             # 3.
             self._plan(group, shut, now + UNHEARD_SECONDS)
 
+    def _bring(self, group: WatchedGroup, shut: ClosedGroup, now: float) -> None:
+        """Try again to bring a group to its answer that has, or had, a closed one inside (6)."""
+        if group.shut is not shut or group.parent.groups.get(group.name) is not group:
+            return
+        pause = INSIDE_SECONDS
+        if group.footing is not Footing.RELEASED:
+            self._settle(group, now)
+        else:
+            try:
+                if not self._is_brought(group):
+                    pause = _REST_SECONDS
+            except OSError as error:
+                if isinstance(error, ClosedInside) and now >= shut.told_at + STILL_SECONDS:
+                    self.tell(group, now)
+        self._due.at(now + pause, partial(self._bring, group, shut))
+
+    def _is_brought(self, group: WatchedGroup) -> bool:
+        """Write the answer that is held into a group and those inside, a step of it. Return whether that is over. It is
+        not guarded: it is what its engine was told to give it. Raise OSError.
+        """
+        line = self.answers.for_newborn(self._called(group)) if self.answers else None
+        with group.opened() as fd:
+            if not line or read_line(fd, CPUS) == line:
+                return True
+            if not brings(self._files.version, group, fd, line, self._tell, has_changed=True):
+                return False
+        self._tell(GroupWritten(group.id))
+        return True
+
     def _seen(self, group: WatchedGroup) -> CPUSet:
         with suppress(OSError), group.opened() as fd:
             return self._files.effective(fd)
@@ -153,3 +204,14 @@ def _is_open(group: WatchedGroup) -> bool:
         return False
     except OSError:
         return True
+
+
+def is_impassable(directory: int) -> bool:
+    """Return whether this process lacks the right to pass through an open directory."""
+    try:
+        os.stat(".", dir_fd=directory)
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return False

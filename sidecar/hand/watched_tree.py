@@ -4,6 +4,9 @@ Each wanted parent has a watch on the nearest directory above it that exists, wh
 gone. An event of a removal is the only sign of it: watches on the files of a removed cgroup stay until they are left
 (Linux up to 6.18), and an open directory is not closed by it.
 
+On v1 a group can be renamed, within its parent: two events, the second right after the first. Under its name it is gone
+then, and under the new one a group is born. Whatever that name says, it is taken up: a container's processes are in it.
+
 A parent has one hand: it is watched only while this process holds the lock on its directory (`parent_lock`). One that
 another process has locked is *taken*, and is tried again at each `settle`.
 """
@@ -16,13 +19,22 @@ from contextlib import suppress
 from typing import Final
 
 from sidecar.hand.group_files import CPUS, GroupFiles, watchable
-from sidecar.hand.group_names import GroupKind, ParentKind, has_inner_group, recognized
+from sidecar.hand.group_names import GroupKind, GroupName, ParentKind, has_inner_group, recognized
 from sidecar.hand.group_places import GroupPlaces
 from sidecar.hand.groups import Footing, GroupTable, Parent, WatchedGroup, path_below
-from sidecar.hand.libc_calls import IN_CREATE, IN_DELETE, IN_MODIFY, IN_ONLYDIR, Queue, close, open_directory
+from sidecar.hand.libc_calls import (
+    COMES,
+    GOES,
+    IN_MODIFY,
+    IN_ONLYDIR,
+    Queue,
+    close,
+    open_directory,
+)
 from sidecar.hand.parent_lock import lock_directory
 
-_MASK: Final = IN_CREATE | IN_DELETE | IN_ONLYDIR
+TREE_MASK: Final = COMES | GOES | IN_ONLYDIR
+"""For all watches of directories: a directory has one, with the mask that it was given last."""
 
 
 class WatchedTree:
@@ -38,6 +50,8 @@ class WatchedTree:
         """Parents that were found below others: pods, and the group of builds."""
         self._taken: set[str] = set()
         self._above: dict[int, str] = {}
+        self._renamed: Parent | None = None
+        """Where a group that was taken up has lost its name, and what it is called now is in the next event."""
 
     @property
     def parents(self) -> tuple[str, ...]:
@@ -77,9 +91,13 @@ class WatchedTree:
             if name not in parent.groups:
                 yield from self.take_up(parent, name, footing, now)
 
-    def take_up(self, parent: Parent, name: bytes, footing: Footing, now: float) -> Iterator[WatchedGroup]:
-        """Yield the group of this name, taken up, and those below it if it is a parent; none if it is none of ours."""
-        seen = recognized(name, parent.kind)
+    def take_up(
+        self, parent: Parent, name: bytes, footing: Footing, now: float, *, is_renamed: bool = False
+    ) -> Iterator[WatchedGroup]:
+        """Yield the group of this name, taken up, and those below it if it is a parent; none if it is none of ours. One
+        that `is_renamed` was one of ours before.
+        """
+        seen = recognized(name, parent.kind) or (GroupName(GroupKind.STEP) if is_renamed else None)
         if seen is None:
             return
         path = parent.below(name)
@@ -99,22 +117,31 @@ class WatchedTree:
         ):
             yield from self.read(self._table.parents[path], footing, now)
 
-    def created(self, watch: int, name: bytes, footing: Footing, now: float) -> Iterator[WatchedGroup]:
-        """Yield the groups that this new directory brings, taken up."""
+    def created(
+        self, watch: int, name: bytes, footing: Footing, now: float, *, is_renamed: bool = False
+    ) -> Iterator[WatchedGroup]:
+        """Yield the groups that this directory brings, taken up. It is new, or `is_renamed`: has a new name."""
         parent = self._table.parent_by_watch.get(watch)
+        was_ours = is_renamed and parent is not None and parent is self._renamed
+        if is_renamed:
+            self._renamed = None
         if parent and name not in parent.groups:
-            yield from self.take_up(parent, name, footing, now)
+            yield from self.take_up(parent, name, footing, now, is_renamed=was_ours)
         if watch in self._above:
             yield from self.settle(footing, now)
 
-    def deleted(self, watch: int, name: bytes) -> WatchedGroup | None:
-        """Forget what was in this directory under this name. Return the group; None if it was none."""
+    def deleted(self, watch: int, name: bytes, *, is_renamed: bool = False) -> WatchedGroup | None:
+        """Forget what was in this directory under this name: it is gone, or `is_renamed`. Return the group; None if it
+        was none.
+        """
         parent = self._table.parent_by_watch.get(watch)
         at = parent.path if parent else self._above.get(watch)
         if at is None:
             return None
         path = path_below(at, name)
         group = parent.groups.get(name) if parent else None
+        if is_renamed:
+            self._renamed = parent if group else None
         if path in self._table.parents:
             self.forget(path)
         for each in [watch for watch, above in self._above.items() if above == path]:
@@ -153,7 +180,7 @@ class WatchedTree:
         except OSError:
             return True
         try:
-            return self._queue.watch(watchable(fd), _MASK) != parent.watch
+            return self._queue.watch(watchable(fd), TREE_MASK) != parent.watch
         finally:
             close(fd)
 
@@ -192,7 +219,7 @@ class WatchedTree:
         try:
             if kind is not ParentKind.SCOPE:
                 parent.lock = lock_directory(fd)
-            parent.watch = self._queue.watch(watchable(fd), _MASK)
+            parent.watch = self._queue.watch(watchable(fd), TREE_MASK)
         except BlockingIOError:
             self._taken.add(path)
             self._shut(parent)
@@ -235,7 +262,7 @@ class WatchedTree:
                 at = os.path.dirname(at)
                 continue
             try:
-                self._above[self._queue.watch(watchable(fd), _MASK)] = at.rstrip("/")
+                self._above[self._queue.watch(watchable(fd), TREE_MASK)] = at.rstrip("/")
             except OSError:
                 return False
             finally:

@@ -68,7 +68,7 @@ LANES: Final[Mapping[str, tuple[str, ...]]] = {
     HOST: (
         *("test_faults_clock", "test_hotplug", "test_hotplug_rules", "test_isolated", "test_late_cpus"),
         *("test_busy_host", "test_hand_births", "test_hand_writes", "test_host_processes", "test_quadlets"),
-        "test_shut_cgroups",
+        *("test_renamed_cgroups", "test_shut_cgroups"),
         *("test_root_parent", "test_slice", "test_systemd", "test_topology", "test_units", "test_without_service"),
     ),
 }

@@ -10,7 +10,9 @@ from typing import Final
 
 import pytest
 
+from tests.live.containers import Containers
 from tests.live.kernelview import KernelView, online
+from tests.live.privateengine import PrivateEngine
 from tests.live.sidecarprocess import LAST, SHIPPED, SidecarProcess
 from tests.live.waiting import PATIENCE, eventually, stays
 
@@ -19,6 +21,8 @@ pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(120 * PATI
 FEWER: Final = ("setpriv", "--bounding-set", "-all", "--inh-caps", "-all", "--no-new-privs")
 BOUND_SECONDS: Final = 1.0
 """From a write that nothing undoes until an owner reads it: some milliseconds on an idle host."""
+OPEN_SECONDS: Final = 5.0
+"""From when a group inside is open again until the container has left: a second on an idle host."""
 WRITES: Final = 10
 
 
@@ -75,3 +79,37 @@ def test_no_owner_is_told_that_it_is_alone_beside_a_container_that_closed_its_cg
     eventually(lambda: any(said in each for each in sidecar.status().problems), "it is said which one")
     eventually(lambda: not kernel.allowed(neighbour) & LAST, "the engine puts it back", seconds=5)
     stays(lambda: not is_vouched(), "it is not alone before a minute of calm", seconds=2.0)
+
+
+@pytest.mark.intrudes("a neighbour cannot leave the CPU of an owner that waits for it")
+@pytest.mark.skipif(not Path("/sys/fs/cgroup/cpuset/cpuset.cpus").exists(), reason="only on v1 it is in the way")
+@pytest.mark.parametrize("close", [closed, read_only, given_away])
+def test_a_closed_group_inside_a_container_is_named_and_leaves_as_soon_as_it_is_open_again(
+    close: Callable[[Path], None],
+    own_engine: PrivateEngine,
+    sidecar: SidecarProcess,
+    workloads: Containers,
+    kernel: KernelView,
+) -> None:
+    """Its engine cannot move the container at all: it writes no groups inside."""
+    sidecar.configure(hand="auto", reconcile_period="1h")
+    sidecar.start()
+    neighbour = workloads.run("neighbour")
+    sidecar.until_quiet()
+    group = kernel.groups()[neighbour] / "sub"
+    group.mkdir()
+    for name in ("cpuset.mems", "cpuset.cpus"):
+        (group / name).write_text((group.parent / name).read_text())
+    close(group)
+    owner = workloads.run("owner", labels={"cpuset.exclusive": "1"})
+    reason = f"{neighbour}/sub cannot be written: permission denied"
+    said = "-neighbour is out of the sidecar's hand"
+    eventually(lambda: any(said in each and reason in each for each in sidecar.status().problems), "it is named")
+    assert reason in sidecar.command("explain", neighbour[:12]).stdout
+    assert not sidecar.until(owner, lambda it: not it.is_settled, "it waits").is_settled
+    stays(lambda: kernel.allowed(neighbour) >= LAST, "it cannot leave", seconds=1.0)
+    os.chown(group / "cpuset.cpus", 0, 0)
+    (group / "cpuset.cpus").chmod(0o644)
+    eventually(lambda: not kernel.allowed(neighbour) & LAST, "it leaves", seconds=OPEN_SECONDS)
+    sidecar.until(owner, lambda it: it.is_settled, "it waits no more")
+    group.rmdir()

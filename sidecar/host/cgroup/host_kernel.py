@@ -125,10 +125,20 @@ class HostKernel:
         found = find_hierarchy(self._cgroup)
         directory = find_directory(found, view, self._proc) if found else None
         if found is None or directory is None:
-            return None
+            return self._cpus_elsewhere(found, view) if found else None
         if self._has_strayed(found, directory, view):
             return self._read_upwards(found, os.path.dirname(directory), "")
         return self._read_upwards(found, directory, view.id)
+
+    def _cpus_elsewhere(self, hierarchy: Hierarchy, view: ContainerView) -> CPUSet | None:
+        """Return where a live container runs that has no cgroup under its name: on v1 one may be renamed. It is where
+        its main process is; None if that is not visible. A path that this process cannot follow may be any.
+        """
+        path = self._mender.path_elsewhere(hierarchy, view) if hierarchy.version == 1 else None
+        if path is None:
+            return None
+        at = "" if ".." in path.split("/") else path.rstrip("/")
+        return self._read_upwards(hierarchy, f"{hierarchy.root}{at}", "")
 
     def _has_strayed(self, hierarchy: Hierarchy, directory: str, view: ContainerView) -> bool:
         """Return whether a live container's processes are not in this cgroup of its own, but in one above it."""

@@ -88,8 +88,15 @@ class Mender:
         paths = self._cgroups(view)
         if not _names(paths, view.id):
             return self._emptied.get(view.id) == view.started_at
-        at = next((path for controllers, path in paths if hierarchy.controller in controllers.split(",")), "")
-        return view.id not in at
+        return view.id not in _path_in(hierarchy, paths)
+
+    def path_elsewhere(self, hierarchy: Hierarchy, view: ContainerView) -> str | None:
+        """Return in which group a live container's first process is, as a path, if this one's name is not the
+        container's; None if it is, or if the process is not visible.
+        """
+        paths = self._cgroups(view)
+        at = _path_in(hierarchy, paths)
+        return at if _names(paths, view.id) and at.startswith("/") and view.id not in at else None
 
     def _cgroups(self, view: ContainerView) -> list[tuple[str, str]]:
         """Return the groups of a container's first process: controllers and path of each hierarchy."""
@@ -144,6 +151,11 @@ class Mender:
                 return Astray(kind=AstrayKind.UNSEEN, container=view.name)
             reason = _move(astray or [view.pid], directory) or reason
         return Astray(kind=AstrayKind.STUCK, container=view.name, error=reason) if reason else None
+
+
+def _path_in(hierarchy: Hierarchy, paths: list[tuple[str, str]]) -> str:
+    """Return which of these groups is in this hierarchy; "" if none is."""
+    return next((path for controllers, path in paths if hierarchy.controller in controllers.split(",")), "")
 
 
 def _names(paths: list[tuple[str, str]], id: str) -> bool:

@@ -153,6 +153,19 @@ def test_processes_that_leave_their_group_are_missed_at_the_next_look(tree: Tree
     assert tree.effective(view(pid=42)) == "0-7"
 
 
+def test_a_container_whose_group_has_another_name_is_where_its_main_process_is(tree: Tree) -> None:
+    """Whether it was seen before or not; where the way to it is not visible, that may be any group."""
+    tree.group("docker", "0-7")
+    tree.group(f"docker/{ID}", "3", 42).rename(tree.group("docker", "0-7") / "foo")
+    tree.process(42)
+    for path, cpus in (("/docker/foo", "3"), ("/docker/gone", "0-7"), ("/../foo", "0-7"), ("/", "0-7")):
+        (tree.proc / "42/cgroup").write_text(f"5:memory:/docker/{ID}\n3:cpuset:{path}\n")
+        assert tree.effective(view(pid=42)) == cpus
+    (tree.proc / "42/cgroup").write_text("5:memory:/user.slice\n3:cpuset:/docker/foo\n")
+    assert tree.effective(view(pid=42)) == "", "it may be another process"
+    assert tree.kernel.mend([view(pid=42)]) == ()
+
+
 def test_processes_that_are_not_visible_are_astray_from_an_empty_group_to_the_next_start(tree: Tree) -> None:
     """A sidecar in a container without the host's processes must not report what it cannot know."""
     tree.group("docker", "0-7")
