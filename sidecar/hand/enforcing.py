@@ -123,7 +123,7 @@ class Enforcer:
         """Bring a group to the present answers. Return the CPUs where it may run in spite of them; EMPTY if none."""
         if self.answers and self.answers.for_newborn(self.called(group)) is None:
             return self._let_go(group, self.answers, now)
-        self._shut.disown(group, self.answers)
+        self._shut.renew(group, self.answers)
         expected = self._expected(group)
         is_right = expected is None or (group.line == expected and group.watch >= 0 and not group.is_closed)
         if group.footing is Footing.RELEASED or (is_right and group.shut is None):

@@ -114,11 +114,18 @@ class ShutGroups:
         if group.shut and group.footing is Footing.RELEASED:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
-    def disown(self, group: WatchedGroup, answers: StandingAnswers | None) -> None:
-        """Count a group as newborn that was released, and has no answer of its own any more (5)."""
-        is_released = group.shut is not None and group.footing is Footing.RELEASED
-        if is_released and answers and not answers.is_own(self._called(group)):
+    def renew(self, group: WatchedGroup, answers: StandingAnswers | None) -> None:
+        """With new answers, count a group as newborn that was released, and has none of its own any more (5). Bring one
+        with a closed one inside to its own at once (6): its engine would move the outermost alone.
+        """
+        if group.shut is None or group.footing is not Footing.RELEASED or not answers:
+            return
+        if not answers.is_own(self._called(group)):
             group.footing, group.expected = Footing.NEWBORN, None
+        elif group.shut.is_inside:
+            # What fails is tried again soon.
+            with suppress(OSError):
+                self._is_brought(group)
 
     def tell(self, group: WatchedGroup, now: float) -> None:
         """Tell of a group that is shut, now or soon (2)."""

@@ -126,6 +126,18 @@ def test_as_soon_as_it_is_open_again_the_container_gets_its_answer(stage: FileSt
     until(lambda: stage.cpus(AT) == "0")
 
 
+def test_new_answers_move_what_is_inside_before_an_engine_moves_the_outermost_alone(stage: FileStage) -> None:
+    """Otherwise that would be taken for a pin."""
+    assert order(stage, BOTH) == BOTH
+    closed(stage.root / INNER[1:])
+    fails(stage, INNER)
+    held(stage, FEWER)
+    opened_again(stage.root / INNER[1:])
+    news_until(stage.hand, lambda each: each == GroupWritten(ONE))
+    held(stage, ALL)
+    assert [stage.cpus(path) for path in (AT, OUTER, INNER)] == ["0-1", "0-1", "0-1"]
+
+
 def test_it_is_told_again_as_long_as_it_is_closed(stage: FileStage) -> None:
     assert order(stage, BOTH) == BOTH
     closed(stage.root / INNER[1:])
