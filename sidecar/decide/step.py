@@ -24,7 +24,7 @@ from sidecar.decide.books.load_wish import with_loads, with_loads_of_grants
 from sidecar.decide.books.policy import policy_named
 from sidecar.decide.books.resize import after_resize
 from sidecar.decide.books.resting import has_the_same_grants
-from sidecar.decide.books.takes import after_acknowledgement, without_takes_of_what_only_came
+from sidecar.decide.books.takes import after_acknowledgement, with_takes_at_rest_due, without_takes_of_what_only_came
 from sidecar.decide.contacts import Away, Connected, Contact
 from sidecar.decide.container import news
 from sidecar.decide.container.container import Container
@@ -130,7 +130,7 @@ def step(world: World, facts: Sequence[Fact]) -> tuple[World, tuple[Order, ...]]
         state = remembered(world, state)
         if state is not world.state or world.is_defragmenting:
             world = replace(world, state=state, is_defragmenting=False)
-    elif (state := within_ceilings(world)) is not world.state:
+    elif (state := with_takes_at_rest_due(world, within_ceilings(world))) is not world.state:
         world = replace(world, state=state)
     if is_answered is not world.is_answered:
         world = replace(world, is_answered=is_answered)

@@ -114,6 +114,23 @@ def without_ended_takes(world: World, state: State) -> State:
     return state
 
 
+def with_takes_at_rest_due(world: World, state: State) -> State:
+    """Return the State with the takes of idle containers due also while no engine is ready: the next birth of one is
+    answered without these CPUs, and a run that is found later is not told a second time that they are leaving. What
+    belongs to an engine that is not reached may have started unseen.
+    """
+    if world.is_releasing:
+        return state
+    for key, assignment in state.assignments.items():
+        leaving, container = assignment.leaving, world.containers.get(key)
+        if leaving is None or container is None or world.is_away(key) or not is_inert(container):
+            continue
+        # 2. Nothing runs that could be notified.
+        if (due := leaving.over(leaving.number)) != leaving:
+            state = state.holding(replace(assignment, leaving=due))
+    return state
+
+
 def without_takes_of_what_was_not_its_own(world: World, state: State) -> State:
     """Return the State without takes of CPUs that were not a grant's own before this decision: it did not hold them,
     another container was still leaving them, the shared pool kept them as yet, or it had not entered them yet.

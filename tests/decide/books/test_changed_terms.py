@@ -162,3 +162,22 @@ def test_a_look_that_lowers_a_ceiling_counts_at_once_though_the_engine_went_mean
     story.disconnect()
     story.deliver_look(0)
     assert (story.granted(web), story.leaving(web)) == ("1-3", "4-6")
+
+
+def test_a_take_of_what_a_look_shows_to_rest_is_due_before_its_engine_is_listed() -> None:
+    """Nothing runs that could be notified, and its next birth is answered without what leaves: once it is found to run
+    again, that is not announced a second time.
+    """
+    story = Dynamic(rules=(_rule(2, 6),))
+    web = story.arrive("web")
+    story.settle()
+    story.disconnect()
+    changed(story, rules=(_rule(2, 3),))
+    story.connect(is_slow=True)
+    story.stop(web)
+    story.begin_look(web.key)
+    story.deliver_look(len(story.looks) - 1)
+    assert not story.world.is_ready
+    leaving = story.grant(web).leaving
+    assert leaving is not None
+    assert (str(leaving.cpus), leaving.is_due) == ("4-6", True)

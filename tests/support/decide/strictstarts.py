@@ -212,7 +212,10 @@ def _entered(reality: Reality, answer: AnswerStart, cpus: CPUSet) -> list[str]:
         if both := (cpus - world.state.reserved) & may_be:
             found.append(f"{name} was started on {both}, where {other.view.name} may be")
         real = reality.containers.get(id)
-        if real is None or real.is_unseen or reality.is_unheard(id) or reality.is_being_looked_at(id):
+        # What the hand could not write at its birth is reported after the answer.
+        if real is None or real.is_unseen or reality.is_blind or reality.is_unheard(id):
+            continue
+        if reality.is_being_looked_at(id):
             continue
         if may_start_unanswered(reality, real):
             continue
