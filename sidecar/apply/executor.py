@@ -27,6 +27,7 @@ from sidecar.apply.hand_orders import HandOrders
 from sidecar.backoff import Backoff
 from sidecar.board import Board
 from sidecar.crashes import Crashes
+from sidecar.decide.container.line import Fault, FaultKind
 from sidecar.decide.facts import (
     CpusetApplied,
     CpusetFailed,
@@ -112,8 +113,6 @@ class Executor:
         self._log = log
         self._crashes = Crashes(board, log)
         self._pauses: dict[ContainerKey, Backoff] = {}
-        self._ineffective: dict[ContainerKey, str] = {}
-        """Why orders had no effect, as it was logged last, until one has."""
         self._shields: set[trio.CancelScope] = set()
         self._unanswered: set[int] = set()
         self._is_stopping = False
@@ -195,7 +194,6 @@ class Executor:
             return
         if isinstance(outcome, CpusetApplied) or outcome.failure is Failure.GONE:
             self._pauses.pop(order.container, None)
-            self._ineffective.pop(order.container, None)
             return
         with self._crashes.contained(order.container, "order"):
             self._log_failure(order, outcome)
@@ -212,10 +210,9 @@ class Executor:
         # CPUs that went offline are told once for the machine, and the next decision is without them.
         is_hotplug = outcome.effective is not None and bool(self._offline(order, outcome.effective))
         is_usual = is_hotplug or (outcome.failure is not Failure.LOST and self._has_ended(order))
-        if outcome.failure is Failure.INEFFECTIVE:
+        if outcome.failure is Failure.INEFFECTIVE and (known := self._board.latest.containers.get(order.container)):
             # Each retry has the same reason.
-            is_usual |= self._ineffective.get(order.container) == outcome.reason
-            self._ineffective[order.container] = outcome.reason
+            is_usual |= known.fault == Fault(FaultKind.INEFFECTIVE, outcome.reason)
         self._log.say(LogLevel.DEBUG if is_usual else LogLevel.WARNING, "an order failed", fields)
 
     async def _tell_if_late(self, order: ApplyCpuset) -> None:

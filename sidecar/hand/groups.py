@@ -27,7 +27,7 @@ class Footing(enum.Enum):
     """There are none: it is left as it is."""
 
 
-class ClosedGroup:
+class ShutGroup:
     """What is known of a group that was closed to the hand (`shut_groups`): the `reason`, for people; when it was told
     last, and whether it is due to be told again. `is_inside`: one inside it is.
     """
@@ -122,7 +122,7 @@ class WatchedGroup:
         self.is_closed = False
         self.is_pinned = False
         self.pin = b""
-        self.shut: ClosedGroup | None = None
+        self.shut: ShutGroup | None = None
         self.tries = 0
         self.is_due = False
         # How often it was answered within this second of the clock.

@@ -29,7 +29,7 @@ from typing import Final
 from sidecar.hand.bringing import brings
 from sidecar.hand.due import Due
 from sidecar.hand.group_files import CPUS, GroupFiles
-from sidecar.hand.groups import ClosedGroup, Footing, WatchedGroup, path_below
+from sidecar.hand.groups import Footing, ShutGroup, WatchedGroup, path_below
 from sidecar.hand.inner_groups import ClosedInside
 from sidecar.hand.libc_calls import may_open, read_line
 from sidecar.hand.standing_answers import StandingAnswers
@@ -80,7 +80,7 @@ class ShutGroups:
         if group.shut is None:
             path = path_below(group.path, inside.below.encode()) if inside and inside.below else group.path
             reason = f"the cgroup {path} cannot be written: {state_files.reason(error)}"
-            group.shut = ClosedGroup(reason, is_inside=inside is not None)
+            group.shut = ShutGroup(reason, is_inside=inside is not None)
             if inside:
                 self._due.at(now + INSIDE_SECONDS, partial(self._bring, group, group.shut))
         return True
@@ -147,7 +147,7 @@ class ShutGroups:
                 os.close(fd)
         return CPUSet(range(os.sysconf("SC_NPROCESSORS_CONF")))
 
-    def _plan(self, group: WatchedGroup, shut: ClosedGroup, when: float) -> None:
+    def _plan(self, group: WatchedGroup, shut: ShutGroup, when: float) -> None:
         shut.is_due = True
         self._due.at(when, partial(self._report, group))
 
@@ -167,7 +167,7 @@ class ShutGroups:
             # 3.
             self._plan(group, shut, now + UNHEARD_SECONDS)
 
-    def _bring(self, group: WatchedGroup, shut: ClosedGroup, now: float) -> None:
+    def _bring(self, group: WatchedGroup, shut: ShutGroup, now: float) -> None:
         """Try again to bring a group to its answer that has, or had, a closed one inside (6)."""
         if group.shut is not shut or group.parent.groups.get(group.name) is not group:
             return

@@ -22,15 +22,7 @@ from sidecar.hand.group_files import CPUS, GroupFiles, watchable
 from sidecar.hand.group_names import GroupKind, GroupName, ParentKind, has_inner_group, recognized
 from sidecar.hand.group_places import GroupPlaces
 from sidecar.hand.groups import Footing, GroupTable, Parent, WatchedGroup, path_below
-from sidecar.hand.libc_calls import (
-    COMES,
-    GOES,
-    IN_MODIFY,
-    IN_ONLYDIR,
-    Queue,
-    close,
-    open_directory,
-)
+from sidecar.hand.libc_calls import COMES, GOES, IN_MODIFY, IN_ONLYDIR, Queue, close, open_directory
 from sidecar.hand.parent_lock import lock_directory
 
 TREE_MASK: Final = COMES | GOES | IN_ONLYDIR

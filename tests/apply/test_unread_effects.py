@@ -6,7 +6,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from sidecar.decide.container.line import Fault, FaultKind
 from sidecar.decide.facts import CpusetFailed, Failure
+from sidecar.decide.world import replace
 from tests.apply.test_executor import TWO, Bench
 
 pytestmark = pytest.mark.trio
@@ -33,6 +35,9 @@ async def test_an_order_whose_effect_cannot_be_read_is_not_said_to_have_none(
     for part in ("accepted CPU 1, but where one runs cannot be read", "permission denied", "CAP_DAC_OVERRIDE"):
         assert part in fact.reason
     await bench.next()
+    key, world = fact.container, bench.board.latest
+    failed = replace(world.containers[key], fault=Fault(FaultKind.INEFFECTIVE, fact.reason))
+    bench.board.post(world.with_container(failed))
     bench.order(one)
     await bench.next()
     await bench.next()

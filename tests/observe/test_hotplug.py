@@ -16,6 +16,7 @@ from trio.testing import MockClock
 from sidecar.astray import Astray, AstrayKind
 from sidecar.board import Board
 from sidecar.decide.contacts import Away, Ready
+from sidecar.decide.container.container import Container
 from sidecar.decide.container.grip import Closed
 from sidecar.decide.container.line import Fault, FaultKind
 from sidecar.decide.facts import ContainerView, Fact, TopologyRead
@@ -311,17 +312,22 @@ async def test_ears_that_missed_a_change_are_not_relied_on(
     assert 59 <= bench.kernel.looks - before <= 61
 
 
+async def at_rest_with_one(bench: Bench) -> Container:
+    """Wait until nothing is asked of the kernel any more, and return a plain container."""
+    await trio.sleep(60)
+    bench.kernel.asked.clear()
+    story = Story(MACHINE)
+    return story.known(story.arrive("plain", starts=False))
+
+
 @only_hearing
 async def test_an_order_that_failed_has_the_host_mended_though_nothing_is_heard(
     autojump_clock: MockClock, bench: Bench
 ) -> None:
     """People narrow groups as well. It is tried once a second, for as long as the order fails."""
-    await trio.sleep(60)
-    bench.kernel.asked.clear()
-    story = Story(MACHINE)
-    plain = story.arrive("plain", starts=False)
+    plain = await at_rest_with_one(bench)
     failed = Fault(FaultKind.FAILED, "cpuset.cpus: permission denied")
-    bench.board.post(bench.board.latest.with_container(replace(story.known(plain), fault=failed)))
+    bench.board.post(bench.board.latest.with_container(replace(plain, fault=failed)))
     await trio.sleep(1.1)
     assert "mend" in bench.kernel.asked
     await trio.sleep(60)
@@ -333,10 +339,7 @@ async def test_an_order_that_failed_as_a_container_closed_its_cgroup_is_no_hint_
     autojump_clock: MockClock, bench: Bench
 ) -> None:
     """Else it would be said that nothing is known of CPUs that went offline, where none did."""
-    await trio.sleep(60)
-    bench.kernel.asked.clear()
-    story = Story(MACHINE)
-    plain = story.known(story.arrive("plain", starts=False))
+    plain = await at_rest_with_one(bench)
     failed = Fault(FaultKind.INEFFECTIVE, "where plain runs cannot be read")
     bench.board.post(bench.board.latest.with_container(replace(plain, fault=failed, grip=Closed("permission denied"))))
     await trio.sleep(5)

@@ -28,8 +28,8 @@ host a start takes more than a second.
 
 
 MOST_OWNERS: Final = 5
-"""For so many owners, one after the other or at once, records wait: so for 25 seconds at most. Of more, tenants could
-keep the records of others back for as long as they like.
+"""For so many owners, one after the other or at once, records wait: so for 25 seconds at most. If they waited for all,
+tenants could keep the records of others back for as long as they like.
 """
 
 
@@ -59,7 +59,7 @@ def records_wait(world: World) -> bool:
 
 def having_waited(world: World, *, is_last_ordered: bool) -> World:
     """Return the world that knows for which owners records have waited since the last of these was ordered (3).
-    `is_last_ordered`: one is, and none is left that could be ordered now; one follows each write of the hand.
+    `is_last_ordered`: some are ordered now, and no other is left; but each write that is outstanding has one to follow.
     """
     hand, before, coming = world.hand, _waited_for(world), _on_their_way(world)
     if hand is None or not (before or coming):
